@@ -1,0 +1,7 @@
+"""Feeds: readers that turn recorded files and generated markets into batches of ticks."""
+
+from __future__ import annotations
+
+from strand.feeds.base import Feed, FeedInfo, TickBatch
+
+__all__ = ["Feed", "FeedInfo", "TickBatch"]

@@ -1,0 +1,72 @@
+/* The arena: one mapping that holds all shared state and refers to itself by index or offset only, so that another process
+ * may map it anywhere. What is private to a process (pointers, handlers, scratch) lies in struct sd_dispatcher. */
+#ifndef SD_ARENA_H
+#define SD_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sd_atomic.h"
+#include "sd_block.h"
+#include "sd_counters.h"
+#include "sd_idle.h"
+#include "sd_list.h"
+#include "sd_strand.h"
+
+#define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
+enum { SD_ABI_VERSION = 1, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
+
+/* A handler's failure, kept for whoever asks. */
+typedef struct sd_failure {
+  uint32_t strand;
+  uint32_t key;
+  uint64_t sequence; /* of the record: its sequence field, else its number on the strand */
+  uint32_t handler;
+  uint32_t slot;
+  int32_t code;
+  uint32_t unused;
+  char message[SD_MESSAGE_BYTES];
+} sd_failure;
+
+/* What one worker or publisher writes: its lines are nobody else's to write. */
+typedef struct sd_slot {
+  SD_ALIGNED(2 * SD_LINE) sd_block_cache cache;
+  sd_a32 taken;          /* publishers: in use by a thread */
+  sd_a64 publishing;     /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
+  SD_ALIGNED(2 * SD_LINE) sd_counters counters;
+} sd_slot;
+
+typedef struct sd_arena {
+  uint64_t magic;
+  uint32_t abi_version;
+  uint32_t header_bytes;
+  uint64_t bytes;
+  uint32_t n_symbols, n_strands, n_workers, n_publishers;
+  uint32_t record_size, key_offset, sequence_offset, row_stride;
+  uint32_t block_records, n_blocks;
+  uint64_t row_bytes;
+  /* offsets from the start of the mapping */
+  uint64_t strands, lists, rings, slots, stack, blocks, map, rows;
+  SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
+  SD_ALIGNED(2 * SD_LINE) sd_idle idle;
+  SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
+  sd_a32 failures_lock;
+  sd_a32 failures; /* recorded in all; the first SD_ERRORS are kept */
+  SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* publish sequence of the next record */
+  SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
+} sd_arena;
+
+typedef struct sd_sizes {
+  uint32_t n_symbols, n_strands, n_workers, n_publishers;
+  uint32_t record_size, key_offset, sequence_offset, row_bytes;
+  uint32_t n_blocks;
+  uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */
+} sd_sizes;
+
+/* Maps and lays out an arena; shared: over a memfd whose pages are reserved, else private memory. Returns an error code. */
+int sd_arena_create(const sd_sizes *sizes, int shared, sd_arena **arena, int *fd);
+void sd_arena_destroy(sd_arena *arena, int fd);
+
+static inline void *sd_arena_at(sd_arena *arena, uint64_t offset) { return (unsigned char *)arena + offset; }
+
+#endif

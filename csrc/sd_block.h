@@ -1,0 +1,113 @@
+/* Blocks: what strands queue their records in. A bounded pool hands them out through per-slot caches.
+ *
+ * A block is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
+ * little, large enough that a handler sees runs of ticks. Blocks are named by index, never by pointer.
+ *
+ * Who may call: sd_block_get and sd_block_put from the thread that holds the slot whose cache is passed.
+ * The shared free list holds runs of SD_FREE_RUN blocks chained through `next`; a cache gives a run back when it holds
+ * two, so that blocks freed by workers find their way to publishers.
+ */
+#ifndef SD_BLOCK_H
+#define SD_BLOCK_H
+
+#include <stddef.h>
+
+#include "sd_atomic.h"
+
+enum { SD_FREE_RUN = 64, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+
+typedef struct sd_block {
+  sd_a32 next; /* in a strand: the block after; in a free run: the next free block */
+} sd_block;
+
+typedef struct sd_block_cache {
+  SD_PLAIN(uint32_t) head;
+  SD_PLAIN(uint32_t) count;
+} sd_block_cache;
+
+/* Shared; in the arena, followed by the stack of runs. */
+typedef struct sd_free_list {
+  sd_a32 lock;
+  SD_PLAIN(uint32_t) runs;   /* full runs on the stack */
+  SD_PLAIN(uint32_t) unused; /* blocks from here to n_blocks were never handed out */
+  uint32_t n_blocks;
+} sd_free_list;
+
+/* One process's way to the pool. */
+typedef struct sd_pool {
+  sd_free_list *list;
+  uint32_t *stack;
+  unsigned char *blocks;
+  size_t block_bytes;
+  uint32_t record_size;
+  uint32_t records; /* a block */
+} sd_pool;
+
+static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) {
+  return (sd_block *)(pool->blocks + (size_t)index * pool->block_bytes);
+}
+
+static inline unsigned char *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+  return pool->blocks + (size_t)index * pool->block_bytes + SD_BLOCK_HEADER + (size_t)at * pool->record_size;
+}
+
+/* A run for an empty cache: a freed one, else blocks never used. */
+static inline void sd_block_refill(sd_pool *pool, sd_block_cache *cache) {
+  sd_free_list *list = pool->list;
+  uint32_t head = SD_NONE, count = 0;
+  sd_lock(&list->lock);
+  if (list->runs) {
+    list->runs = list->runs - 1;
+    head = pool->stack[list->runs];
+    count = SD_FREE_RUN;
+  } else {
+    uint32_t first = list->unused, left = list->n_blocks - first;
+    count = left < SD_FREE_RUN ? left : SD_FREE_RUN;
+    list->unused = first + count;
+    if (count) head = first;
+    /* B1: relaxed; the blocks are ours alone until the cache hands them out. */
+    for (uint32_t i = 0; i < count; i++)
+      sd_store(&sd_block_at(pool, first + i)->next, i + 1 < count ? first + i + 1 : SD_NONE, relaxed, B1);
+  }
+  sd_unlock(&list->lock);
+  cache->head = head;
+  cache->count = count;
+}
+
+/* A block whose `next` is SD_NONE, or SD_NONE when the pool has none left. */
+static inline uint32_t sd_block_get(sd_pool *pool, sd_block_cache *cache) {
+  if (cache->head == SD_NONE) {
+    sd_block_refill(pool, cache);
+    if (cache->head == SD_NONE) return SD_NONE;
+  }
+  uint32_t index = cache->head;
+  sd_block *block = sd_block_at(pool, index);
+  /* B2: relaxed; a free block belongs to the cache it is in, handed over under the free list's lock. */
+  cache->head = sd_load(&block->next, relaxed, B2);
+  cache->count = cache->count - 1;
+  /* B1: relaxed; published to the drain side by the add to pending (P2). */
+  sd_store(&block->next, SD_NONE, relaxed, B1);
+  return index;
+}
+
+/* Gives a run of the cache's back to all. */
+static inline void sd_block_share(sd_pool *pool, sd_block_cache *cache) {
+  uint32_t run = cache->head, last = run;
+  for (int i = 1; i < SD_FREE_RUN; i++) last = sd_load(&sd_block_at(pool, last)->next, relaxed, B2);
+  cache->head = sd_load(&sd_block_at(pool, last)->next, relaxed, B2);
+  cache->count = cache->count - SD_FREE_RUN;
+  sd_store(&sd_block_at(pool, last)->next, SD_NONE, relaxed, B1);
+  sd_lock(&pool->list->lock);
+  pool->stack[pool->list->runs] = run;
+  pool->list->runs = pool->list->runs + 1;
+  sd_unlock(&pool->list->lock);
+}
+
+static inline void sd_block_put(sd_pool *pool, sd_block_cache *cache, uint32_t index) {
+  sd_store(&sd_block_at(pool, index)->next, cache->head, relaxed, B1);
+  cache->head = index;
+  cache->count = cache->count + 1;
+  if (cache->count >= 2 * SD_FREE_RUN) sd_block_share(pool, cache);
+}
+
+#endif

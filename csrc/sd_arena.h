@@ -31,6 +31,7 @@ typedef struct sd_failure {
 /* What one worker or publisher writes: its lines are nobody else's to write. */
 typedef struct sd_slot {
   SD_ALIGNED(2 * SD_LINE) sd_block_cache cache;
+  uint32_t most_a_call;  /* records a handler is given at once: fewer where it turns out slow */
   sd_a32 taken;          /* publishers: in use by a thread */
   sd_a64 publishing;     /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;

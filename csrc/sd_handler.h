@@ -14,7 +14,11 @@ typedef struct sd_context {
   uint64_t record_size; /* bytes a record */
   uint32_t slot;        /* the worker (or publisher) that calls */
   int32_t error_code;   /* set by a handler that fails: its own number, shown in the error */
-  char message[112];    /* likewise: what went wrong, zero-terminated; may stay empty */
+  char message[104];    /* likewise: what went wrong, zero-terminated; may stay empty */
+  void *engine;         /* the dispatcher's own; not for handlers */
+  /* Publishes records from inside a handler. Never waits: returns 0, SD_E_WOULD_DEADLOCK when a strand that would block is
+   * full, or another code of sd_error.h; *accepted says how many records went in. */
+  int (*publish)(struct sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
 } sd_context;
 
 /* Runs over n records in a row, in publish order; the row of a record's symbol is at rows + key * row_stride, and no other

@@ -1,0 +1,30 @@
+#include "handlers/count.h"
+
+int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    sd_count_row *row = (sd_count_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
+    if (row->ticks++ == 0) row->first_ts_recv = t->ts_recv;
+    row->last_ts_recv = t->ts_recv;
+    row->last_sequence = t->sequence;
+    if (t->kind == SD_KIND_TRADE) {
+      row->trades++;
+      row->volume += t->size;
+      row->last_price = t->price;
+    }
+  }
+  return n;
+}
+
+int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    if (t->kind != SD_KIND_TRADE || t->price == SD_UNDEF_PRICE || t->size == 0) continue;
+    sd_vwap_row *row = (sd_vwap_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
+    row->trades++;
+    row->volume += t->size;
+    row->notional += (double)t->price * 1e-9 * (double)t->size;
+    row->vwap = row->notional / (double)row->volume;
+  }
+  return n;
+}

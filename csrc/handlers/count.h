@@ -1,0 +1,30 @@
+/* Plain tallies a symbol: what arrived, when, and the sum of what was traded. */
+#ifndef SD_HANDLERS_COUNT_H
+#define SD_HANDLERS_COUNT_H
+
+#include "sd_handler.h"
+
+typedef struct sd_count_row {
+  uint64_t ticks;
+  uint64_t trades;        /* ticks of kind trade */
+  uint64_t volume;        /* size summed over trades */
+  int64_t last_price;     /* of the last trade; 0 before the first */
+  uint64_t first_ts_recv; /* of the first tick; 0 before it */
+  uint64_t last_ts_recv;
+  uint64_t last_sequence;
+} sd_count_row;
+
+int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+
+/* Volume-weighted average price: notional / volume, over trades that have a price. Both are sums in publish order, so the
+ * result does not depend on how many workers there are. */
+typedef struct sd_vwap_row {
+  uint64_t trades;
+  uint64_t volume;
+  double notional; /* price in currency units x size */
+  double vwap;     /* currency units; 0 before the first trade */
+} sd_vwap_row;
+
+int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+
+#endif

@@ -1,0 +1,24 @@
+#include "handlers/spin.h"
+
+static inline void spin(sd_spin_row *row, const sd_tick *tick, int64_t steps) {
+  row->broken += tick->sequence != row->last_sequence + 1;
+  row->last_sequence = tick->sequence;
+  row->ticks++;
+  uint64_t x = row->value + (uint64_t)tick->price;
+  for (int64_t i = 0; i < steps; i++) x = x * 6364136223846793005u + 1442695040888963407u;
+  row->value = x;
+}
+
+int64_t sd_handle_spin(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_spin_params *params = ctx->params;
+  const uint64_t stride = ctx->row_stride;
+  unsigned char *base = rows;
+  for (int64_t i = 0; i < n; i++) {
+    /* The row two ticks on is often in another core's cache: ask for it now. */
+    __builtin_prefetch(base + ticks[i + 2 < n ? i + 2 : i].instrument_id * stride, 1);
+    int64_t steps = params->work;
+    if (params->dear_every && ticks[i].instrument_id % params->dear_every == 0) steps *= params->dear_times;
+    spin((sd_spin_row *)(base + ticks[i].instrument_id * stride), &ticks[i], steps);
+  }
+  return n;
+}

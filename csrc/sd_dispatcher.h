@@ -1,0 +1,156 @@
+/* The dispatcher: one process's view of an arena, and what the parts of the engine share.
+ *
+ * Who calls what: sd_publish_* from any thread that holds a publisher's slot (sd_publisher_enter); sd_worker_* from the one
+ * thread that is worker `slot`; the rest from any thread.
+ */
+#ifndef SD_DISPATCHER_H
+#define SD_DISPATCHER_H
+
+#include "sd_arena.h"
+#include "sd_handler.h"
+#include "sd_policy.h"
+
+enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
+
+typedef struct sd_config {
+  sd_sizes sizes;
+  int32_t shared;
+  int32_t idle;             /* SD_IDLE_* */
+  int32_t on_error;         /* SD_ON_ERROR_* */
+  int32_t on_full;          /* SD_BLOCK ... */
+  uint32_t capacity;        /* bound of a strand, in records */
+  uint32_t quantum_records; /* most records a visit */
+  uint64_t quantum_ns;      /* time after which a visit ends at the next run of records */
+  uint32_t batch_records;   /* records grouped at one go by a publisher */
+  uint32_t ahead_records;   /* records in flight beyond which a publisher helps to drain */
+  int32_t publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
+} sd_config;
+
+/* A handler: fn NULL says that Python runs it. */
+typedef struct sd_handler {
+  sd_handler_fn fn;
+  const void *params;
+  int32_t pure; /* never publishes: may run under the publish locks of the strands it serves */
+} sd_handler;
+
+typedef struct sd_publisher sd_publisher;
+
+/* A strand in a Python worker's hands. */
+typedef struct sd_claim {
+  uint32_t strand;
+  uint32_t handler;
+  const void *records; /* n in a row, valid until sd_worker_done */
+  int64_t n;
+  int64_t pending; /* what the strand held when it was taken */
+  uint64_t start;
+} sd_claim;
+
+typedef struct sd_dispatcher {
+  sd_arena *arena;
+  sd_strand *strands;
+  sd_list *lists;
+  sd_slot *slots;
+  uint32_t *map;
+  unsigned char *rows;
+  const sd_policy *policy;
+  sd_pool pool;
+  sd_handler *handlers;
+  uint32_t n_handlers;
+  uint32_t n_slots, n_workers;
+  sd_config config;
+  uint64_t quantum_counts;
+  int all_native; /* every strand's handler is native: publishers may help */
+  int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
+  int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
+  unsigned char **scratch;     /* a quantum of records a worker */
+  sd_publisher **publishers;
+  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
+  uint32_t *watermark_strand;
+  uint32_t watermark_left;
+  uint64_t watermark_next, watermark;
+  sd_a32 watermark_lock;
+  int fd;
+} sd_dispatcher;
+
+static inline sd_a32 *sd_ring(sd_dispatcher *d, uint32_t list) { return sd_arena_at(d->arena, d->lists[list].ring); }
+
+static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n) {
+  d->policy->ready(d, list, strands, n);
+}
+
+int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out);
+void sd_dispatcher_destroy(sd_dispatcher *d);
+/* Before workers start: strand of each symbol, handler of each strand, the handlers themselves. */
+int sd_dispatcher_route(sd_dispatcher *d, const uint32_t *strand_of_symbol, const uint16_t *handler_of_strand);
+int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_t n);
+uint64_t sd_dispatcher_bytes(const sd_dispatcher *d);
+void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride);
+
+void sd_dispatcher_stop(sd_dispatcher *d);
+int sd_dispatcher_stopping(sd_dispatcher *d);
+/* SD_OK when nothing is left but what is held back; else helps, or waits, for up to slice_ns and answers SD_AGAIN. */
+int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
+int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
+int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
+/* Records published and not yet done with, summed over the slots' counters: a moment's estimate, never negative at rest. */
+uint64_t sd_in_flight(sd_dispatcher *d);
+/* Every publish sequence below the result has been handled (or dropped). Never goes back. */
+uint64_t sd_watermark(sd_dispatcher *d);
+
+/* Records a failure and acts on it as configured. */
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code, const char *message);
+
+/* ---- workers */
+/* Runs native handlers until there is a strand for Python (1, *claim is filled) or the end (SD_E_STOPPED). */
+int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
+/* Python handled the first n records of the claim; code nonzero: and failed on the next one. */
+int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code, const char *message);
+/* One visit to one ready strand, native handlers only. Zero: none was ready. */
+int sd_help(sd_dispatcher *d, uint32_t slot);
+
+/* The one place where a native handler is called: returns how many of the n records in a row it handled and, short of n,
+ * has reported the one it failed on. */
+void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
+int64_t sd_run_handler(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const unsigned char *records, int64_t n,
+                       sd_context *ctx);
+
+/* ---- publishers */
+/* A free publisher's slot, or SD_AGAIN when all are in use. */
+int64_t sd_publisher_enter(sd_dispatcher *d);
+void sd_publisher_leave(sd_dispatcher *d, uint32_t slot);
+int sd_publishers_create(sd_dispatcher *d);
+void sd_publishers_destroy(sd_dispatcher *d);
+/* Publishes n records; the records must stay until it has ended. Returns SD_OK; SD_AGAIN after slice_ns of waiting for room:
+ * look for signals and call sd_publish_more; or an error, and then sd_publish_rejected tells which records did not go in. */
+int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns);
+int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
+/* How many records were not accepted; fills `positions` (may be NULL) with up to `room` of them, in order. */
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int64_t *positions, int64_t room);
+int sd_publish_nested(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n);
+int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
+
+/* ---- looking on */
+typedef struct sd_totals {
+  uint64_t accepted, handled, failed, lost, dropped[4], pending;
+  uint64_t visits, claimed, stolen, cut, parks, wakes, failures, blocks_used, watermark_sequence;
+} sd_totals;
+void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
+/* A slot's counters as numbers: SD_COUNTER_FIELDS values in the order of struct sd_counters. */
+enum { SD_COUNTER_FIELDS = 16 };
+void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out);
+enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
+/* Adds a histogram of all slots up: SD_BUCKETS counts; sd_bucket_floors gives the buckets' lower edges in ns. */
+void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts);
+void sd_bucket_floors(double *ns);
+typedef struct sd_look {
+  int64_t pending;
+  uint64_t owner, accepted, handled, failed, lost, dropped[4];
+  uint32_t control, capacity;
+} sd_look;
+int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
+int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);
+/* The books at rest (nothing publishing, no worker in a visit): rules 2 and 3 of the contract for every strand. Returns
+ * SD_OK, or SD_E_CORRUPT with the strand in *strand and what is wrong in `what` (128 bytes). */
+int sd_dispatcher_check(sd_dispatcher *d, uint32_t *strand, char *what);
+
+#endif

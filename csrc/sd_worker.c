@@ -1,0 +1,291 @@
+/* Workers: take a ready strand, run its handlers over a quantum, let it go or list it again. */
+#include "sd_clock.h"
+#include "sd_dispatcher.h"
+#include "sd_error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { STEAL_MOST = 32, SPIN_TURNS = 4000, YIELD_TURNS = 64, PARK_TURNS = 64, PAUSES = 8 };
+
+void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
+  ctx->params = handler->params;
+  ctx->row_stride = d->arena->row_stride;
+  ctx->n_rows = d->arena->n_symbols;
+  ctx->record_size = d->arena->record_size;
+  ctx->slot = slot;
+  ctx->error_code = 0;
+  ctx->message[0] = 0;
+  ctx->engine = d;
+  ctx->publish = sd_publish_from_handler;
+}
+
+int64_t sd_run_handler(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const unsigned char *records, int64_t n,
+                       sd_context *ctx) {
+  int64_t done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
+  if (SD_LIKELY(done == n)) return n;
+  if (done < 0 || done > n) {
+    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done, (long long)n);
+    done = 0;
+  }
+  uint32_t key;
+  const unsigned char *failed = records + (size_t)done * d->arena->record_size;
+  memcpy(&key, failed + d->arena->key_offset, sizeof key);
+  sd_fail(d, slot, d->map[key], failed, ctx->error_code, ctx->message);
+  ctx->error_code = 0;
+  ctx->message[0] = 0;
+  return done;
+}
+
+/* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the holder. */
+static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int failed, uint64_t start, uint64_t end) {
+  sd_counters *c = &d->slots[slot].counters;
+  uint64_t took = end - start, waited = start > s->oldest ? start - s->oldest : 0, records = (uint64_t)(n + failed);
+  sd_bump(&s->handled, (uint64_t)n);
+  sd_bump(&c->handled, (uint64_t)n);
+  if (failed) {
+    /* C1 */
+    sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, relaxed, C1);
+    sd_bump(&c->failed, 1);
+  }
+  sd_bump(&c->visits, 1);
+  sd_bump(&c->busy, took);
+  if (!records) return;
+  sd_record(&c->wait, waited, records);
+  sd_record(&c->handler, took / records, records);
+  sd_record(&c->end_to_end, waited + took, records);
+}
+
+static void list_again(sd_dispatcher *d, uint32_t slot, uint32_t index) { sd_make_ready(d, slot, &index, 1); }
+
+/* Ends a visit to a strand that is not lossy: n records are off its queue. */
+static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  /* What is left was published after `start`, if all that was there then is done. */
+  if (n == pending) s->oldest = start;
+  else sd_bump(&d->slots[slot].counters.cut, 1);
+  if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
+  if (sd_strand_release(s, n)) list_again(d, slot, index);
+}
+
+/* Copies what waits on a lossy strand, under its lock, up to a quantum. */
+static int64_t copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
+  sd_lock(&s->publish_lock);
+  int64_t n = sd_strand_pending(s);
+  if (n > s->queued) n = s->queued;
+  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
+  sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
+  s->queued = s->queued - (uint32_t)n;
+  sd_unlock(&s->publish_lock);
+  return n;
+}
+
+/* What a lossy strand's holder cannot put back when it stops short. */
+static void lose(sd_dispatcher *d, uint32_t slot, sd_strand *s, uint64_t n) {
+  sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, relaxed, C1);
+  sd_bump(&d->slots[slot].counters.lost, n);
+}
+
+static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  const sd_handler *handler = &d->handlers[s->handler];
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  int64_t n = copy_out(d, slot, s), done = n ? sd_run_handler(d, slot, handler, d->scratch[slot], n, &ctx) : 0;
+  int failed = done < n;
+  uint64_t end = sd_now();
+  book(d, slot, s, done, failed, start, end);
+  if (failed && n > done + 1) lose(d, slot, s, (uint64_t)(n - done - 1));
+  s->last = slot;
+  s->oldest = start;
+  if (sd_strand_release(s, n)) list_again(d, slot, index);
+  return end;
+}
+
+/* One visit with a native handler. Returns the clock at its end. */
+static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  if (s->lossy) return visit_lossy(d, slot, index, start);
+  const sd_handler *handler = &d->handlers[s->handler];
+  sd_block_cache *cache = &d->slots[slot].cache;
+  const uint32_t records_a_block = d->pool.records;
+  int64_t pending = sd_strand_pending(s), n = pending, done = 0;
+  int failed = 0;
+  uint64_t end;
+  /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
+  uint32_t *most = &d->slots[slot].most_a_call;
+  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  while (done < n) {
+    unsigned char *records;
+    uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
+    if (SD_UNLIKELY(run > *most)) run = *most;
+    uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
+    if (next != SD_NONE) {
+      __builtin_prefetch(sd_block_record(&d->pool, next, 0));
+      __builtin_prefetch(sd_block_at(&d->pool, next));
+    }
+    int64_t ran = sd_run_handler(d, slot, handler, records, run, &ctx);
+    failed = ran < run;
+    uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
+    sd_store(&s->at, at, relaxed, Q2);
+    done += ran;
+    if (failed) break;
+    if (done < n && (at == records_a_block || run == *most)) {
+      end = sd_now();
+      if (end - start > d->quantum_counts) break;
+    }
+  }
+  end = sd_now();
+  if (SD_UNLIKELY(end - start > d->quantum_counts)) *most = *most > 1 ? *most / 2 : 1;
+  else if (SD_UNLIKELY(*most < records_a_block)) *most = 2 * *most;
+  book(d, slot, s, done, failed, start, end);
+  finish(d, slot, index, done + failed, pending, start);
+  return end;
+}
+
+/* Takes a strand off slot's own list, else from another's. SD_NONE: nothing is ready. */
+static uint32_t next_ready(sd_dispatcher *d, uint32_t slot) {
+  sd_idle *idle = &d->arena->idle;
+  uint32_t got[STEAL_MOST], n = d->policy->pick(d, slot, got, 1, 4);
+  if (n) {
+    sd_list *list = &d->lists[slot];
+    uint32_t length = sd_list_length(list);
+    if (length) {
+      /* Others may want what stays behind while this worker is busy. */
+      if (sd_idle_wake_one(idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+      sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(d, slot), 0)];
+      uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
+      if (head != SD_NONE) __builtin_prefetch(sd_block_record(&d->pool, head, at < d->pool.records ? at : 0));
+      if (length > 1) __builtin_prefetch(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)], 1);
+    }
+    return got[0];
+  }
+  for (uint32_t i = 1; i < d->n_slots; i++) {
+    uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
+    n = d->policy->pick(d, victim, got, STEAL_MOST, 2);
+    if (!n) continue;
+    sd_bump(&d->slots[slot].counters.stolen, n);
+    if (n > 1) {
+      sd_make_ready(d, slot, got + 1, n - 1);
+      if (sd_idle_wake_one(idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+    }
+    return got[0];
+  }
+  return SD_NONE;
+}
+
+/* Makes the caller the owner of a strand it took off a list. Zero: it is held back, or the protocol is broken. */
+static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
+  if (SD_LIKELY(sd_strand_take(s, slot))) return 1;
+  sd_fail(d, slot, index, NULL, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
+  sd_dispatcher_stop(d);
+  return 0;
+}
+
+int sd_help(sd_dispatcher *d, uint32_t slot) {
+  uint32_t index = next_ready(d, slot);
+  if (index == SD_NONE) return 0;
+  if (own(d, slot, index)) visit(d, slot, index, sd_now());
+  return 1;
+}
+
+static int anything_ready(sd_dispatcher *d) {
+  for (uint32_t i = 0; i < d->n_slots; i++)
+    if (sd_list_look(&d->lists[i])) return 1;
+  return 0;
+}
+
+static void park(sd_dispatcher *d, uint32_t slot) {
+  sd_idle *idle = &d->arena->idle;
+  uint32_t epoch = sd_idle_enter(idle);
+  if (!sd_dispatcher_stopping(d) && !anything_ready(d)) {
+    sd_bump(&d->slots[slot].counters.parks, 1);
+    sd_idle_sleep(idle, epoch);
+  }
+  sd_idle_leave(idle);
+}
+
+static void be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
+  int how = d->config.idle;
+  if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) || (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
+    for (int i = 0; i < PAUSES; i++) sd_pause();
+  } else if (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS + YIELD_TURNS) {
+    sd_give_way();
+  } else {
+    park(d, slot);
+  }
+}
+
+/* Python gets a quantum in a row: where it lies, or copied together. */
+static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  claim->strand = index;
+  claim->handler = s->handler;
+  claim->start = sd_now();
+  if (s->lossy) {
+    claim->n = claim->pending = copy_out(d, slot, s);
+    claim->records = d->scratch[slot];
+    return;
+  }
+  claim->pending = claim->n = sd_strand_pending(s);
+  if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
+  unsigned char *records;
+  uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)claim->n, &records);
+  if (run < claim->n) {
+    sd_strand_gather(s, &d->pool, (uint32_t)claim->n, d->scratch[slot]);
+    records = d->scratch[slot];
+  }
+  claim->records = records;
+}
+
+int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
+  uint32_t turn = 0;
+  uint64_t now = sd_now();
+  for (;;) {
+    if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
+    uint32_t index = next_ready(d, slot);
+    if (index == SD_NONE) {
+      be_idle(d, slot, turn++);
+      continue;
+    }
+    if (turn) now = sd_now();
+    turn = 0;
+    if (!own(d, slot, index)) continue;
+    if (d->handlers[d->strands[index].handler].fn) {
+      uint64_t start = now;
+      now = visit(d, slot, index, now);
+      if (d->policy->charge) d->policy->charge(d, index, 0, now - start);
+      if (d->policy->promote) d->policy->promote(d, slot, now);
+    } else {
+      fill_claim(d, slot, index, claim);
+      return 1;
+    }
+  }
+}
+
+int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code, const char *message) {
+  if (n < 0 || n > claim->n || (code && n == claim->n)) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[claim->strand];
+  int failed = code != 0;
+  if (failed) {
+    const unsigned char *record = (const unsigned char *)claim->records + (size_t)n * d->arena->record_size;
+    sd_fail(d, slot, claim->strand, record, code, message);
+  }
+  book(d, slot, s, n, failed, claim->start, sd_now());
+  if (s->lossy) {
+    if (claim->n > n + failed) lose(d, slot, s, (uint64_t)(claim->n - n - failed));
+    s->last = slot;
+    s->oldest = claim->start;
+    if (sd_strand_release(s, claim->n)) list_again(d, slot, claim->strand);
+  } else {
+    sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)(n + failed));
+    finish(d, slot, claim->strand, n + failed, claim->pending, claim->start);
+  }
+  return SD_OK;
+}

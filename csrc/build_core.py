@@ -24,7 +24,8 @@ if not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", 
 
 
 def _below_csrc(pattern: str) -> list[Path]:
-    return sorted(CSRC.rglob(pattern))
+    """Those of the engine first: the declarations in subfolders build on them."""
+    return sorted(CSRC.rglob(pattern), key=lambda path: (len(path.parts), path))
 
 
 def _includes(headers: list[Path]) -> str:

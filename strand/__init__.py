@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from strand.dispatcher import Dispatcher
+from strand.errors import StrandError
+from strand.handlers import Handler, batch_handler, handler, native
+from strand.policies import Fifo
+from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
-__all__ = ["PRICE_SCALE", "TICK", "UNDEF_PRICE"]
+__all__ = [
+    "PRICE_SCALE",
+    "TICK",
+    "UNDEF_PRICE",
+    "Dispatcher",
+    "Fifo",
+    "Handler",
+    "Statistics",
+    "StrandError",
+    "batch_handler",
+    "handler",
+    "native",
+]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 
 class StrandError(Exception):
     """Base of all errors raised by strand."""
@@ -52,3 +55,63 @@ class FormatError(FeedError):
 
 class UnknownFormatError(FeedError):
     """No reader recognises the input."""
+
+
+class RecordTypeError(StrandError, TypeError):
+    """An array's dtype is not the record the dispatcher was made for; the message names the field that differs."""
+
+
+class UnknownSymbolError(StrandError, KeyError):
+    """A name or key that is not in the symbol table.
+
+    ``position`` is the index of the offending record in the published array, and so the number of records published
+    before it; None where a name was asked for.
+    """
+
+    def __init__(self, message: str, *, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BackpressureError(StrandError):
+    """Strands are full, and ``on_full`` or a time limit says not to wait.
+
+    ``rejected`` holds the positions, in the published array, of the records that were not accepted: publish
+    ``array[error.rejected]`` again later. Order a symbol is kept by that.
+    """
+
+    def __init__(self, message: str, rejected: npt.NDArray[np.int64]) -> None:
+        super().__init__(message)
+        self.rejected = rejected
+
+
+class WouldDeadlockError(BackpressureError):
+    """A handler published into a full strand that blocks: waiting there could wait for itself for ever."""
+
+
+class StoppedError(StrandError):
+    """The dispatcher has been stopped: nothing more can be published or drained."""
+
+
+class HandlerError(StrandError):
+    """A handler raised, or returned an error.
+
+    ``symbol`` and ``sequence`` are those of the tick it failed on (of the first of the batch, for a Python batch
+    handler), ``handler`` its name, ``code`` the number a native handler gave. ``__cause__`` is the exception a Python
+    handler raised.
+    """
+
+    def __init__(self, symbol: str, sequence: int, handler: str, code: int, reason: str) -> None:
+        super().__init__(f"handler {handler!r} failed on {symbol} at sequence {sequence}: {reason or f'code {code}'}")
+        self.symbol = symbol
+        self.sequence = sequence
+        self.handler = handler
+        self.code = code
+        self.reason = reason
+
+
+class EngineError(StrandError):
+    """An invariant of the engine does not hold. This is a defect of strand: please report it with the message."""

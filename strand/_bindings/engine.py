@@ -1,0 +1,341 @@
+"""The engine, seen from Python: codes become exceptions here, arrays become pointers here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import ffi, lib
+from strand.errors import ConfigurationError, EngineError
+
+__all__ = [
+    "IDLE",
+    "ON_ERROR",
+    "ON_FULL",
+    "PAUSED",
+    "QUARANTINED",
+    "Claim",
+    "Code",
+    "Engine",
+    "EngineConfig",
+    "Failure",
+    "NativeFunction",
+    "StrandLook",
+    "block_records",
+    "builtin",
+    "histogram_floors_ns",
+]
+
+IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
+ON_FULL: Final = {
+    "block": lib.SD_BLOCK,
+    "drop_newest": lib.SD_DROP_NEWEST,
+    "drop_oldest": lib.SD_DROP_OLDEST,
+    "conflate": lib.SD_CONFLATE,
+    "raise": lib.SD_RAISE,
+}
+ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
+PAUSED: Final[int] = lib.SD_PAUSED
+QUARANTINED: Final[int] = lib.SD_QUARANTINED
+
+#: Blocks that can lie in one slot's cache.
+CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
+COUNTERS: Final = (
+    "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
+    "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
+)  # fmt: skip
+HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
+
+
+class Code:
+    """The core's result codes."""
+
+    OK: Final[int] = lib.SD_OK
+    AGAIN: Final[int] = lib.SD_AGAIN
+    KEY: Final[int] = lib.SD_E_KEY
+    FULL: Final[int] = lib.SD_E_FULL
+    WOULD_DEADLOCK: Final[int] = lib.SD_E_WOULD_DEADLOCK
+    STOPPED: Final[int] = lib.SD_E_STOPPED
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunction:
+    """A C function of type ``sd_handler_fn``, its parameters, and what keeps both alive."""
+
+    pointer: Any
+    params: bytes = b""
+    pure: bool = False
+    keep: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Sizes and choices as the core takes them; strand.dispatcher checks them and fills them in."""
+
+    n_symbols: int
+    n_strands: int
+    n_workers: int
+    n_publishers: int
+    record_size: int
+    key_offset: int
+    sequence_offset: int | None
+    row_bytes: int
+    n_blocks: int
+    idle: str
+    on_error: str
+    on_full: str
+    capacity_ticks: int
+    quantum_ticks: int
+    quantum_ns: int
+    batch_ticks: int
+    ahead_ticks: int
+    publisher_drains: bool
+    shared: bool = False
+    counters_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A strand in a Python worker's hands: ``n`` records in a row, as bytes that are valid until it is done."""
+
+    strand: int
+    handler: int
+    n: int
+    records: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    strand: int
+    key: int | None
+    sequence: int
+    handler: int
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrandLook:
+    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest."""
+
+    pending: int
+    owner: int | None
+    accepted: int
+    handled: int
+    failed: int
+    lost: int
+    dropped: tuple[int, int, int, int]
+    paused: bool
+    quarantined: bool
+    capacity: int
+
+
+def block_records(record_size: int) -> int:
+    """Records of a size that lie in one block."""
+    return int((lib.SD_BLOCK_BYTES - lib.SD_BLOCK_HEADER) // record_size)
+
+
+def histogram_floors_ns() -> npt.NDArray[np.float64]:
+    """Lower edges of the histograms' buckets, in ns."""
+    floors = np.empty(lib.SD_BUCKETS, dtype=np.float64)
+    lib.sd_bucket_floors(ffi.cast("double *", ffi.from_buffer(floors)))
+    return floors
+
+
+def builtin(name: str) -> Any:
+    """The address of a handler that is compiled in."""
+    return ffi.cast("sd_handler_fn", ffi.addressof(lib, f"sd_handle_{name}"))
+
+
+def pointer_from_address(address: int) -> Any:
+    return ffi.cast("sd_handler_fn", address)
+
+
+class _Memory:
+    """Lets numpy hold the engine alive for as long as it looks into its memory."""
+
+    def __init__(self, owner: object, address: int, shape: int, strides: int, dtype: np.dtype[Any]) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (shape,),
+            "strides": (strides,),
+            "typestr": f"|V{dtype.itemsize}",
+            "version": 3,
+        }
+
+
+class Engine:
+    """One arena and what this process needs to use it. Freed when neither this object nor a view of its rows is left."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        c = ffi.new("sd_config *")
+        for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
+                     "n_blocks", "counters_start"):  # fmt: skip
+            setattr(c.sizes, name, getattr(config, name))
+        c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
+        c.shared = config.shared
+        c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
+        c.capacity = config.capacity_ticks
+        c.quantum_records, c.quantum_ns = config.quantum_ticks, config.quantum_ns
+        c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
+        c.publisher_drains = config.publisher_drains
+        out = ffi.new("sd_dispatcher **")
+        code = lib.sd_dispatcher_create(c, out)
+        if code == lib.SD_E_NO_MEMORY:
+            raise MemoryError(f"no memory for {config.n_strands} strands and {config.n_blocks} blocks of 2 KB")
+        if code != lib.SD_OK:
+            raise ConfigurationError(f"the engine refused its configuration: {config}")
+        self.config = config
+        self._d = ffi.gc(out[0], lib.sd_dispatcher_destroy)
+        self._keep: list[Any] = []
+
+    def route(self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]) -> None:
+        code = lib.sd_dispatcher_route(
+            self._d,
+            ffi.cast("uint32_t *", ffi.from_buffer(strand_of_symbol)),
+            ffi.cast("uint16_t *", ffi.from_buffer(handler_of_strand)),
+        )
+        if code != lib.SD_OK:
+            raise EngineError("a symbol was routed to a strand that does not exist")
+
+    def set_handlers(self, functions: Sequence[NativeFunction | None]) -> None:
+        """None stands for a handler that Python runs."""
+        table = ffi.new("sd_handler[]", len(functions))
+        for entry, function in zip(table, functions, strict=True):
+            if function is None:
+                continue
+            params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+            self._keep.append((function, params))
+            entry.fn, entry.params, entry.pure = function.pointer, params, function.pure
+        if lib.sd_dispatcher_handlers(self._d, table, len(functions)) != lib.SD_OK:
+            raise EngineError("a strand names a handler that does not exist")
+
+    @property
+    def bytes(self) -> int:
+        """Size of the arena's mapping; pages never touched take no memory."""
+        return int(lib.sd_dispatcher_bytes(self._d))
+
+    def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """All symbols' rows, shape (n_symbols,), a view of the engine's memory."""
+        stride = ffi.new("uint64_t *")
+        address = int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride)))
+        memory = _Memory(self, address, self.config.n_symbols, int(stride[0]), dtype)
+        return np.asarray(memory).view(dtype)
+
+    # ---- workers
+
+    def new_claim(self) -> Any:
+        return ffi.new("sd_claim *")
+
+    def worker_next(self, slot: int, claim: Any) -> Claim | None:
+        """Runs native handlers until Python has a strand to run, or the dispatcher stops (None)."""
+        if lib.sd_worker_next(self._d, slot, claim) != 1:
+            return None
+        size = claim.n * self.config.record_size
+        return Claim(claim.strand, claim.handler, claim.n, ffi.buffer(claim.records, size))
+
+    def worker_done(self, slot: int, claim: Any, handled: int, code: int = 0, message: str = "") -> None:
+        if lib.sd_worker_done(self._d, slot, claim, handled, code, message.encode()[:255]) != lib.SD_OK:
+            raise EngineError(f"{handled} of {claim.n} records cannot have been handled")
+
+    # ---- publishers
+
+    def publisher_enter(self) -> int | None:
+        slot = lib.sd_publisher_enter(self._d)
+        return None if slot < 0 else int(slot)
+
+    def publisher_leave(self, slot: int) -> None:
+        lib.sd_publisher_leave(self._d, slot)
+
+    def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
+        return int(lib.sd_publish(self._d, slot, ffi.from_buffer(records), len(records), slice_ns))
+
+    def publish_more(self, slot: int, slice_ns: int) -> int:
+        return int(lib.sd_publish_more(self._d, slot, slice_ns))
+
+    def publish_nested(self, slot: int, records: npt.NDArray[Any]) -> int:
+        return int(lib.sd_publish_nested(self._d, slot, ffi.from_buffer(records), len(records)))
+
+    def rejected(self, slot: int) -> npt.NDArray[np.int64]:
+        positions = np.empty(lib.sd_publish_rejected(self._d, slot, ffi.NULL, 0), dtype=np.int64)
+        lib.sd_publish_rejected(self._d, slot, ffi.cast("int64_t *", ffi.from_buffer(positions)), len(positions))
+        positions.sort()
+        return positions
+
+    # ---- control
+
+    def drain(self, slot: int | None, slice_ns: int) -> int:
+        return int(lib.sd_dispatcher_drain(self._d, lib.SD_NONE if slot is None else slot, slice_ns))
+
+    def stop(self) -> None:
+        lib.sd_dispatcher_stop(self._d)
+
+    @property
+    def stopping(self) -> bool:
+        return bool(lib.sd_dispatcher_stopping(self._d))
+
+    def hold(self, strand: int, why: int) -> None:
+        if lib.sd_dispatcher_hold(self._d, strand, why) != lib.SD_OK:
+            raise EngineError(f"strand {strand} cannot be held")
+
+    def resume(self, strand: int, why: int) -> None:
+        if lib.sd_dispatcher_resume(self._d, strand, why) != lib.SD_OK:
+            raise EngineError(f"strand {strand} cannot be resumed")
+
+    # ---- looking on
+
+    def watermark(self) -> int:
+        return int(lib.sd_watermark(self._d))
+
+    def totals(self) -> dict[str, int]:
+        t = ffi.new("sd_totals *")
+        lib.sd_dispatcher_totals(self._d, t)
+        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "claimed", "stolen", "cut", "parks",
+                 "wakes", "failures", "blocks_used", "watermark_sequence")  # fmt: skip
+        totals = {name: int(getattr(t, name)) for name in names}
+        reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
+        return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
+
+    def counters(self, slot: int) -> dict[str, int]:
+        """One slot's counters by name; a worker's slot is its number, publishers' slots follow."""
+        values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
+        lib.sd_slot_counters(self._d, slot, values)
+        return dict(zip(COUNTERS, map(int, values), strict=True))
+
+    def histogram(self, name: str) -> npt.NDArray[np.uint64]:
+        counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
+        lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
+        return counts
+
+    def look(self, strand: int) -> StrandLook:
+        k = ffi.new("sd_look *")
+        if lib.sd_strand_look(self._d, strand, k) != lib.SD_OK:
+            raise EngineError(f"there is no strand {strand}")
+        dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
+        owner = int(k.owner) - 1 if k.owner else None
+        return StrandLook(
+            int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
+            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity),
+        )  # fmt: skip
+
+    def failures(self) -> list[Failure]:
+        """The first failures, in the order they happened."""
+        found: list[Failure] = []
+        f = ffi.new("sd_failure *")
+        while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
+            key = None if f.key == lib.SD_NONE else int(f.key)
+            message = ffi.string(f.message).decode(errors="replace")
+            found.append(Failure(int(f.strand), key, int(f.sequence), int(f.handler), int(f.code), message))
+        return found
+
+    def check(self) -> None:
+        """The books at rest. Raises EngineError naming the strand where they do not balance."""
+        strand = ffi.new("uint32_t *")
+        what = ffi.new("char[128]")
+        if lib.sd_dispatcher_check(self._d, strand, what) != lib.SD_OK:
+            raise EngineError(f"strand {strand[0]}: {ffi.string(what).decode()}")

@@ -1,0 +1,593 @@
+"""The dispatcher: ticks in, each symbol's in order to its handler, on all cores."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.engine import (
+    CACHED_BLOCKS,
+    IDLE,
+    ON_ERROR,
+    ON_FULL,
+    PAUSED,
+    QUARANTINED,
+    Code,
+    Engine,
+    EngineConfig,
+    StrandLook,
+    block_records,
+    histogram_floors_ns,
+)
+from strand.errors import (
+    BackpressureError,
+    ConfigurationError,
+    EngineError,
+    HandlerError,
+    RecordTypeError,
+    StoppedError,
+    UnknownSymbolError,
+    WouldDeadlockError,
+)
+from strand.grouping import StrandsLike, strand_count, strands_for
+from strand.handlers import Handler, HandlerLike, resolve
+from strand.policies import Fifo, Policy
+from strand.rows import Rows
+from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.symbols import SymbolTable
+from strand.ticks import TICK
+from strand.worker import run_worker
+
+__all__ = ["Dispatcher"]
+
+#: How long C waits before it lets Python look for signals.
+SLICE_NS = 20_000_000
+LINE = 64
+#: Records of the first array that "auto" looks at to tell busy symbols from quiet ones.
+FIRST_LOOK = 1 << 18
+
+_live: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+
+
+class Dispatcher:
+    """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
+
+    ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
+    ``handlers``: by symbol, with ``"*"`` for the others.
+
+    ``workers``: threads that drain; by default one fewer than the cores this process may use (at least one), as the
+    publisher drains too. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this
+    process may use, None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+
+    ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts`` (ticks
+    expected a symbol) or else by the first array published. ``capacity_ticks`` bounds each strand, ``on_full`` says what
+    happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a symbol's latest) or
+    ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not those in a worker's hands.
+
+    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``quantum_ticks`` and
+    ``quantum_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
+    may run handlers, when they are ahead and where that is cheaper than handing ticks over; switch it off where a
+    publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together.
+
+    ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
+    ``fields`` maps tick fields to the fields of the arrays that will be published, which are then converted.
+
+    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once.
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        workers: int | None = None,
+        cores: Sequence[int] | Literal["auto"] | None = "auto",
+        policy: Policy = Fifo(),  # noqa: B008 - frozen
+        strands: StrandsLike = "auto",
+        counts: npt.ArrayLike | None = None,
+        capacity_ticks: int = 65_536,
+        on_full: str = "block",
+        on_error: str = "stop",
+        idle: str = "backoff",
+        quantum_ticks: int = 4096,
+        quantum_us: float = 1000.0,
+        batch_ticks: int = 4096,
+        publisher_drains: bool = True,
+        max_publishers: int = 8,
+        memory_bytes: int | None = None,
+        dtype: np.dtype[Any] = TICK,
+        key: str = "instrument_id",
+        fields: Mapping[str, str] | None = None,
+        _counters_start: int = 0,
+    ) -> None:
+        self._table = SymbolTable(symbols)
+        self._dtype, self._fields = dtype, dict(fields) if fields else None
+        key_offset = _key_offset(dtype, key)
+        self._key = key
+        if fields and dtype != TICK:
+            raise ConfigurationError("fields: a field map converts to ticks, so dtype must be left as it is")
+        self._handlers, self._handler_of_symbol = _assign(self._table, handler, handlers, dtype)
+        allowed = sorted(os.sched_getaffinity(0))
+        self._workers = _positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
+        self._cores = _cores(cores, allowed, self._workers)
+        _choice("idle", idle, IDLE)
+        _choice("on_error", on_error, ON_ERROR)
+        _choice("on_full", on_full, ON_FULL)
+        if not isinstance(policy, Fifo):
+            raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
+        for name, value, most in (
+            ("capacity_ticks", capacity_ticks, 2**31 - 1),
+            ("quantum_ticks", quantum_ticks, 2**20),
+            ("batch_ticks", batch_ticks, 65_536),
+            ("max_publishers", max_publishers, 1024),
+        ):
+            _positive(name, value, most)
+        if not 0 < quantum_us < 1e9:
+            raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
+
+        self._alone = [not h.is_native for h in self._handlers]
+        self._counts = _counts(counts, len(self._table))
+        n_strands = strand_count(strands, self._handler_of_symbol, self._alone, self._workers)
+        if on_full == "conflate":
+            _check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
+        row_bytes = max(h.state.itemsize for h in self._handlers)
+        ahead = max(65_536, 3 * batch_ticks)
+        slots = self._workers + max_publishers
+        self._engine = Engine(
+            EngineConfig(
+                n_symbols=len(self._table),
+                n_strands=n_strands,
+                n_workers=self._workers,
+                n_publishers=max_publishers,
+                record_size=dtype.itemsize,
+                key_offset=key_offset,
+                sequence_offset=_sequence_offset(dtype),
+                row_bytes=row_bytes,
+                n_blocks=_blocks(memory_bytes, slots, n_strands, ahead, capacity_ticks, dtype.itemsize),
+                idle=idle,
+                on_error=on_error,
+                on_full=on_full,
+                capacity_ticks=capacity_ticks,
+                quantum_ticks=quantum_ticks,
+                quantum_ns=int(quantum_us * 1000),
+                batch_ticks=batch_ticks,
+                ahead_ticks=ahead,
+                publisher_drains=publisher_drains,
+                counters_start=_counters_start,
+            )
+        )
+        stride = (row_bytes + LINE - 1) // LINE * LINE
+        self._functions = [h.compile(dtype, key, _padded(h.state, stride)) for h in self._handlers]
+        self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
+        self._strand_of: npt.NDArray[np.uint32] | None = None
+        self._route_lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._causes: dict[int, BaseException] = {}
+        self._in_worker = threading.local()
+        self._closed = False
+        self._abandoned = 0
+        if self._counts is not None or n_strands >= len(self._table):
+            self._route(self._counts)
+
+    # ---- life
+
+    def start(self) -> Self:
+        """Starts the workers; entering the context does. Raises StoppedError after a stop."""
+        if self._closed:
+            raise StoppedError("the dispatcher has been stopped: make a new one")
+        if self._threads:
+            return self
+        _live.add(self)
+        for slot in range(self._workers):
+            core = self._cores[slot] if self._cores else None
+            thread = threading.Thread(target=run_worker, args=(self, slot, core), name=f"strand-worker-{slot}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.stop(drain=False)
+            return
+        try:
+            self.stop()
+        finally:
+            self.stop(drain=False)
+
+    def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> bool:
+        """Stops the workers and waits for them. Returns whether everything published was handled or dropped.
+
+        ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
+        counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
+        failure has stopped the run. May be called again.
+        """
+        drained = self.drain(timeout_s) if drain and not self._closed else False
+        if not self._closed:
+            self._closed = True
+            self._engine.stop()
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join()
+            _live.discard(self)
+            self._abandoned = self._engine.totals()["pending"]
+            self._rows.keep()
+        return drained and self._abandoned == 0
+
+    # ---- publishing
+
+    def publish(self, records: npt.NDArray[Any] | np.void, *, timeout_s: float | None = None) -> int:
+        """Publishes records in order, and returns how many were accepted (dropped ones included: see statistics).
+
+        ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
+        inside a handler it never waits.
+
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with everything before
+        it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
+        with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's failure has stopped
+        the run; StoppedError after a stop.
+        """
+        array = self._as_records(records)
+        if self._closed:
+            raise StoppedError("the dispatcher has been stopped: nothing more can be published")
+        if self._strand_of is None:
+            self._route_first(array)
+        engine = self._engine
+        with self._publisher() as slot:
+            if getattr(self._in_worker, "value", False):
+                code = engine.publish_nested(slot, array)
+            else:
+                code = engine.publish(slot, array, SLICE_NS)
+                deadline = None if timeout_s is None else time.monotonic() + timeout_s
+                while code == Code.AGAIN and (deadline is None or time.monotonic() < deadline):
+                    code = engine.publish_more(slot, SLICE_NS)
+            if code == Code.OK:
+                return len(array)
+            rejected = engine.rejected(slot)
+        raise self._publish_error(code, array, rejected)
+
+    def drain(self, timeout_s: float | None = None) -> bool:
+        """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
+
+        Returns False when ``timeout_s`` passed first. Raises HandlerError when a handler's failure has stopped the run,
+        StoppedError after a stop.
+        """
+        if self._closed:
+            raise StoppedError("the dispatcher has been stopped: there is nothing to drain")
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._publisher() as slot:
+            code = Code.AGAIN
+            while code == Code.AGAIN:
+                left_ns = SLICE_NS if deadline is None else int((deadline - time.monotonic()) * 1e9)
+                if left_ns < 0:
+                    return False
+                code = self._engine.drain(slot, min(SLICE_NS, left_ns))
+        if code == Code.OK:
+            return True
+        raise self._stopped_error()
+
+    # ---- strands
+
+    def pause(self, symbol: str | int) -> None:
+        """Holds back the symbol's strand, and with it the symbols that share it, from the end of the visit under way;
+        its ticks queue up to its bound."""
+        self._engine.hold(self.strand_of(symbol), PAUSED)
+
+    def resume(self, symbol: str | int) -> None:
+        """Lets a paused strand go on."""
+        self._engine.resume(self.strand_of(symbol), PAUSED)
+
+    def release(self, symbol: str | int) -> None:
+        """Lets a quarantined strand go on, after the tick its handler failed on."""
+        self._engine.resume(self.strand_of(symbol), QUARANTINED)
+
+    def strand_of(self, symbol: str | int) -> int:
+        """The number of the strand a symbol belongs to."""
+        index = self._table.index(symbol)
+        if self._strand_of is None:
+            self._route(None)
+        assert self._strand_of is not None
+        return int(self._strand_of[index])
+
+    def look(self, symbol: str | int) -> StrandLook:
+        """The books of the symbol's strand."""
+        return self._engine.look(self.strand_of(symbol))
+
+    # ---- looking on
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index."""
+        return self._table
+
+    @property
+    def rows(self) -> Rows:
+        """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the dispatcher runs, final after it."""
+        return self._rows
+
+    @property
+    def workers(self) -> int:
+        return self._workers
+
+    @property
+    def n_strands(self) -> int:
+        return self._engine.config.n_strands
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The first failures of handlers (64 at most), in the order they happened."""
+        found = []
+        for i, f in enumerate(self._engine.failures()):
+            symbol = self._table.name(f.key) if f.key is not None else f"strand {f.strand}"
+            error = HandlerError(symbol, f.sequence, self._handlers[f.handler].name, f.code, f.message)
+            error.__cause__ = self._causes.get(i)
+            found.append(error)
+        return found
+
+    def watermark(self) -> int:
+        """Every record whose place in the order of publishing is below this has been handled or dropped."""
+        return self._engine.watermark()
+
+    def statistics(self) -> Statistics:
+        """Totals since the start; see Statistics."""
+        t = self._engine.totals()
+        floors = histogram_floors_ns()
+        latency = {
+            name: Latency.from_histogram(self._engine.histogram(name), floors)
+            for name in ("wait", "handler", "end_to_end")
+        }
+        dropped = {
+            "newest": t["dropped_newest"],
+            "oldest": t["dropped_oldest"],
+            "conflated": t["conflated"],
+            "quarantined": t["dropped_quarantined"],
+            "failed": t["failed"],
+            "lost": t["lost"],
+            "abandoned": self._abandoned,
+        }
+        names = ("accepted", "handled", "claimed", "visits", "stolen", "cut", "parks", "wakes")
+        return Statistics(
+            **{name: t[name] for name in names},
+            dropped=dropped,
+            pending=t["pending"] - self._abandoned,
+            watermark=self.watermark(),
+            workers=self._worker_statistics(),
+            **latency,
+        )
+
+    def check(self) -> None:
+        """Checks the contract's books at rest, for tests and tools. Raises EngineError where they do not balance."""
+        self._engine.check()
+
+    # ---- inside
+
+    def _worker_statistics(self) -> tuple[WorkerStatistics, ...]:
+        keys = ("handled", "busy_ns", "visits", "stolen", "parks")
+        config = self._engine.config
+        slots = [self._engine.counters(i) for i in range(config.n_workers + config.n_publishers)]
+        start = config.counters_start
+        found = [
+            WorkerStatistics(f"worker {i}", self._cores[i] if self._cores else None, c["handled"] - start,
+                             *(c[k] for k in keys[1:]))
+            for i, c in enumerate(slots[: config.n_workers])
+        ]  # fmt: skip
+        rest = slots[config.n_workers :]
+        sums = [sum(c[k] for c in rest) for k in keys]
+        return (*found, WorkerStatistics("publishers", None, sums[0] - start * len(rest), *sums[1:]))
+
+    def _as_records(self, records: npt.NDArray[Any] | np.void) -> npt.NDArray[Any]:
+        array = np.asarray(records)
+        if array.ndim == 0:
+            array = array.reshape(1)
+        if array.ndim != 1:
+            raise RecordTypeError(f"records must be one-dimensional, not of shape {array.shape}")
+        if array.dtype != self._dtype:
+            array = self._converted(array)
+        return np.ascontiguousarray(array)
+
+    def _converted(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self._fields is None:
+            raise RecordTypeError(_difference(array.dtype, self._dtype))
+        ticks = np.zeros(len(array), TICK)
+        for to, source in self._fields.items():
+            if to not in (TICK.names or ()):
+                raise RecordTypeError(f"fields: {to!r} is not a field of a tick")
+            if source not in (array.dtype.names or ()):
+                raise RecordTypeError(f"fields: the array has no field {source!r} for {to!r}")
+            if not np.can_cast(array.dtype[source], TICK[to], "same_kind"):
+                raise RecordTypeError(f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({TICK[to]}) cannot hold")
+            ticks[to] = array[source]
+        return ticks
+
+    def _route_first(self, array: npt.NDArray[Any]) -> None:
+        keys = array[self._key][:FIRST_LOOK]
+        seen = np.bincount(keys[keys < len(self._table)], minlength=len(self._table))
+        self._route(seen)
+
+    def _route(self, counts: npt.NDArray[Any] | None) -> None:
+        with self._route_lock:
+            if self._strand_of is not None:
+                return
+            grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, self._alone, counts)
+            self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
+            self._engine.set_handlers(self._functions)
+            self._strand_of = grouping.strand_of_symbol
+
+    @contextmanager
+    def _publisher(self) -> Iterator[int]:
+        slot = self._engine.publisher_enter()
+        while slot is None:
+            time.sleep(0.0001)
+            slot = self._engine.publisher_enter()
+        try:
+            yield slot
+        finally:
+            self._engine.publisher_leave(slot)
+
+    def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
+        if code == Code.KEY:
+            at = int(rejected[0])
+            return UnknownSymbolError(
+                f"record {at}: {self._key} is {array[self._key][at]}, but there are {len(self._table)} symbols "
+                f"(0 to {len(self._table) - 1}); the {at} records before it were published",
+                position=at,
+            )
+        if code == Code.STOPPED:
+            return self._stopped_error()
+        text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "
+        if code == Code.WOULD_DEADLOCK:
+            return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
+        if code in (Code.FULL, Code.AGAIN):
+            return BackpressureError(text + "their strands are full", rejected)
+        return EngineError(f"publishing ended with code {code}")
+
+    def _stopped_error(self) -> Exception:
+        failures = self.failures
+        return failures[0] if failures else StoppedError("the dispatcher has been stopped")
+
+
+def _positive(name: str, value: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
+    return int(value)
+
+
+def _choice(name: str, value: str, choices: Mapping[str, int]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+
+
+def _cores(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
+    if cores is None:
+        return None
+    if isinstance(cores, str):
+        if cores != "auto":
+            raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+        return [allowed[-1 - i % len(allowed)] for i in range(workers)][::-1]
+    missing = [c for c in cores if c not in allowed]
+    if missing or not cores:
+        raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
+    return [cores[i % len(cores)] for i in range(workers)]
+
+
+def _key_offset(dtype: np.dtype[Any], key: str) -> int:
+    if not isinstance(dtype, np.dtype) or dtype.names is None or key not in dtype.names:
+        raise ConfigurationError(f"key: the records' dtype has no field {key!r}")
+    kind, offset = dtype.fields[key][:2] if dtype.fields else (dtype, 0)
+    if kind != np.dtype("<u4"):
+        raise ConfigurationError(f"key: field {key!r} is {kind}, but a symbol's index is a u32 ('<u4')")
+    if dtype.itemsize > 1984 or dtype.hasobject:
+        raise ConfigurationError(f"dtype: a record is plain memory of at most 1984 bytes, this one has {dtype.itemsize}")
+    return int(offset)
+
+
+def _sequence_offset(dtype: np.dtype[Any]) -> int | None:
+    found = (dtype.fields or {}).get("sequence")
+    return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
+
+
+def _counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
+    if counts is None:
+        return None
+    array = np.asarray(counts)
+    if array.shape != (symbols,) or array.dtype.kind not in "uif" or (array < 0).any():
+        raise ConfigurationError(f"counts: give one non-negative number for each of the {symbols} symbols")
+    return array
+
+
+def _assign(
+    table: SymbolTable, handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None, dtype: np.dtype[Any]
+) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
+    if (handler is None) == (handlers is None):
+        raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
+    wanted = {"*": handler} if handlers is None else dict(handlers)
+    distinct: list[Handler] = []
+    number: dict[int, int] = {}
+    of_symbol = np.zeros(len(table), dtype=np.uint16)
+    default = wanted.pop("*", None)
+    named = np.zeros(len(table), dtype=bool)
+    for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
+        if like is None:
+            continue
+        if id(like) not in number:
+            number[id(like)] = len(distinct)
+            distinct.append(resolve(like))
+        if names is None:
+            of_symbol[~named] = number[id(like)]
+        else:
+            at = table.index(names[0])
+            of_symbol[at], named[at] = number[id(like)], True
+    if default is None and not named.all():
+        missing = table.name(int(np.flatnonzero(~named)[0]))
+        raise ConfigurationError(f"handlers: there is none for {missing!r}; give one for '*' to serve all others")
+    if len(distinct) > 65_535:
+        raise ConfigurationError("handlers: at most 65,535 different ones")
+    for h in distinct:
+        if h.needs_ticks and dtype != TICK:
+            raise ConfigurationError(f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype")
+    return distinct, of_symbol
+
+
+def _padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
+    """The same fields in records as far apart as rows are."""
+    fields = dtype.fields or {}
+    names = list(dtype.names or ())
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [fields[n][0] for n in names],
+            "offsets": [fields[n][1] for n in names],
+            "itemsize": itemsize,
+        }
+    )
+
+
+def _blocks(memory_bytes: int | None, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
+    """Blocks for what is in flight, a few full strands, one or two a strand, and those that rest in caches."""
+    a_block = block_records(record)
+    in_caches = (slots + 1) * CACHED_BLOCKS
+    if memory_bytes is None:
+        return in_caches + 2 * (ahead // a_block) + 4 * (min(capacity, 1 << 20) // a_block + 1) + 2 * min(n_strands, 32_768)
+    blocks = memory_bytes // 2048
+    if blocks <= in_caches + capacity // a_block + 1:
+        least = (in_caches + capacity // a_block + 2) * 2048
+        raise ConfigurationError(
+            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
+            f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"
+        )
+    return min(blocks, 2**31)
+
+
+def _check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
+    spread = strands_for(n_strands, handler_of, alone, None)
+    most = int(np.bincount(spread.strand_of_symbol).max())
+    # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
+    if n_strands < len(handler_of) and capacity < 2 * most:
+        raise ConfigurationError(
+            f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
+            "strand; raise it, or give strands='per-symbol'"
+        )
+
+
+def _stop_all() -> None:
+    for dispatcher in list(_live):
+        dispatcher.stop(drain=False)
+
+
+atexit.register(_stop_all)

@@ -1,0 +1,102 @@
+"""Which symbols share a strand.
+
+A strand costs a publisher about one cache miss a batch, so thousands of quiet symbols are cheaper in company; a busy
+symbol alone keeps its order without holding others up. Only symbols with the same handler share, and symbols whose
+handler is Python's never do: its batches are of one symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+
+__all__ = ["Grouping", "StrandsLike", "strand_count", "strands_for"]
+
+StrandsLike = Literal["auto", "per-symbol"] | int
+
+#: Strands a worker that "auto" aims at: enough to balance, few enough to stay cheap.
+STRANDS_A_WORKER = 64
+LEAST_STRANDS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """``strand_of_symbol`` has shape (n_symbols,), ``handler_of_strand`` shape (n_strands,)."""
+
+    strand_of_symbol: npt.NDArray[np.uint32]
+    handler_of_strand: npt.NDArray[np.uint16]
+
+
+def strand_count(strands: StrandsLike, handler_of_symbol: npt.NDArray[np.uint16], alone: Sequence[bool], workers: int) -> int:
+    """How many strands there will be, before anything is known of how busy each symbol is."""
+    symbols = len(handler_of_symbol)
+    if strands == "per-symbol":
+        return symbols
+    if strands == "auto":
+        wanted = max(LEAST_STRANDS, STRANDS_A_WORKER * workers)
+    elif isinstance(strands, int) and not isinstance(strands, bool) and strands >= 1:
+        wanted = strands
+    else:
+        raise ConfigurationError(f"strands: {strands!r} is not 'auto', 'per-symbol' or a number of at least 1")
+    sizes = np.bincount(handler_of_symbol, minlength=len(alone))
+    single = sum(int(n) for n, lonely in zip(sizes, alone, strict=True) if lonely)
+    shared = [int(n) for n, lonely in zip(sizes, alone, strict=True) if n and not lonely]
+    if not shared:
+        return symbols
+    return single + min(sum(shared), max(wanted, len(shared)))
+
+
+def strands_for(
+    n_strands: int, handler_of_symbol: npt.NDArray[np.uint16], alone: Sequence[bool], counts: npt.NDArray[Any] | None
+) -> Grouping:
+    """Spreads symbols over ``n_strands``: those whose count is over half a strand's share alone, the rest in turn.
+
+    ``counts`` has shape (n_symbols,), what is known of how many ticks each symbol will have; None: nothing is.
+    """
+    symbols = len(handler_of_symbol)
+    if n_strands >= symbols:
+        return Grouping(np.arange(symbols, dtype=np.uint32), handler_of_symbol.astype(np.uint16))
+    weight = np.ones(symbols) if counts is None else np.asarray(counts, dtype=np.float64)
+    strand_of = np.empty(symbols, dtype=np.uint32)
+    handler_of = np.zeros(n_strands, dtype=np.uint16)
+    lonely = np.isin(handler_of_symbol, np.flatnonzero(alone))
+    singles = np.flatnonzero(lonely)
+    strand_of[singles] = np.arange(len(singles))
+    handler_of[: len(singles)] = handler_of_symbol[singles]
+    first = len(singles)
+    groups = [np.flatnonzero((handler_of_symbol == h) & ~lonely) for h in np.unique(handler_of_symbol[~lonely])]
+    for group, room in zip(groups, _rooms(groups, weight, n_strands - first), strict=True):
+        strand_of[group] = first + _spread(weight[group], room)
+        handler_of[first : first + room] = handler_of_symbol[group[0]]
+        first += room
+    return Grouping(strand_of, handler_of)
+
+
+def _rooms(groups: list[npt.NDArray[np.int64]], weight: npt.NDArray[np.float64], n: int) -> list[int]:
+    """Divides n strands over groups by weight: at least one each, never more than symbols, n in all."""
+    total = sum(float(weight[g].sum()) for g in groups) or 1.0
+    rooms = [min(len(g), max(1, int(n * float(weight[g].sum()) / total))) for g in groups]
+    while sum(rooms) > n:
+        rooms[int(np.argmax(rooms))] -= 1
+    for i, g in enumerate(groups):
+        rooms[i] += min(len(g) - rooms[i], n - sum(rooms))
+    return rooms
+
+
+def _spread(weight: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.uint32]:
+    """Strand 0..n-1 of each symbol: hot ones alone on the first, the others dealt over the rest by falling weight."""
+    order = np.argsort(-weight, kind="stable")
+    hot = int(np.count_nonzero(weight * 2 * n > weight.sum())) if n > 1 else 0
+    hot = min(hot, n // 2) if len(weight) > n else len(weight)
+    strand = np.empty(len(weight), dtype=np.uint32)
+    strand[order[:hot]] = np.arange(hot)
+    rest = order[hot:]
+    if len(rest):
+        strand[rest] = hot + np.arange(len(rest)) % (n - hot)
+    return strand

@@ -1,0 +1,104 @@
+"""What a dispatcher says of itself: frozen numbers, read without stopping it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Latency", "Statistics", "WorkerStatistics"]
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A latency distribution in ns, known to one part in sixteen; counted once a tick.
+
+    ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge of the highest bucket hit.
+    """
+
+    count: int
+    percentiles: Mapping[float, float]
+    maximum_ns: float
+
+    @classmethod
+    def from_histogram(cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64]) -> Latency:
+        """From bucket counts and the buckets' lower edges: a percentile is its bucket's upper edge."""
+        total = int(counts.sum())
+        edges = np.append(floors_ns[1:], floors_ns[-1] * 2)
+        if total == 0:
+            return cls(0, dict.fromkeys(PERCENTILES, 0.0), 0.0)
+        running = np.cumsum(counts)
+        at = [int(np.searchsorted(running, max(1, np.ceil(total * p / 100)))) for p in PERCENTILES]
+        return cls(
+            total, {p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)}, float(edges[np.flatnonzero(counts)[-1]])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatistics:
+    """One worker, or the publishers together (``core`` None, ``name`` "publishers")."""
+
+    name: str
+    core: int | None
+    handled: int
+    busy_ns: int
+    visits: int
+    stolen: int
+    parks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Totals since the dispatcher was made. accepted = handled + dropped + pending.
+
+    ``dropped`` maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
+    quarantined strand at its bound), ``failed`` (the handler failed on it), ``lost`` (in the hands of a failing handler
+    of a strand that drops or conflates), ``abandoned`` (still pending at a stop without draining).
+    ``claimed`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start of the
+    visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to the visit's end;
+    for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
+    """
+
+    accepted: int
+    handled: int
+    dropped: Mapping[str, int]
+    pending: int
+    claimed: int
+    visits: int
+    stolen: int
+    cut: int
+    parks: int
+    wakes: int
+    watermark: int
+    wait: Latency
+    handler: Latency
+    end_to_end: Latency
+    workers: tuple[WorkerStatistics, ...]
+
+    @property
+    def imbalance(self) -> float:
+        """Ticks of the busiest worker over the mean of all workers; 1 is even, 0 when none handled any."""
+        handled = [w.handled for w in self.workers if w.core is not None or w.name != "publishers"]
+        mean = sum(handled) / len(handled) if handled else 0
+        return max(handled) / mean if mean else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        names = ("accepted", "handled", "pending", "claimed", "visits", "stolen", "cut", "parks", "wakes", "watermark")
+        latency = {
+            name: {f"p{p:g}_ns": ns for p, ns in getattr(self, name).percentiles.items()}
+            for name in ("wait", "handler", "end_to_end")
+        }
+        workers = [
+            {key: getattr(w, key) for key in ("name", "core", "handled", "busy_ns", "visits", "stolen", "parks")}
+            for w in self.workers
+        ]
+        return (
+            {name: getattr(self, name) for name in names}
+            | {"dropped": dict(self.dropped), "imbalance": self.imbalance, "latency": latency, "workers": workers}
+        )  # fmt: skip

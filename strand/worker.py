@@ -1,0 +1,51 @@
+"""What a worker thread does: pins itself, lives in C, and runs the handlers that are Python's."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from strand._bindings.engine import Claim
+    from strand.dispatcher import Dispatcher
+
+__all__ = ["run_worker"]
+
+#: The code of a failure that was an exception in Python.
+RAISED = -1000
+
+
+def run_worker(dispatcher: Dispatcher, slot: int, core: int | None) -> None:
+    """The body of worker ``slot``, until the dispatcher stops."""
+    if core is not None:
+        os.sched_setaffinity(0, {core})  # 0: this thread alone
+    dispatcher._in_worker.value = True
+    engine = dispatcher._engine
+    room = engine.new_claim()
+    while (claim := engine.worker_next(slot, room)) is not None:
+        handled, error = _run(dispatcher, claim)
+        if error is None:
+            engine.worker_done(slot, room, handled)
+        else:
+            with dispatcher._route_lock:  # the failure's number is its place in the list of causes
+                number = len(engine.failures())
+                dispatcher._causes[number] = error
+                engine.worker_done(slot, room, handled, RAISED, f"{type(error).__name__}: {error}")
+
+
+def _run(dispatcher: Dispatcher, claim: Claim) -> tuple[int, BaseException | None]:
+    """Runs a Python handler over a claim, symbol by symbol; returns how many records it handled, and what it raised."""
+    handler = dispatcher._handlers[claim.handler]
+    records: Any = np.frombuffer(claim.records, dtype=dispatcher._dtype)
+    keys = records[dispatcher._key]
+    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), claim.n] if claim.n > 1 else [0, claim.n]
+    assert handler.on_ticks is not None
+    for start, end in zip(starts[:-1], starts[1:], strict=True):
+        key = int(keys[start])
+        try:
+            handler.on_ticks(dispatcher._table.name(key), records[start:end], dispatcher._rows.at(key))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller of publish or drain
+            return start, error
+    return claim.n, None

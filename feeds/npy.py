@@ -46,7 +46,8 @@ class NpyFeed:
     names nor an argument give it.
 
     Raises ``FormatError`` for a dtype, key or value that cannot be a tick's, ``TruncatedFeedError`` for a file that
-    ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled.
+    ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
+    an .npz is verified where the array is compressed; a mapped one is read as it lies.
     """
 
     def __init__(
@@ -197,8 +198,6 @@ class NpyFeed:
                             offset=reader.bytes_out,
                         )
                     yield np.frombuffer(data, place.dtype), first
-                # The checksum is only looked at once the end is reached.
-                reader.read(1)
             finally:
                 reader.close()
 

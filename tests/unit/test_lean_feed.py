@@ -143,9 +143,10 @@ def test_the_line_is_counted_from_the_start_of_the_file_and_not_of_the_chunk(tmp
     row = b"34200000,479900,100,P,2000,0\n"
     first_chunk = _CHUNK_BYTES[1] // len(row)
     good = row * (first_chunk + 5)
-    with pytest.raises(FormatError, match="column size") as caught:
-        read(LeanFeed(archive(tmp_path, good + row.replace(b",100,", b",z,"), method=zipfile.ZIP_STORED)))
-    assert caught.value.line == first_chunk + 6
+    for bad in (b",z,", b",-1,"):
+        with pytest.raises(FormatError, match="column size") as caught:
+            read(LeanFeed(archive(tmp_path, good + row.replace(b",100,", bad), method=zipfile.ZIP_STORED)))
+        assert caught.value.line == first_chunk + 6
 
 
 def test_a_byte_order_mark_is_refused_where_a_chunk_starts_as_it_is_elsewhere(tmp_path: Path) -> None:
@@ -250,6 +251,15 @@ def test_a_time_that_goes_back_keeps_its_place_and_is_counted(tmp_path: Path) ->
     assert feed.statistics()["time_reversals"] == 1
 
 
+def test_receive_time_does_not_go_back_from_one_chunk_to_the_next(tmp_path: Path) -> None:
+    row = b"34200000,479900,100,P,2000,0\n"
+    rows = _CHUNK_BYTES[1] // len(row)
+    data = row * rows + row.replace(b"34200000", b"34199999") * 3
+    feed = LeanFeed(archive(tmp_path, data, method=zipfile.ZIP_STORED))
+    assert len(set(read(feed)["ts_recv"].tolist())) == 1
+    assert feed.statistics()["time_reversals"] == 3
+
+
 def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:
     assert list(LeanFeed(archive(tmp_path, b"")).batches()) == []
 
@@ -279,8 +289,9 @@ def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
 def plainly(path: Path) -> tuple[str, int, np.ndarray]:
     """Symbol, kind and rows (ms, price, size, side, position) of an archive, by the standard library's readers."""
     with zipfile.ZipFile(path) as zipped, zipped.open(zipped.namelist()[0]) as member:
-        columns = list(zip(*csv.reader(io.TextIOWrapper(member)), strict=True))
-    numbers = [np.array(column).astype(np.int64) for column in (columns[:3] if "trade" in path.name else columns[:5])]
+        width = 3 if "trade" in path.name else 5
+        fields = (int(field) for row in csv.reader(io.TextIOWrapper(member)) for field in row[:width])
+        numbers = np.fromiter(fields, np.int64).reshape(-1, width).T
     if "trade" in path.name:
         ms, price, size = numbers
         kind, side = KIND_TRADE, np.full(len(ms), ord("N"))

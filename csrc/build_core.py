@@ -50,7 +50,11 @@ for _path in _cdefs:
 _sources = [p for p in _below_csrc("*.c") if p.name != "_core.c"]
 _headers = _below_csrc("*.h")
 # A header belongs to the API when a .cdef of the same name declares what is in it.
-_api_headers = [CSRC / "sd_tick.h", CSRC / "sd_error.h", *(p.with_suffix(".h") for p in _cdefs if p.name != "sd_api.cdef")]
+_api_headers = [
+    CSRC / "sd_tick.h",
+    CSRC / "sd_error.h",
+    *(p.with_suffix(".h") for p in _cdefs if p.name != "sd_api.cdef"),
+]
 _compile_flags, _link_flags = _flags()
 ffibuilder.set_source(
     "strand._core",

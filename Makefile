@@ -1,0 +1,112 @@
+# Everything happens in the virtual environment .venv of this checkout. A bare Python 3.11+ and a C compiler are enough:
+# the targets set up what they need, once, and again when a C file or the metadata has changed.
+#
+#   make demo     replay the embedded sample through per-symbol handlers, beside static routing
+#   make test     the test suite
+#   make lint types asan tsan model spin fuzz bench wheel    the rest of what continuous integration runs
+#
+# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan and fuzz, PYTEST=... adds options.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+DURATION ?= 60
+PYTEST ?=
+ASAN_DIR := $(CURDIR)/build/asan
+ASAN_CC ?= gcc
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# The folders stand for the files that were added to them or taken away.
+CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
+C_FILES = $(shell find csrc tests -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
+
+.PHONY: help install dev demo test lint format types asan tsan model spin fuzz bench wheel clean
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+
+$(VENV)/.made: tools/make_venv.sh
+	@tools/make_venv.sh $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'setuptools>=77' wheel 'cffi>=1.17'
+	@touch $@
+
+# The old core goes first: setuptools judges by time alone, and would keep it when a C file was only taken away.
+$(VENV)/.installed: $(VENV)/.made pyproject.toml setup.py $(CORE)
+	@rm -f strand/_core*.so
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[test,csv,gzip,numba]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed pyproject.toml
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed ; @:
+
+dev: $(VENV)/.dev ; @:
+
+demo: install
+	@$(BIN)/python -m strand demo
+
+test: install
+	$(BIN)/pytest $(PYTEST)
+
+bench: install
+	$(BIN)/pytest bench --benchmark-only $(PYTEST)
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+
+format: dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+
+# feeds/ is the package strand.feeds, which mypy can only see where it is installed: so it looks at a tree of links.
+types: dev
+	@rm -rf build/types
+	@mkdir -p build/types
+	@cp -rs $(CURDIR)/strand build/types/strand
+	@cp -rs $(CURDIR)/feeds build/types/strand/feeds
+	cd build/types && $(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p strand
+	if [[ -d tests/typing ]]; then \
+	  MYPYPATH=build/types $(BIN)/mypy --strict --config-file pyproject.toml --cache-dir .mypy_cache tests/typing; fi
+
+# A second build of the package, beside the one in .venv and put before it by PYTHONPATH. libstdc++ is loaded early
+# because the sanitizer can only stand in for __cxa_throw when it finds it at the start.
+asan: install
+	@rm -rf $(ASAN_DIR)
+	CC=$(ASAN_CC) STRAND_SANITIZE=address,undefined $(BIN)/python setup.py --quiet \
+	  build --build-base $(ASAN_DIR) --build-lib $(ASAN_DIR)/lib
+	@nm -D $(ASAN_DIR)/lib/strand/_core*.so | grep -q __asan_ || { echo 'make asan: the core was built without it' >&2; exit 1; }
+	export PYTHONPATH=$(ASAN_DIR)/lib PYTHONSAFEPATH=1 PYTHONMALLOC=malloc \
+	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
+	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
+	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
+	$(BIN)/pytest -o timeout=600 -p no:cacheprovider $(PYTEST)
+
+tsan:
+	tests/stress/run.sh $(DURATION)
+
+model:
+	tests/model/run.sh
+
+spin:
+	tests/model/spin/run.sh
+
+fuzz: install
+	tests/fuzz/run.sh $(DURATION)
+
+wheel: install
+	$(BIN)/python tools/check_dist.py dist
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -f strand/_core*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

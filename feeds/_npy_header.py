@@ -1,0 +1,142 @@
+"""Where the arrays of .npy and .npz files lie: headers only, no data and no pickle."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds._files import MemberReader, open_archive
+
+__all__ = ["ArrayPlace", "locate", "read_names"]
+
+# Far above what numpy writes for a record of a hundred fields, and little enough to hold.
+_HEADER_BYTES: Final = 1 << 16
+_LOCAL_HEADER_BYTES: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPlace:
+    """A one-dimensional array in a file.
+
+    ``offset`` is where its first record lies: in the file when ``member`` is None or ``stored`` is true, else in the
+    inflated member.
+    """
+
+    dtype: np.dtype[Any]
+    length: int
+    offset: int
+    member: str | None = None
+    stored: bool = True
+
+
+def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool]:
+    """The array to read and whether the file also holds names: an array ``symbols``."""
+    if head.startswith(npy_format.MAGIC_PREFIX):
+        with path.open("rb") as file:
+            return _place(file, path, path.stat().st_size), False
+    if not head.startswith(b"PK"):
+        raise FormatError("is neither a .npy nor a .npz file: it starts with neither magic", path=path, offset=0)
+    with open_archive(path) as archive:
+        members = {
+            member.filename.removesuffix(".npy"): member
+            for member in archive.infolist()
+            if member.filename.endswith(".npy")
+        }
+        name = _choose(path, list(members), array)
+        return _member_place(archive, members[name], path), "symbols" in members and name != "symbols"
+
+
+def _choose(path: Path, names: list[str], array: str | None) -> str:
+    if array is not None:
+        if array not in names:
+            raise ConfigurationError(f"{path} holds no array {array!r}: it holds {', '.join(names) or 'none'}")
+        return array
+    candidates = [name for name in names if name != "symbols"]
+    if "ticks" in candidates:
+        return "ticks"
+    if len(candidates) != 1:
+        raise FormatError(
+            f"holds {len(candidates)} arrays ({', '.join(candidates) or 'none'}) and none named 'ticks': "
+            "name the one to read by array=",
+            path=path,
+        )
+    return candidates[0]
+
+
+def _member_place(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
+    reader = MemberReader(archive, member, path, max_ratio=1 << 20, max_output_bytes=_HEADER_BYTES)
+    try:
+        head = io.BytesIO(reader.read(_HEADER_BYTES))
+    finally:
+        reader.close()
+    place = _place(head, path, member.file_size)
+    name = member.filename
+    if member.compress_type != zipfile.ZIP_STORED:
+        return ArrayPlace(place.dtype, place.length, place.offset, name, stored=False)
+    # A stored member lies in the file as it is, after a local header whose length only that header tells.
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        local = file.read(_LOCAL_HEADER_BYTES)
+    start = member.header_offset + _LOCAL_HEADER_BYTES + int.from_bytes(local[26:28], "little")
+    start += int.from_bytes(local[28:30], "little")
+    if start + member.file_size > path.stat().st_size:
+        raise TruncatedFeedError(f"the archive ends inside {name!r}", path=path, offset=path.stat().st_size)
+    return ArrayPlace(place.dtype, place.length, start + place.offset, name, stored=True)
+
+
+def _place(file: BinaryIO | io.BytesIO, path: Path, size: int) -> ArrayPlace:
+    try:
+        version = npy_format.read_magic(file)
+        if version == (1, 0):
+            shape, _, dtype = npy_format.read_array_header_1_0(file)
+        elif version == (2, 0):
+            shape, _, dtype = npy_format.read_array_header_2_0(file)
+        else:
+            raise FormatError(
+                f"is written in .npy version {version[0]}.{version[1]}; 1.0 and 2.0 can be read "
+                "(field names in Latin-1 keep numpy to these)",
+                path=path,
+                offset=6,
+            )
+    except ValueError as error:
+        kind = TruncatedFeedError if "EOF" in str(error) else FormatError
+        raise kind(f"the array's header cannot be read: {error}", path=path, offset=file.tell()) from error
+    offset = file.tell()
+    if dtype.hasobject:
+        raise FormatError("holds Python objects, which only pickle can read: refused", path=path, offset=offset)
+    if len(shape) != 1:
+        raise FormatError(f"holds an array of shape {shape}; ticks have one dimension", path=path, offset=offset)
+    if dtype.itemsize == 0 or shape[0] < 0:
+        raise FormatError(f"holds {shape[0]} records of {dtype.itemsize} bytes each", path=path, offset=offset)
+    if (whole := offset + shape[0] * dtype.itemsize) > size:
+        raise TruncatedFeedError(
+            f"ends inside record {(size - offset) // dtype.itemsize} of {shape[0]}: {size} bytes where the header "
+            f"promises {whole}",
+            path=path,
+            offset=size,
+        )
+    return ArrayPlace(dtype, shape[0], offset)
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """The names an archive keeps beside its ticks: the array ``symbols``, of text or bytes."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = archive["symbols"]
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise FormatError(f"the array 'symbols' cannot be read: {error}", path=path) from error
+    except MemoryError as error:
+        raise FeedError("the array 'symbols' does not fit in memory", path=path) from error
+    if names.ndim != 1 or names.dtype.kind not in "US":
+        raise FormatError(f"the array 'symbols' is {names.dtype}{names.shape}, not one of text", path=path)
+    try:
+        return tuple(str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in names)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"the array 'symbols' holds a name that is not UTF-8: {error}", path=path) from error

@@ -1,0 +1,129 @@
+"""LEAN equity tick archives: zipped CSV of one symbol's trades or quotes a day.
+
+The format is that of QuantConnect's LEAN data folder (``Data/equity/usa/tick``): times in ms since midnight in New
+York, prices in 1e-4, the symbol and the date only in the names. Extra ``[csv]``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds._files import MAX_OUTPUT_BYTES, MAX_RATIO, positive, regular_file
+from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
+from strand.feeds._merge import in_batches, merge_by_receive_time
+from strand.feeds.base import FeedInfo, TickBatch
+
+__all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
+
+# What all archives of a day have in memory at once, as text; a row is twice that as a tick.
+_CHUNKS_BYTES: Final = 64 << 20
+_CHUNK_BYTES: Final = (32 << 10, 1 << 20)
+
+
+class LeanFeed:
+    """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
+
+    The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
+    ``statistics()["time_reversals"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
+
+    | tick | trade | quote |
+    |---|---|---|
+    | kind, action | KIND_TRADE, ``T`` | KIND_QUOTE, ``N`` |
+    | side | ``N`` | ``B`` bid, ``A`` ask; ``N`` where the row has both sides, or neither |
+    | price, size | as traded | of the side; of the bid where the row has both; UNDEF_PRICE where neither |
+    | order_id | sale condition bits | price of the ask (same units) where the row has both, or neither; else 0 |
+    | ref_id | 0 | size of the ask where the row has both; else 0 |
+    | sequence | position in the file, from 1 | the same |
+    | publisher_id | ASCII code of the exchange's letter; 0 where there is none | the same |
+    | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is checked and not carried |
+
+    Archives of different days are opened one day after the other. Raises ``FormatError`` with the line for a row that
+    is none, and ``MissingExtraError`` without pyarrow.
+    """
+
+    def __init__(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        batch_ticks: int = 65536,
+        max_ratio: int = MAX_RATIO,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> None:
+        named = [paths] if isinstance(paths, str | Path) else list(paths)
+        if not named:
+            raise ConfigurationError("paths names no file")
+        self._batch_ticks = positive("batch_ticks", batch_ticks)
+        self._max_ratio = positive("max_ratio", max_ratio)
+        self._max_output_bytes = positive("max_output_bytes", max_output_bytes)
+        self._files = [lean_member(regular_file(path)) for path in named]
+        # A dict for the order in which names first appear.
+        self._symbols = tuple(dict.fromkeys(file.symbol for file in self._files))
+        self._closed = False
+        self._counts = self._no_counts()
+
+    @property
+    def info(self) -> FeedInfo:
+        dates = sorted({file.date.isoformat() for file in self._files})
+        path = str(self._files[0].path) + (f" and {len(self._files) - 1} more" if len(self._files) > 1 else "")
+        details = {"files": [str(file.path) for file in self._files], "dates": dates}
+        return FeedInfo("lean", path, dates[0] if len(dates) == 1 else None, details)
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        return len(self._symbols)
+
+    def batches(self) -> Iterator[TickBatch]:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._files[0].path)
+        self._counts = self._no_counts()
+        # Times of one day in New York never reach into the next, so a day's archives are merged among themselves.
+        by_day = sorted(self._files, key=lambda file: file.date)
+        days = (self._day(list(files)) for _, files in itertools.groupby(by_day, key=lambda file: file.date))
+        for batch in in_batches(itertools.chain.from_iterable(days), self._batch_ticks):
+            if self._closed:
+                raise FeedError("the feed was closed while it was read", path=self._files[0].path)
+            yield batch
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _day(self, files: list[LeanFile]) -> Iterator[TickBatch]:
+        lowest, highest = _CHUNK_BYTES
+        chunk_bytes = min(max(_CHUNKS_BYTES // len(files), lowest), highest)
+        streams = [
+            read_lean_file(
+                file,
+                self._symbols.index(file.symbol),
+                chunk_bytes=chunk_bytes,
+                max_ratio=self._max_ratio,
+                max_output_bytes=self._max_output_bytes,
+                counts=self._counts,
+            )
+            for file in files
+        ]
+        try:
+            yield from merge_by_receive_time(streams)
+        finally:
+            for stream in streams:
+                stream.close()  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _no_counts() -> dict[str, int]:
+        return dict.fromkeys(("records", "ticks", "suspicious", "time_reversals", "bytes_in", "bytes_out"), 0)

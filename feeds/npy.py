@@ -1,0 +1,277 @@
+"""numpy arrays of ticks: .npy and .npz, memory-mapped where they lie uncompressed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds._fieldmap import BadRecordError, FieldMap
+from strand.feeds._files import (
+    MAX_OUTPUT_BYTES,
+    MAX_RATIO,
+    MemberReader,
+    open_archive,
+    positive,
+    read_head,
+    regular_file,
+)
+from strand.feeds._npy_header import locate, read_names
+from strand.feeds.base import FeedInfo, TickBatch
+from strand.ticks import TICK
+
+__all__ = ["NpyFeed", "write_npy"]
+
+#: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
+MAX_GUESSED_CAPACITY: Final = 1 << 24
+
+
+class NpyFeed:
+    """Ticks from a structured array in a .npy or .npz file, in the order of the file.
+
+    A file of dtype ``TICK`` is read as it is: batches are read-only views of the mapping. Any other structured dtype
+    needs ``fields``, a map from tick field to source field; ``constants`` gives tick fields one value for all, and
+    ``price_scale`` is the number of 1e-9 units in one unit of the source's price, without which floating-point prices
+    are refused (``FieldMap`` has the rules of conversion, and ``info.details["price"]`` says when prices are rounded).
+
+    Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
+    come from ``symbols``, else from the array ``symbols`` of an .npz, else every name is empty. An archive of one
+    symbol without a key field needs ``symbols=["NAME"]``. ``capacity`` is found in one scan of the keys when neither
+    names nor an argument give it.
+
+    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's, ``TruncatedFeedError`` for a file that
+    ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
+    an .npz is verified where the array is compressed; a mapped one is read as it lies.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        fields: Mapping[str, str] | None = None,
+        constants: Mapping[str, int | bytes] | None = None,
+        price_scale: int | None = None,
+        symbols: Sequence[str] | None = None,
+        capacity: int | None = None,
+        array: str | None = None,
+        batch_ticks: int = 65536,
+        max_ratio: int = MAX_RATIO,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> None:
+        self._path = regular_file(path)
+        self._batch_ticks = positive("batch_ticks", batch_ticks)
+        self._max_ratio = positive("max_ratio", max_ratio)
+        self._max_output_bytes = positive("max_output_bytes", max_output_bytes)
+        self._place, has_names = locate(self._path, read_head(self._path, 8), array)
+        self._map = self._field_map(fields, constants, price_scale)
+        self._closed = False
+        self._counts = {"records": 0, "ticks": 0, "bytes_in": 0, "bytes_out": 0}
+
+        names: tuple[str, ...] | None = None
+        if symbols is not None:
+            names = tuple(symbols)
+        elif has_names:
+            names = read_names(self._path)
+        if (
+            self._map is not None
+            and "instrument_id" not in {*(fields or {}), *(constants or {})}
+            and len(names or ()) != 1
+        ):
+            raise ConfigurationError(
+                "fields maps nothing to instrument_id: name the one symbol of the file by symbols="
+            )
+        if capacity is not None and names is not None and positive("capacity", capacity) < len(names):
+            raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
+        # Until it is known the only bound is the field's own.
+        self._capacity = 1 << 32
+        if capacity is not None:
+            self._capacity = positive("capacity", capacity)
+        elif names is not None:
+            self._capacity = max(1, len(names))
+        else:
+            self._capacity = self._scan()
+        names = names or ()
+        self._symbols = names + ("",) * (self._capacity - len(names))
+
+    def _field_map(
+        self,
+        fields: Mapping[str, str] | None,
+        constants: Mapping[str, int | bytes] | None,
+        price_scale: int | None,
+    ) -> FieldMap | None:
+        dtype = self._place.dtype
+        if fields is not None:
+            if dtype.names is None:
+                raise FormatError(f"holds plain {dtype}, not records with fields", path=self._path)
+            return FieldMap(dtype, fields, constants, price_scale)
+        if constants or price_scale is not None:
+            raise ConfigurationError("constants and price_scale only work beside fields")
+        if dtype == TICK:
+            return None
+        raise FormatError(
+            f"{_difference(dtype)}: say by fields={{tick field: source field}} where a tick's fields come from",
+            path=self._path,
+            offset=self._place.offset,
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        details: dict[str, Any] = {"ticks": self._place.length, "dtype": str(self._place.dtype)}
+        if self._place.member is not None:
+            details["member"] = self._place.member
+        if self._map is not None and self._map.rounds_prices:
+            details["price"] = "floating point, rounded to units of 1e-9, ties to even"
+        return FeedInfo("npy" if self._place.member is None else "npz", str(self._path), details=details)
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def batches(self) -> Iterator[TickBatch]:
+        counts = self._counts
+        counts.update(dict.fromkeys(counts, 0))
+        for records, position in self._records():
+            if self._closed:
+                raise FeedError("the feed was closed while it was read", path=self._path)
+            ticks = records if self._map is None else self._convert(self._map, records, position)
+            self._check_keys(ticks["instrument_id"], position)
+            counts["records"] += len(records)
+            counts["ticks"] += len(ticks)
+            counts["bytes_in"] += records.nbytes
+            counts["bytes_out"] += ticks.nbytes
+            yield ticks
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _records(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        """Source records by the batch, each with the position of its first."""
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+        place = self._place
+        if place.length == 0:
+            return
+        if not place.stored:
+            yield from self._inflated()
+            return
+        if self._path.stat().st_size < place.offset + place.length * place.dtype.itemsize:
+            raise TruncatedFeedError("has become shorter since it was opened", path=self._path)
+        mapped = np.memmap(self._path, place.dtype, "r", place.offset, (place.length,))
+        for first in range(0, place.length, self._batch_ticks):
+            yield np.asarray(mapped[first : first + self._batch_ticks]), first
+
+    def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        place = self._place
+        with open_archive(self._path) as archive:
+            member = archive.getinfo(str(place.member))
+            reader = MemberReader(
+                archive, member, self._path, max_ratio=self._max_ratio, max_output_bytes=self._max_output_bytes
+            )
+            try:
+                reader.read(place.offset)
+                for first in range(0, place.length, self._batch_ticks):
+                    count = min(self._batch_ticks, place.length - first)
+                    data = reader.read(count * place.dtype.itemsize)
+                    if len(data) < count * place.dtype.itemsize:
+                        raise TruncatedFeedError(
+                            f"member {place.member!r} ends inside record {first + len(data) // place.dtype.itemsize}",
+                            path=self._path,
+                            offset=reader.bytes_out,
+                        )
+                    yield np.frombuffer(data, place.dtype), first
+            finally:
+                reader.close()
+
+    def _convert(self, fields: FieldMap, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
+        try:
+            return fields.ticks(records, position)
+        except BadRecordError as bad:
+            raise self._bad_record(position + bad.index, str(bad)) from None
+
+    def _check_keys(self, keys: npt.NDArray[Any], position: int) -> None:
+        if len(keys) and int(keys.max()) >= self._capacity:
+            index = int(np.argmax(keys >= self._capacity))
+            raise self._bad_record(
+                position + index,
+                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._capacity - 1}",
+            )
+
+    def _bad_record(self, index: int, problem: str) -> FormatError:
+        offset = self._place.offset + index * self._place.dtype.itemsize
+        return FormatError(f"record {index}: {problem}", path=self._path, offset=offset)
+
+    def _scan(self) -> int:
+        highest, at = -1, 0
+        for records, position in self._records():
+            ticks = records if self._map is None else self._convert(self._map, records, position)
+            keys = ticks["instrument_id"]
+            if int(keys.max()) > highest:
+                highest, at = int(keys.max()), position + int(np.argmax(keys))
+        if highest >= MAX_GUESSED_CAPACITY:
+            raise self._bad_record(
+                at, f"instrument_id is {highest}: give capacity= if the file really has so many instruments"
+            )
+        return max(1, highest + 1)
+
+
+def _difference(dtype: np.dtype[Any]) -> str:
+    """How a dtype differs from a tick's, in words; the first difference is enough."""
+    if dtype.names is None:
+        return f"holds plain {dtype}, not records with fields"
+    for name in TICK.names or ():
+        if name not in dtype.names:
+            return f"its records have no field {name!r} (they have {', '.join(dtype.names)})"
+        if dtype.fields is not None and TICK.fields is not None and dtype.fields[name][:2] != TICK.fields[name][:2]:
+            found, wanted = dtype.fields[name], TICK.fields[name]
+            return f"field {name!r} is {found[0]} at byte {found[1]}, a tick's is {wanted[0]} at byte {wanted[1]}"
+    return f"its records are {dtype.itemsize} bytes with {len(dtype.names)} fields, a tick is {TICK.itemsize} with 14"
+
+
+def write_npy(path: str | Path, ticks: npt.NDArray[Any], symbols: Sequence[str] = ()) -> None:
+    """Write ticks, a one-dimensional array of dtype ``TICK``, so that ``NpyFeed`` reads them back.
+
+    A path ending in ``.npz`` takes the symbols' names along, uncompressed so that it can be memory-mapped; ``.npy``
+    has no room for names. The file gets its name only once it is whole.
+    """
+    path = Path(path)
+    if ticks.dtype != TICK or ticks.ndim != 1:
+        raise ConfigurationError(f"ticks: {ticks.dtype}{ticks.shape} is not a one-dimensional array of TICK")
+    if path.suffix not in (".npy", ".npz"):
+        raise ConfigurationError(f"path: {path.name} must end in .npy or .npz")
+    if path.suffix == ".npy" and len(symbols):
+        raise ConfigurationError("symbols: an .npy file holds no names; write an .npz file")
+    if len(symbols) and len(ticks) and int(ticks["instrument_id"].max()) >= len(symbols):
+        raise ConfigurationError(f"symbols: {len(symbols)} names for keys up to {int(ticks['instrument_id'].max())}")
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with scratch.open("xb") as file:
+            if path.suffix == ".npy":
+                np.save(file, ticks, allow_pickle=False)
+            elif len(symbols):
+                np.savez(file, ticks=ticks, symbols=np.array(list(symbols), dtype=np.str_))
+            else:
+                np.savez(file, ticks=ticks)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)

@@ -1,0 +1,98 @@
+"""Every atomic operation of the core carries a label, and docs/memory-order.md explains exactly those labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LABEL = re.compile(r"[A-Z][A-Z]?[0-9]+")
+ROW = re.compile(r"^\|\s*`?([A-Z][A-Z]?[0-9]+)`?\s*\|", re.MULTILINE)
+ORDERS = {"relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"}
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+def calls(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Name and arguments of each call of an sd_ function or macro, nested ones too."""
+    text = COMMENT.sub(" ", text)
+    for match in re.finditer(r"\b(sd_\w+)\s*\(", text):
+        depth, arguments = 0, [""]
+        for char in text[match.end() - 1 :]:
+            depth += (char == "(") - (char == ")")
+            if depth == 0:
+                break
+            if char == "," and depth == 1:
+                arguments.append("")
+            elif not (char == "(" and depth == 1 and arguments == [""]):
+                arguments[-1] += char
+        yield match[1], [argument.strip() for argument in arguments]
+
+
+def labels_used(sources: Iterable[str]) -> set[str]:
+    return {args[-1] for text in sources for _, args in calls(text) if LABEL.fullmatch(args[-1])}
+
+
+def unlabelled(sources: Mapping[str, str]) -> list[str]:
+    """Calls that state a memory order and no label."""
+    return [
+        f"{where}: {name}({', '.join(args)})"
+        for where, text in sources.items()
+        for name, args in calls(text)
+        if ORDERS & set(args) and not LABEL.fullmatch(args[-1])
+    ]
+
+
+def disagreements(sources: Iterable[str], document: str) -> list[str]:
+    """What keeps code and document apart, a line each; empty when they agree."""
+    used, listed = labels_used(sources), ROW.findall(document)
+    return [
+        *(f"{label} is used in csrc/ and not listed" for label in sorted(used - set(listed))),
+        *(f"{label} is listed and used nowhere" for label in sorted(set(listed) - used)),
+        *(f"{label} is listed more than once" for label in sorted({x for x in listed if listed.count(x) > 1})),
+    ]
+
+
+def core_sources() -> dict[str, str]:
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted((ROOT / "csrc").rglob("*.[ch]"))}
+
+
+def test_every_label_of_the_core_is_in_the_document_and_the_other_way_round() -> None:
+    document = ROOT / "docs" / "memory-order.md"
+    assert disagreements(core_sources().values(), document.read_text() if document.exists() else "") == []
+
+
+def test_every_atomic_of_the_core_that_states_an_order_states_a_label() -> None:
+    assert unlabelled(core_sources()) == []
+
+
+CODE = """
+/* P1: pairs with W9 in sd_gone(acquire, W9). */
+old = sd_fetch_add(&s->pending, (uint64_t)(k + 1), acq_rel, P2); // sd_load(&x, acquire, Z1)
+if (sd_cas(&s->owner, &(uint64_t){0}, sd_word(me, sd_load(&s->epoch, relaxed, W3)),
+           acquire, relaxed, W1)) return sd_other(A, b);
+"""
+DOCUMENT = "| label | what |\n|---|---|\n| P2 | x |\n| `W1` | x |\n| W3 | pairs with | P2 |\n"
+
+
+def test_labels_are_found_in_calls_over_lines_and_inside_each_other_but_not_in_comments() -> None:
+    assert labels_used([CODE]) == {"P2", "W1", "W3"}
+    assert disagreements([CODE], DOCUMENT) == []
+
+
+def test_a_label_missing_from_the_document_is_reported() -> None:
+    assert disagreements([CODE], DOCUMENT.replace("| P2 | x |\n", "")) == ["P2 is used in csrc/ and not listed"]
+    assert disagreements([CODE], "") != []
+
+
+def test_a_label_that_left_the_code_is_reported() -> None:
+    assert disagreements([CODE.replace("P2)", "P3)")], DOCUMENT + "| P3 | x |\n") == ["P2 is listed and used nowhere"]
+
+
+def test_a_label_listed_twice_is_reported() -> None:
+    assert disagreements([CODE], DOCUMENT + "| W1 | again |\n") == ["W1 is listed more than once"]
+
+
+def test_an_atomic_without_a_label_is_reported() -> None:
+    assert unlabelled({"a.c": CODE}) == []
+    assert unlabelled({"a.c": CODE.replace(", W3)", ")")}) == ["a.c: sd_load(&s->epoch, relaxed)"]

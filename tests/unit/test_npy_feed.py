@@ -1,0 +1,311 @@
+"""Arrays in .npy and .npz files come back as the ticks they are, or are refused with the place that is wrong."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from strand import TICK, UNDEF_PRICE
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds import Feed
+from strand.feeds._fieldmap import BadRecordError, FieldMap
+from strand.feeds.npy import NpyFeed, write_npy
+
+
+def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
+    ticks = np.frombuffer(np.random.default_rng(count).bytes(64 * count), TICK).copy()
+    ticks["instrument_id"] %= symbols
+    return ticks
+
+
+def read(feed: NpyFeed) -> np.ndarray:
+    batches = [batch.copy() for batch in feed.batches()]
+    return np.concatenate(batches) if batches else np.zeros(0, TICK)
+
+
+def save(path: Path, array: np.ndarray) -> Path:
+    np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+@pytest.mark.parametrize("batch_ticks", [1, 7, 1000])
+def test_ticks_written_are_the_ticks_read_in_batches_of_the_size_asked_for(
+    tmp_path: Path, name: str, batch_ticks: int
+) -> None:
+    ticks = some_ticks(50)
+    write_npy(tmp_path / name, ticks)
+    feed = NpyFeed(tmp_path / name, batch_ticks=batch_ticks)
+    assert isinstance(feed, Feed)
+    assert [len(batch) for batch in feed.batches()][:-1] == [batch_ticks] * ((50 - 1) // batch_ticks)
+    assert read(feed).tobytes() == ticks.tobytes()
+    assert feed.capacity == int(ticks["instrument_id"].max()) + 1
+    assert feed.symbols == ("",) * feed.capacity
+    assert feed.statistics()["ticks"] == 50
+    assert [path.name for path in tmp_path.iterdir()] == [name], "a scratch file was left"
+
+
+def test_batches_of_ticks_are_views_of_the_file_and_not_copies(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npz", some_ticks(10))
+    (batch,) = NpyFeed(tmp_path / "a.npz").batches()
+    assert not batch.flags.writeable
+    assert not batch.flags.owndata
+
+
+def test_names_travel_in_an_npz_and_bound_the_keys(tmp_path: Path) -> None:
+    names = [f"S{i}" for i in range(7)]
+    write_npy(tmp_path / "a.npz", some_ticks(50), names)
+    assert list(NpyFeed(tmp_path / "a.npz").symbols) == names
+    feed = NpyFeed(tmp_path / "a.npz", symbols=names[:3])
+    with pytest.raises(
+        FormatError, match=r"byte \d+: record \d+: instrument_id is \d+, and the symbol table ends at 2"
+    ):
+        read(feed)
+
+
+def test_a_compressed_npz_is_streamed_and_equal(tmp_path: Path) -> None:
+    ticks = some_ticks(1000)
+    np.savez_compressed(tmp_path / "a.npz", ticks=ticks, symbols=np.array(["x"] * 7))
+    assert read(NpyFeed(tmp_path / "a.npz", batch_ticks=33)).tobytes() == ticks.tobytes()
+
+
+def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", ticks=np.zeros(1 << 16, TICK))
+    feed = NpyFeed(tmp_path / "a.npz", capacity=1, batch_ticks=1024)
+    with pytest.raises(FormatError, match="max_ratio"):
+        read(feed)
+    assert len(read(NpyFeed(tmp_path / "a.npz", max_ratio=10_000))) == 1 << 16
+
+
+def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", ticks=some_ticks(100))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        data[archive.getinfo("ticks.npy").header_offset + 3000] ^= 1
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(FormatError, match="damaged"):
+        read(NpyFeed(tmp_path / "a.npz", capacity=7))
+
+
+def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", some_ticks(3))
+    whole = (tmp_path / "a.npy").read_bytes()
+    payload = len(whole) - 3 * 64
+    for size in range(len(whole)):
+        (tmp_path / "a.npy").write_bytes(whole[:size])
+        with pytest.raises(FeedError, match="byte") as caught:
+            NpyFeed(tmp_path / "a.npy")
+        assert caught.value.offset is not None
+        if size >= payload:
+            assert isinstance(caught.value, TruncatedFeedError)
+            assert f"record {(size - payload) // 64} of 3" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.array([{}, None], dtype=object), "Python objects"),
+        (np.array([(1, None)], dtype=[("a", "u4"), ("b", object)]), "Python objects"),
+        (np.zeros((2, 2), TICK), "one dimension"),
+        (np.zeros(3, np.float64), "plain float64"),
+        (np.zeros(3, [("ts_event", "<u8")]), "no field 'ts_recv'"),
+        (np.zeros(3, TICK.newbyteorder(">")), "field 'ts_event' is >u8 at byte 0"),
+        (np.zeros(3, [*TICK.descr, ("more", "u1")]), "65 bytes with 15 fields"),
+    ],
+)
+def test_an_array_that_is_no_array_of_ticks_is_refused_in_words(tmp_path: Path, array: Any, words: str) -> None:
+    np.save(tmp_path / "a.npy", array, allow_pickle=True)
+    with pytest.raises(FormatError, match=words):
+        NpyFeed(tmp_path / "a.npy")
+
+
+def test_a_key_from_damage_does_not_make_a_table_of_its_size(tmp_path: Path) -> None:
+    ticks = np.zeros(9, TICK)
+    ticks["instrument_id"][5] = 4_000_000_000
+    write_npy(tmp_path / "a.npy", ticks)
+    place = (tmp_path / "a.npy").stat().st_size - 4 * 64
+    with pytest.raises(FormatError, match=f"byte {place}: record 5: instrument_id is 4000000000"):
+        NpyFeed(tmp_path / "a.npy")
+
+
+def test_the_array_to_read_is_found_or_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=some_ticks(3), y=some_ticks(4))
+    with pytest.raises(FormatError, match="2 arrays"):
+        NpyFeed(tmp_path / "a.npz")
+    assert len(read(NpyFeed(tmp_path / "a.npz", array="y"))) == 4
+    with pytest.raises(ConfigurationError, match="no array 'z'"):
+        NpyFeed(tmp_path / "a.npz", array="z")
+
+
+EVENT = np.dtype([("when", "<M8[us]"), ("px", "<f8"), ("qty", ">i4"), ("id", "<i8"), ("what", "u1")])
+
+
+def events() -> np.ndarray:
+    array = np.zeros(3, EVENT)
+    array["when"] = [np.datetime64(k, "us") for k in (5, 7, 6)]
+    array["px"] = [100.01, 2.0**-10, 3 * 2.0**-10]
+    array["qty"] = [1, 2, 3]
+    array["id"] = [0, 1, 0]
+    array["what"] = list(b"TTA")
+    return array
+
+
+MAP = {"ts_event": "when", "price": "px", "size": "qty", "instrument_id": "id", "action": "what"}
+
+
+def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npy", events())
+    feed = NpyFeed(path, fields=MAP, price_scale=10**9, constants={"kind": 2, "side": b"B"}, batch_ticks=2)
+    ticks = read(feed)
+    assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5000, 7000, 6000]
+    assert ticks["price"].tolist() == [100_010_000_000, 976_562, 2_929_688], "ties go to even"
+    assert ticks["size"].tolist() == [1, 2, 3]
+    assert ticks["sequence"].tolist() == [1, 2, 3]
+    assert ticks["action"].tolist() == [b"T", b"T", b"A"]
+    assert set(ticks["kind"].tolist()) == {2}
+    assert set(ticks["side"].tolist()) == {b"B"}
+    assert feed.capacity == 2
+    assert "rounded" in feed.info.details["price"]
+
+
+def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> None:
+    feed = NpyFeed(save(tmp_path / "a.npy", events()), fields={"size": "qty"}, symbols=["ONE"])
+    ticks = read(feed)
+    assert ticks["price"].tolist() == [UNDEF_PRICE] * 3
+    assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3
+    assert ticks["instrument_id"].tolist() == [0, 0, 0]
+    assert (feed.capacity, feed.symbols) == (1, ("ONE",))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"fields": MAP}, "price_scale says"),
+        ({"fields": {**MAP, "prize": "px"}}, "no field 'prize'"),
+        ({"fields": {**MAP, "flags": "nothing"}, "price_scale": 1}, "no source field 'nothing'"),
+        ({"fields": {"size": "px", "instrument_id": "id"}}, "cannot become uint32 exactly"),
+        ({"fields": {"side": "qty", "instrument_id": "id"}}, "a letter is S1"),
+        ({"fields": {"size": "when", "instrument_id": "id"}}, "can become a time"),
+        ({"fields": {"size": "qty"}}, "name the one symbol"),
+        ({"fields": {"size": "qty"}, "symbols": ["A", "B"]}, "name the one symbol"),
+        ({"fields": MAP, "price_scale": 0}, "price_scale"),
+        ({"fields": {"instrument_id": "id"}, "price_scale": 10}, "no source for price"),
+        ({"fields": {"instrument_id": "id"}, "constants": {"kind": 70_000}}, "70000 is no value"),
+        ({"fields": {"instrument_id": "id"}, "constants": {"instrument_id": 1}}, "both in fields and in constants"),
+        ({"price_scale": 10}, "only work beside fields"),
+        ({"fields": {"instrument_id": "id"}, "batch_ticks": 0}, "batch_ticks"),
+        ({"fields": {"instrument_id": "id"}, "symbols": ["A", "B"], "capacity": 1}, "capacity is 1"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_where_it_is_given(
+    tmp_path: Path, options: dict[str, Any], words: str
+) -> None:
+    path = save(tmp_path / "a.npy", events())
+    with pytest.raises(ConfigurationError, match=words):
+        NpyFeed(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("qty", -1, r"-1 is outside 0 to 4294967295"),
+        ("id", 1 << 32, "outside 0 to 4294967295"),
+        ("px", float("nan"), "nan"),
+        ("px", 1e7, "below 2\\^52"),
+        ("px", float("-inf"), "inf"),
+        ("when", np.datetime64("NaT"), "is not a time"),
+        ("when", np.datetime64(-1, "us"), "outside 0"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_record(
+    tmp_path: Path, field: str, value: Any, words: str
+) -> None:
+    array = events()
+    array[field][2] = value
+    path = save(tmp_path / "a.npy", array)
+    with pytest.raises(FormatError, match=f"byte \\d+: record 2: .*'{field}'.*{words}") as caught:
+        read(NpyFeed(path, fields=MAP, price_scale=10**9, capacity=2, batch_ticks=1))
+    assert caught.value.offset == path.stat().st_size - EVENT.itemsize
+
+
+@given(st.floats(min_value=-4e6, max_value=4e6), st.sampled_from([1, 100, 10_000, 10**9]))
+@example(2.0**-10, 10**9)
+@example(0.5e-9, 10**9)
+@example(1.5e-9, 10**9)
+@example(2.5, 1)
+@example(1.0000000005, 10**9)
+def test_floating_prices_are_rounded_as_their_exact_value_says(value: float, scale: int) -> None:
+    dtype = np.dtype([("p", "<f8")])
+    ticks = FieldMap(dtype, {"price": "p"}, None, scale).ticks(np.array([(value,)], dtype), 0)
+    assert int(ticks["price"][0]) == round(Fraction(value) * scale)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([1, 7, 100_000, 10**9]))
+def test_integer_prices_are_scaled_exactly_or_refused(value: int, scale: int) -> None:
+    dtype = np.dtype([("p", ">i8")])
+    convert = FieldMap(dtype, {"price": "p"}, None, scale)
+    records = np.array([(value,)], dtype)
+    if -(2**63) <= value * scale < 2**63:
+        assert int(convert.ticks(records, 0)["price"][0]) == value * scale
+    else:
+        with pytest.raises(BadRecordError):
+            convert.ticks(records, 0)
+
+
+def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_npy(tmp_path / "a.npy", some_ticks(3))
+
+    def disk_full(file: io.BufferedWriter, *_: object, **__: object) -> None:
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        write_npy(tmp_path / "a.npy", some_ticks(4))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+    assert len(read(NpyFeed(tmp_path / "a.npy"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "symbols"),
+    [
+        ("a.bin", np.zeros(1, TICK), ()),
+        ("a.npy", np.zeros(1, TICK), ("A",)),
+        ("a.npz", np.ones(1, TICK), ("A",)),
+        ("a.npy", np.zeros(1), ()),
+        ("a.npy", np.zeros((1, 1), TICK), ()),
+    ],
+)
+def test_what_cannot_be_read_back_is_not_written(
+    tmp_path: Path, name: str, array: np.ndarray, symbols: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigurationError):
+        write_npy(tmp_path / name, array, symbols)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", some_ticks(9))
+    with NpyFeed(tmp_path / "a.npy", batch_ticks=3) as feed:
+        batches = feed.batches()
+        next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())
+
+
+def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", np.zeros(0, TICK))
+    feed = NpyFeed(tmp_path / "a.npy")
+    assert list(feed.batches()) == []
+    assert feed.capacity == 1

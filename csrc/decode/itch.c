@@ -12,15 +12,12 @@
 
 #include <string.h>
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
 
-enum {
-  PREFIX_BYTES = 2,
-  HOT_BYTES = 64
-};
+enum { PREFIX_BYTES = 2, HOT_BYTES = 64 };
 
 /* Price fields are in 1e-4, ticks in 1e-9. 2^32 times this is far below 2^63: it cannot overflow. */
 #define PRICE_FACTOR INT64_C(100000)
@@ -33,13 +30,13 @@ enum {
   FLAGS_SHIFT = 8 * (offsetof(sd_tick, flags) - TAIL_AT),
   KIND_SHIFT = 8 * (offsetof(sd_tick, kind) - TAIL_AT)
 };
-#define TAIL(act, sid, flg, knd)                                                                          \
-  ((uint64_t)(uint8_t)(act) << ACTION_SHIFT | (uint64_t)(uint8_t)(sid) << SIDE_SHIFT |                    \
+#define TAIL(act, sid, flg, knd)                                                                                       \
+  ((uint64_t)(uint8_t)(act) << ACTION_SHIFT | (uint64_t)(uint8_t)(sid) << SIDE_SHIFT |                                 \
    (uint64_t)(uint8_t)(flg) << FLAGS_SHIFT | (uint64_t)(knd) << KIND_SHIFT)
 
 typedef struct layout {
-  uint64_t tail;     /* action, kind and constant flags; the side comes from the message */
-  uint64_t ref_mask; /* all ones where the type has the field, else 0 */
+  uint64_t tail;      /* action, kind and constant flags; the side comes from the message */
+  uint64_t ref_mask;  /* all ones where the type has the field, else 0 */
   int64_t price_none; /* what stands for the price where there is none, else 0 */
   uint32_t price_mask;
   uint32_t size_mask;
@@ -49,43 +46,44 @@ typedef struct layout {
   uint8_t size_at;
   uint8_t price_at;
   uint8_t ref_at;
+  uint8_t side_mask; /* all ones where the type has the field, else 0 */
+  uint8_t side_none; /* what stands for the side where there is none, else 0 */
   uint8_t printable; /* SD_ITCH_NON_PRINTABLE for the type that has the field, else 0 */
-  uint8_t pad[21];
+  uint8_t pad[19];
 } layout;
 
 _Static_assert(sizeof(layout) == 64, "a type's layout is one cache line");
 
 enum { ORDER_AT = 11, PRINTABLE_AT = 31 };
 
-#define HOT(len, act, knd, flg, side, shares, money, match)                                                  \
-  {.length = (len), .hot = 1, .tail = TAIL(act, 0, flg, knd), .side_at = (side), .size_at = (shares),    \
-   .size_mask = (shares) ? UINT32_MAX : 0, .price_at = (money), .price_mask = (money) ? UINT32_MAX : 0,  \
-   .price_none = (money) ? 0 : SD_UNDEF_PRICE, .ref_at = (match), .ref_mask = (match) ? UINT64_MAX : 0}
+/* clang-format off */
+#define HOT(len, act, knd, flg, side, shares, money, match, print)                                                     \
+  {.length = (len), .hot = 1, .tail = TAIL(act, 0, flg, knd), .printable = (print),                                    \
+   .side_at = (side), .side_mask = (side) ? UINT8_MAX : 0, .side_none = (side) ? 0 : 'N',                              \
+   .size_at = (shares), .size_mask = (shares) ? UINT32_MAX : 0,                                                        \
+   .price_at = (money), .price_mask = (money) ? UINT32_MAX : 0, .price_none = (money) ? 0 : SD_UNDEF_PRICE,            \
+   .ref_at = (match), .ref_mask = (match) ? UINT64_MAX : 0}
 #define RARE(len) {.length = (len)}
 
-/* Offsets from the message's type byte; 0 where the type lacks the field. A side_at of 0 reads the type itself, which
- * side_of[] knows as "no side". */
+/* Offsets count from the message's type byte; 0 where the type lacks the field. */
 static const layout layouts[256] __attribute__((aligned(64))) = {
-    /*           len action kind           flags               side size price ref */
-    ['A'] = HOT(36, 'A', SD_KIND_ORDER, 0, 19, 20, 32, 0),
-    ['F'] = HOT(40, 'A', SD_KIND_ORDER, SD_ITCH_ATTRIBUTED, 19, 20, 32, 0),
-    ['E'] = HOT(31, 'F', SD_KIND_ORDER, 0, 0, 19, 0, 23),
-    ['C'] = {.length = 36, .hot = 1, .tail = TAIL('F', 0, 0, SD_KIND_ORDER), .size_at = 19, .size_mask = UINT32_MAX,
-             .price_at = 32, .price_mask = UINT32_MAX, .ref_at = 23, .ref_mask = UINT64_MAX,
-             .printable = SD_ITCH_NON_PRINTABLE},
-    ['X'] = HOT(23, 'C', SD_KIND_ORDER, 0, 0, 19, 0, 0),
-    ['D'] = HOT(19, 'C', SD_KIND_ORDER, 0, 0, 0, 0, 0),
-    ['U'] = HOT(35, 'M', SD_KIND_ORDER, 0, 0, 27, 31, 19),
-    ['P'] = HOT(44, 'T', SD_KIND_TRADE, 0, 19, 20, 32, 36),
+    /*      length action kind      flags          side size price ref printable */
+    ['A'] = HOT(36, 'A', SD_KIND_ORDER, 0,                  19, 20, 32,  0, 0),
+    ['F'] = HOT(40, 'A', SD_KIND_ORDER, SD_ITCH_ATTRIBUTED, 19, 20, 32,  0, 0),
+    ['E'] = HOT(31, 'F', SD_KIND_ORDER, 0,                   0, 19,  0, 23, 0),
+    ['C'] = HOT(36, 'F', SD_KIND_ORDER, 0,                   0, 19, 32, 23, SD_ITCH_NON_PRINTABLE),
+    ['X'] = HOT(23, 'C', SD_KIND_ORDER, 0,                   0, 19,  0,  0, 0),
+    ['D'] = HOT(19, 'C', SD_KIND_ORDER, 0,                   0,  0,  0,  0, 0),
+    ['U'] = HOT(35, 'M', SD_KIND_ORDER, 0,                   0, 27, 31, 19, 0),
+    ['P'] = HOT(44, 'T', SD_KIND_TRADE, 0,                  19, 20, 32, 36, 0),
     ['Q'] = RARE(40), ['H'] = RARE(25), ['I'] = RARE(50), ['R'] = RARE(39),
     ['S'] = RARE(12), ['Y'] = RARE(20), ['L'] = RARE(26), ['V'] = RARE(35), ['W'] = RARE(12), ['K'] = RARE(28),
     ['J'] = RARE(35), ['h'] = RARE(21), ['B'] = RARE(19), ['N'] = RARE(20), ['O'] = RARE(48),
 };
+/* clang-format on */
 
-/* 0: not a side. The letters of the types that have none stand for themselves, see layouts[]. */
-static const uint8_t side_of[256] = {
-    ['B'] = 'B', ['S'] = 'A', ['E'] = 'N', ['C'] = 'N', ['X'] = 'N', ['D'] = 'N', ['U'] = 'N',
-};
+/* 0: not a side. */
+static const uint8_t side_of[256] = {['B'] = 'B', ['S'] = 'A'};
 
 static inline uint32_t load_u16(const uint8_t *p) {
   uint16_t v;
@@ -105,16 +103,20 @@ static inline uint64_t load_u64(const uint8_t *p) {
   return __builtin_bswap64(v);
 }
 
-static inline void store_tail(sd_tick *tick, uint64_t tail) { memcpy((char *)tick + TAIL_AT, &tail, sizeof tail); }
+static inline void store_tail(sd_tick *tick, uint64_t tail) {
+  memcpy((char *)tick + TAIL_AT, &tail, sizeof tail);
+}
 
 /* The six bytes of the time and the two before them, in one load. */
-static inline uint64_t message_time(const uint8_t *m) { return load_u64(m + 3) & UINT64_C(0xFFFFFFFFFFFF); }
+static inline uint64_t message_time(const uint8_t *m) {
+  return load_u64(m + 3) & UINT64_C(0xFFFFFFFFFFFF);
+}
 
 /* One message of a hot type; reads m[0 .. HOT_BYTES - PREFIX_BYTES). Returns the side, 0 when it is none. */
 static inline uint32_t decode_hot(const layout *t, const uint8_t *m, uint64_t midnight_ns, uint64_t sequence,
                                   sd_tick *tick) {
   uint64_t time = midnight_ns + message_time(m);
-  uint32_t side = side_of[m[t->side_at]];
+  uint32_t side = (side_of[m[t->side_at]] & t->side_mask) | t->side_none;
   uint64_t flags = m[PRINTABLE_AT] == 'N' ? t->printable : 0;
   tick->ts_event = time;
   tick->ts_recv = time;
@@ -138,11 +140,16 @@ static uint32_t clip_size(sd_itch *itch, uint64_t shares, uint64_t *tail) {
 
 static uint32_t cross_flags(uint8_t cross_type) {
   switch (cross_type) {
-  case 'O': return SD_ITCH_CROSS | SD_ITCH_CROSS_OPENING;
-  case 'C': return SD_ITCH_CROSS | SD_ITCH_CROSS_CLOSING;
-  case 'H': return SD_ITCH_CROSS | SD_ITCH_CROSS_HALT;
-  case 'I': return SD_ITCH_CROSS | SD_ITCH_CROSS_INTRADAY;
-  default: return SD_ITCH_CROSS;
+  case 'O':
+    return SD_ITCH_CROSS | SD_ITCH_CROSS_OPENING;
+  case 'C':
+    return SD_ITCH_CROSS | SD_ITCH_CROSS_CLOSING;
+  case 'H':
+    return SD_ITCH_CROSS | SD_ITCH_CROSS_HALT;
+  case 'I':
+    return SD_ITCH_CROSS | SD_ITCH_CROSS_INTRADAY;
+  default:
+    return SD_ITCH_CROSS;
   }
 }
 
@@ -168,7 +175,8 @@ static int decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick) {
     made.price = (int64_t)load_u32(m + 44) * PRICE_FACTOR;
     made.ref_id = load_u64(m + 19);
     break;
-  default: return 0;
+  default:
+    return 0;
   }
   *tick = made;
   store_tail(tick, tail);
@@ -218,8 +226,8 @@ static int end_of_buffer(sd_itch *itch, const uint8_t *p, uint64_t left, int las
     *used = PREFIX_BYTES;
     return SD_AGAIN;
   }
-  return fail(itch, SD_ITCH_FAULT_TRUNCATED, left < PREFIX_BYTES ? 0 : load_u16(p), left > PREFIX_BYTES ? p[PREFIX_BYTES] : 0,
-              0);
+  return fail(itch, SD_ITCH_FAULT_TRUNCATED, left < PREFIX_BYTES ? 0 : load_u16(p),
+              left > PREFIX_BYTES ? p[PREFIX_BYTES] : 0, 0);
 }
 
 /* One frame of any kind, reading only p[0 .. left). SD_OK: *used bytes passed and *made ticks (0 or 1) written;
@@ -342,4 +350,6 @@ void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip) {
   itch->skip = skip;
 }
 
-uint32_t sd_itch_length(uint8_t type) { return layouts[type].length; }
+uint32_t sd_itch_length(uint8_t type) {
+  return layouts[type].length;
+}

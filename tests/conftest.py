@@ -1,0 +1,33 @@
+"""Fixtures and settings all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red.
+settings.register_profile("dev", deadline=None, max_examples=50)
+settings.register_profile(
+    "ci",
+    deadline=None,
+    max_examples=200,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of recorded market data, where there is one; tests that need it are skipped elsewhere."""
+    named = os.environ.get("STRAND_SHARED_DATA")
+    path = Path(named) if named else REPOSITORY.parent / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip(f"no recorded market data at {path} (STRAND_SHARED_DATA names the folder)")
+    return path

@@ -54,10 +54,15 @@ class InflateLimits:
 class ByteStream(Protocol):
     """Bytes from the start of an input to its end. One thread at a time."""
 
-    bytes_in: int
-    """Read from the file so far."""
-    bytes_out: int
-    """Handed out so far."""
+    @property
+    def bytes_in(self) -> int:
+        """Read from the file so far."""
+        ...
+
+    @property
+    def bytes_out(self) -> int:
+        """Handed out so far."""
+        ...
 
     def readinto(self, view: memoryview) -> int:
         """Fills ``view`` from its start, wholly unless the input ends; 0 at the end. Raises FeedError."""
@@ -74,7 +79,7 @@ def is_gzip(head: bytes) -> bool:
 
 
 def inflater_name() -> str:
-    """The inflater gzip files are read with: ``"isal igzip"`` where the extra ``gzip`` is installed, else ``"zlib"``."""
+    """What gzip files are inflated with: ``"isal igzip"`` where the extra ``gzip`` is installed, else ``"zlib"``."""
     return "zlib" if _inflater() is zlib else "isal igzip"
 
 
@@ -103,34 +108,39 @@ class RawStream:
         except OSError as error:
             self.close()
             raise _os_error(error, path, 0) from error
-        self.bytes_in = 0
+        self._at = 0
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes read."""
+        return self._at
 
     @property
     def bytes_out(self) -> int:
         """The same as ``bytes_in``."""
-        return self.bytes_in
+        return self._at
 
     def readinto(self, view: memoryview) -> int:
         """Fills ``view``; 0 at the end. Raises TruncatedFeedError when the file has shrunk since it was opened."""
         filled = 0
         while filled < len(view):
             try:
-                got = os.preadv(self._fd, [view[filled:]], self.bytes_in)
+                got = os.preadv(self._fd, [view[filled:]], self._at)
             except OSError as error:
                 if filled:
                     break
-                raise _os_error(error, self._path, self.bytes_in) from error
+                raise _os_error(error, self._path, self._at) from error
             if got == 0:
-                if filled == 0 and self.bytes_in < self._size:
+                if filled == 0 and self._at < self._size:
                     raise TruncatedFeedError(
                         f"the file had {self._size} bytes when it was opened and ends here now; read it when whoever "
                         "writes it is done",
                         path=self._path,
-                        offset=self.bytes_in,
+                        offset=self._at,
                     )
                 break
             filled += got
-            self.bytes_in += got
+            self._at += got
         return filled
 
     def close(self) -> None:
@@ -155,12 +165,17 @@ class GzipStream:
         self._input_ended = False
         self._finished = False
         self._fault: FeedError | None = None
-        self.bytes_out = 0
+        self._out = 0
 
     @property
     def bytes_in(self) -> int:
         """Compressed bytes read."""
         return self._raw.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        """Inflated bytes handed out."""
+        return self._out
 
     def readinto(self, view: memoryview) -> int:
         """Fills ``view`` with inflated bytes; 0 at the end.
@@ -177,7 +192,7 @@ class GzipStream:
                 break
             view[filled : filled + len(data)] = data
             filled += len(data)
-            self.bytes_out += len(data)
+            self._out += len(data)
             self._fault = self._over_limits()
         if filled == 0 and self._fault is not None:
             raise self._fault

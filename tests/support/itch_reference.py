@@ -59,7 +59,7 @@ def _clip(shares: int) -> tuple[int, int]:
     return (shares, 0) if shares < 1 << 32 else ((1 << 32) - 1, CLIPPED)
 
 
-def _tick(letter: str, fields: tuple[Any, ...]) -> dict[str, Any] | None:
+def _tick(letter: str, fields: tuple[Any, ...]) -> dict[str, Any] | None:  # noqa: PLR0911
     match letter, *fields:
         case "A", order, side, shares, _, price:
             return {"order_id": order, "price": price * 100_000, "size": shares, "action": b"A", "side": _side(side)}

@@ -27,6 +27,8 @@ if ((${#names[@]} == 0)); then
   done
 fi
 
+# What is freed stays in memory a while, to be caught in use: a small part of the limit, which is for the decoder.
+export ASAN_OPTIONS=quarantine_size_mb=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 failed=()
 for name in "${names[@]}"; do
   work=$root/build/fuzz/$name

@@ -172,6 +172,9 @@ def test_input_cut_at_any_byte_is_truncated_at_the_frame_it_cuts(true_lengths: b
 def test_a_lone_zero_length_ends_a_session_of_true_lengths_only() -> None:
     assert decode(stream(true_lengths=True) + b"\0\0")[1] is None
     assert isinstance(decode(stream(true_lengths=False) + b"\0\0")[1], TruncatedFeedError)
+    delete = ref.message("D", 1, 2, 3)
+    assert decode(ref.frame(delete) + b"\0\0")[1] is None
+    assert decode(ref.frame(delete) * 9 + ref.frame(delete, 0) * 9 + b"\0\0")[1] is None
 
 
 @BOTH

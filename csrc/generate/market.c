@@ -1,0 +1,344 @@
+#include "generate/market.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/itch.h"
+#include "generate/orders.h"
+#include "generate/picker.h"
+#include "generate/session.h"
+#include "sd_error.h"
+
+enum {
+  AHEAD = 32, /* events whose time, symbol and random bits are drawn before they are made: hides the cache misses */
+  NEAR = 16,  /* how far ahead the orders are fetched, their header being there by then */
+  MESSAGES_A_LIVE_ORDER = 32,
+  LEAST_TARGET = 2,
+  MOST_TARGET = 512,
+  CROSS_FROM_MESSAGES = 100, /* symbols with fewer messages a day open and close without a cross */
+  LOWEST_MID = 200,          /* cents: keeps the farthest bid above zero */
+  HIGHEST_MID = 1000000,
+  FIRST_ORDER_ID = 1000,
+  FIRST_MATCH = 1
+};
+
+/* What is drawn of 1,024 events: hidden trades, executions at a price of their own, executions, partial cancels and
+ * replaces. The rest are adds and deletes, balanced around each symbol's target. */
+enum { ROLL_TRADE = 8, ROLL_PRICED = 12, ROLL_EXECUTE = 52, ROLL_REDUCE = 77, ROLL_REPLACE = 167, ROLL = 1024 };
+
+typedef struct slot {
+  uint64_t ts;
+  uint64_t choice, detail; /* random bits */
+  uint32_t symbol;
+  char cross; /* O, L or 0 */
+} slot;
+
+struct sd_market {
+  sd_market_config config;
+  sd_session session;
+  sd_picker picker;
+  sd_prng random;
+  sd_orders *books; /* by symbol */
+  uint32_t *symbol_of_rank;
+  uint32_t crosses; /* at the open, and again at the close: the busiest symbols */
+  uint64_t drawn, made;
+  uint64_t next_order_id, next_match, volume;
+  slot ahead[AHEAD];
+};
+
+static void shuffle(uint32_t *items, uint32_t n, uint64_t seed) {
+  sd_prng random;
+  sd_prng_seed(&random, seed, 4);
+  for (uint32_t i = 0; i < n; i++) items[i] = i;
+  for (uint32_t i = n - 1; i > 0; i--) {
+    uint32_t j = sd_scale32((uint32_t)(sd_prng_next(&random) >> 32), i + 1), item = items[i];
+    items[i] = items[j];
+    items[j] = item;
+  }
+}
+
+/* First prices from about 4 to 500 dollars, each doubling as frequent as the next. */
+static uint32_t first_mid(sd_prng *random) {
+  uint64_t r = sd_prng_next(random);
+  uint32_t base = UINT32_C(400) << (r % 7);
+  return base + sd_scale32((uint32_t)(r >> 32), base);
+}
+
+static void open_books(sd_market *m, const uint64_t *weights) {
+  unsigned __int128 total = 0;
+  for (uint32_t rank = 0; rank < m->config.symbols; rank++) total += weights[rank];
+  sd_prng random;
+  sd_prng_seed(&random, m->config.seed, 5);
+  for (uint32_t rank = 0; rank < m->config.symbols; rank++) {
+    uint64_t expected = (uint64_t)((unsigned __int128)weights[rank] * m->config.messages / total);
+    uint64_t target = expected / MESSAGES_A_LIVE_ORDER;
+    sd_orders *book = &m->books[m->symbol_of_rank[rank]];
+    book->target = (uint16_t)(target < LEAST_TARGET ? LEAST_TARGET : target > MOST_TARGET ? MOST_TARGET : target);
+    book->mid = first_mid(&random);
+    if (expected >= CROSS_FROM_MESSAGES && rank == m->crosses) m->crosses++;
+  }
+}
+
+int sd_market_create(const sd_market_config *config, const uint64_t *weights, const uint32_t *run_lengths,
+                     sd_market **out) {
+  if (!config->symbols || config->symbols > SD_MARKET_MAX_SYMBOLS || config->messages >> 40) return SD_E_ARGUMENT;
+  sd_market *m = calloc(1, sizeof *m);
+  if (!m) return SD_E_NO_MEMORY;
+  m->config = *config;
+  m->next_order_id = FIRST_ORDER_ID;
+  m->next_match = FIRST_MATCH;
+  size_t header_bytes = config->symbols * sizeof *m->books;
+  m->books = aligned_alloc(64, header_bytes);
+  m->symbol_of_rank = malloc(config->symbols * sizeof *m->symbol_of_rank);
+  int status = SD_E_NO_MEMORY;
+  if (m->books) memset(m->books, 0, header_bytes);
+  if (m->books && m->symbol_of_rank)
+    status = sd_session_init(&m->session, config->messages, config->seed, config->peak_second_q16,
+                             config->peak_millisecond_q16, config->burst_q16);
+  if (status == SD_OK) status = sd_picker_init(&m->picker, weights, run_lengths, config->symbols, config->seed);
+  if (status != SD_OK) {
+    sd_market_destroy(m);
+    return status;
+  }
+  shuffle(m->symbol_of_rank, config->symbols, config->seed);
+  open_books(m, weights);
+  sd_prng_seed(&m->random, config->seed, 6);
+  *out = m;
+  return SD_OK;
+}
+
+void sd_market_destroy(sd_market *m) {
+  if (!m) return;
+  for (uint32_t i = 0; m->books && i < m->config.symbols; i++) sd_orders_destroy(&m->books[i]);
+  free(m->books);
+  free(m->symbol_of_rank);
+  sd_session_destroy(&m->session);
+  sd_picker_destroy(&m->picker);
+  free(m);
+}
+
+/* Draws the next event's time, symbol and bits. Each comes from a generator of its own, so drawing early changes
+ * nothing. */
+static void draw_slot(sd_market *m) {
+  uint64_t i = m->drawn++;
+  slot *s = &m->ahead[i % AHEAD];
+  s->ts = sd_session_next(&m->session);
+  uint32_t rank;
+  if (i < m->crosses) {
+    s->cross = 'O';
+    rank = (uint32_t)i;
+  } else if (m->config.messages - i <= m->crosses) {
+    s->cross = 'L';
+    rank = (uint32_t)(m->config.messages - i - 1);
+  } else {
+    s->cross = 0;
+    rank = sd_picker_next(&m->picker, m->session.crowd);
+  }
+  s->symbol = m->symbol_of_rank[rank];
+  s->choice = sd_prng_next(&m->random);
+  s->detail = sd_prng_next(&m->random);
+  __builtin_prefetch(&m->books[s->symbol], 1);
+}
+
+static int choose_order(const sd_orders *book, uint64_t choice, uint32_t *at) {
+  uint32_t i = sd_scale32((uint32_t)(choice >> 32), book->count[SD_BID] + book->count[SD_ASK]);
+  int side = i >= book->count[SD_BID];
+  *at = side == SD_BID ? i : i - book->count[SD_BID];
+  return side;
+}
+
+static void fetch_orders(const sd_market *m, const slot *s) {
+  const sd_orders *book = &m->books[s->symbol];
+  uint32_t at;
+  int side = choose_order(book, s->choice, &at);
+  if (!book->count[side]) return;
+  __builtin_prefetch(&book->side[side][at], 1);
+  __builtin_prefetch(&book->side[side][book->count[side] - 1], 1);
+}
+
+/* Cents from the touch: mostly within ten, now and then ten times as far. Never the touch itself on the side that the
+ * price is leaving, or it would not empty. */
+static uint32_t draw_price(const sd_orders *book, int side, uint64_t detail) {
+  uint32_t away = (uint32_t)(detail >> 20 & 7) + (uint32_t)__builtin_ctz((uint32_t)(detail >> 23 & 255) | 256);
+  if (!(detail >> 31 & 31)) away *= 10;
+  int leaving = book->pressure == (side == SD_ASK ? 1 : -1);
+  if (leaving && !away) away = 1;
+  return side == SD_BID ? book->mid - away : book->mid + 1 + away;
+}
+
+/* Round lots for the most part, odd lots for one order in eight. */
+static uint32_t draw_shares(uint64_t detail) {
+  uint32_t bits = (uint32_t)(detail >> 36);
+  if (!(bits & 7)) return 1 + (bits >> 3 & 127);
+  return 100 * (1 + (bits >> 3 & 3 & bits >> 5) + (uint32_t)__builtin_ctz((bits >> 7 & 255) | 256));
+}
+
+static int64_t tick_price(uint32_t cents) { return (int64_t)cents * (SD_PRICE_SCALE / 100); }
+
+static void make_cross(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
+  tick->action = 'T';
+  tick->kind = SD_KIND_TRADE;
+  tick->flags = SD_ITCH_CROSS | (s->cross == 'O' ? SD_ITCH_CROSS_OPENING : SD_ITCH_CROSS_CLOSING);
+  tick->size = 100 * (1 + (uint32_t)(s->detail & 1023));
+  tick->price = tick_price(book->mid);
+  tick->ref_id = m->next_match++;
+  m->volume += tick->size;
+}
+
+static void make_trade(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
+  tick->action = 'T';
+  tick->kind = SD_KIND_TRADE;
+  tick->side = 'B'; /* the exchange sends B whichever side was hidden */
+  tick->size = draw_shares(s->detail);
+  tick->price = tick_price(book->mid + (uint32_t)(s->detail & 1));
+  tick->ref_id = m->next_match++;
+  m->volume += tick->size;
+}
+
+static int make_add(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
+  int side = (int)(s->choice >> 20 & 1);
+  if (sd_orders_reserve(book, side) != SD_OK) return SD_E_NO_MEMORY;
+  sd_order order = {m->next_order_id++, draw_price(book, side, s->detail), draw_shares(s->detail)};
+  sd_orders_add(book, side, order);
+  tick->action = 'A';
+  tick->side = side == SD_BID ? 'B' : 'A';
+  tick->order_id = order.id;
+  tick->price = tick_price(order.price);
+  tick->size = order.shares;
+  return SD_OK;
+}
+
+/* Takes the order first in the queue of one side: all of it for every other execution. */
+static void make_execution(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick, int priced) {
+  int side = (int)(s->choice >> 20 & 1);
+  if (book->pressure) side = book->pressure > 0 ? SD_ASK : SD_BID;
+  if (!book->count[side]) side = !side;
+  uint32_t at = sd_orders_first(book, side);
+  sd_order *order = &book->side[side][at];
+  uint32_t shares = order->shares;
+  if (s->detail & UINT64_C(1) << 36) shares = 1 + sd_scale32((uint32_t)s->detail, shares);
+  tick->action = 'F';
+  tick->order_id = order->id;
+  tick->size = shares;
+  tick->ref_id = m->next_match++;
+  if (priced) /* better by a cent for the order that waited */
+    tick->price = tick_price(side == SD_BID ? order->price - 1 : order->price + 1);
+  m->volume += shares;
+  if (shares == order->shares) sd_orders_remove(book, side, at);
+  else order->shares -= shares;
+}
+
+static void make_delete(sd_orders *book, const slot *s, sd_tick *tick) {
+  uint32_t at;
+  int side = choose_order(book, s->choice, &at);
+  tick->action = 'C';
+  tick->order_id = book->side[side][at].id;
+  sd_orders_remove(book, side, at);
+}
+
+static int make_reduction(sd_orders *book, const slot *s, sd_tick *tick) {
+  uint32_t at;
+  int side = choose_order(book, s->choice, &at);
+  sd_order *order = &book->side[side][at];
+  if (order->shares == 1) { /* nothing can be taken and something left */
+    make_delete(book, s, tick);
+    return 0;
+  }
+  tick->action = 'C';
+  tick->order_id = order->id;
+  tick->size = 1 + sd_scale32((uint32_t)(s->detail >> 32), order->shares - 1);
+  order->shares -= tick->size;
+  return 1;
+}
+
+static void make_replace(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
+  uint32_t at;
+  int side = choose_order(book, s->choice, &at);
+  sd_order order = {m->next_order_id++, draw_price(book, side, s->detail), draw_shares(s->detail)};
+  tick->action = 'M';
+  tick->order_id = book->side[side][at].id;
+  tick->ref_id = order.id;
+  tick->price = tick_price(order.price);
+  tick->size = order.shares;
+  sd_orders_replace(book, side, at, order);
+}
+
+/* The walk of mid: it has a direction for some 256 events of the symbol, and steps when the touch there is empty. */
+static void walk(sd_orders *book, uint64_t detail) {
+  if (!(detail & 255)) book->pressure = (int8_t)((int)sd_scale32((uint32_t)(detail >> 32), 3) - 1);
+  if (book->mid < LOWEST_MID) book->pressure = 1;
+  else if (book->mid > HIGHEST_MID) book->pressure = -1;
+  if (!book->pressure || detail >> 8 & 7) return;
+  if (!book->touch[book->pressure > 0 ? SD_ASK : SD_BID]) sd_orders_step(book, book->pressure);
+}
+
+/* Makes one event; returns its ITCH type, or 0 when memory is out. */
+static char make_event(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
+  uint32_t live = book->count[SD_BID] + book->count[SD_ASK], roll = (uint32_t)s->choice & (ROLL - 1);
+  tick->kind = SD_KIND_ORDER;
+  if (s->cross) {
+    make_cross(m, book, s, tick);
+    return s->cross;
+  }
+  walk(book, s->detail);
+  if (roll < ROLL_TRADE) {
+    make_trade(m, book, s, tick);
+    return 'P';
+  }
+  if (live && roll < ROLL_EXECUTE) {
+    make_execution(m, book, s, tick, roll < ROLL_PRICED);
+    return roll < ROLL_PRICED ? 'C' : 'E';
+  }
+  if (live && roll < ROLL_REDUCE) return make_reduction(book, s, tick) ? 'X' : 'D';
+  if (live && roll < ROLL_REPLACE) {
+    make_replace(m, book, s, tick);
+    return 'U';
+  }
+  int64_t tilt = (int64_t)(s->choice >> 10 & 1023) - 512;
+  if (!live || tilt * book->target < 512 * ((int64_t)book->target - live)) {
+    if (make_add(m, book, s, tick) != SD_OK) return 0;
+    if (s->choice >> 21 & 31) return 'A';
+    tick->flags = SD_ITCH_ATTRIBUTED;
+    return 'F';
+  }
+  make_delete(book, s, tick);
+  return 'D';
+}
+
+int64_t sd_market_next_batch(sd_market *m, sd_tick *ticks, char *types, int64_t n) {
+  uint64_t left = m->config.messages - m->made;
+  if (n < 0) return SD_E_ARGUMENT;
+  if ((uint64_t)n > left) n = (int64_t)left;
+  for (int64_t i = 0; i < n; i++) {
+    while (m->drawn < m->config.messages && m->drawn < m->made + AHEAD) draw_slot(m);
+    if (m->made + NEAR < m->drawn) fetch_orders(m, &m->ahead[(m->made + NEAR) % AHEAD]);
+    const slot *s = &m->ahead[m->made % AHEAD];
+    uint64_t ts = m->config.midnight_ns + s->ts;
+    ticks[i] = (sd_tick){.ts_event = ts,
+                         .ts_recv = ts,
+                         .price = SD_UNDEF_PRICE,
+                         .instrument_id = s->symbol + 1,
+                         .sequence = m->config.first_sequence + m->made,
+                         .side = 'N'};
+    char type = make_event(m, &m->books[s->symbol], s, &ticks[i]);
+    if (!type) return SD_E_NO_MEMORY;
+    if (types) types[i] = type;
+    m->made++;
+  }
+  return n;
+}
+
+void sd_market_read_totals(const sd_market *m, sd_market_totals *out) {
+  *out = (sd_market_totals){.events = m->made, .volume = m->volume};
+  for (uint32_t i = 0; i < m->config.symbols; i++) {
+    const sd_orders *b = &m->books[i];
+    out->live_orders += (uint64_t)b->count[SD_BID] + b->count[SD_ASK];
+    out->order_bytes += ((uint64_t)b->capacity[SD_BID] + b->capacity[SD_ASK]) * sizeof(sd_order);
+  }
+}
+
+int sd_market_check(const sd_market *m) {
+  for (uint32_t i = 0; i < m->config.symbols; i++)
+    if (sd_orders_check(&m->books[i]) != SD_OK) return SD_E_CORRUPT;
+  return SD_OK;
+}

@@ -1,0 +1,306 @@
+"""NASDAQ TotalView-ITCH 5.0 files, as they are or gzip-compressed.
+
+Layout of the messages: Nasdaq, "TotalView-ITCH 5.0". What each becomes as a tick: csrc/decode/itch.h. In short:
+``instrument_id`` is the stock locate, ``sequence`` the message's position in the file from 1, ``ref_id`` the new order
+of a replace (action M) or the match number of an execution; a delete is action C of size 0, which stands for all that
+is left; executions without a price of their own carry ``UNDEF_PRICE``. ``flags`` of orders and trades are the constants
+of this module.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, Self, overload
+
+import numpy as np
+
+from strand._bindings import itch as _itch
+from strand._bindings.itch import (
+    ATTRIBUTED,
+    CROSS,
+    CROSS_CLOSING,
+    CROSS_HALT,
+    CROSS_INTRADAY,
+    CROSS_MASK,
+    CROSS_OPENING,
+    IMBALANCE,
+    NON_PRINTABLE,
+    SIZE_CLIPPED,
+    ItchDecoder,
+)
+from strand.errors import ConfigurationError, FeedError, UnknownFormatError
+from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds.read_ahead import Chunks, ReadAhead
+from strand.feeds.streams import ByteStream, GzipStream, InflateLimits, RawStream, inflater_name, is_gzip
+from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.ticks import TICK
+
+__all__ = [
+    "ATTRIBUTED",
+    "CROSS",
+    "CROSS_CLOSING",
+    "CROSS_HALT",
+    "CROSS_INTRADAY",
+    "CROSS_MASK",
+    "CROSS_OPENING",
+    "IMBALANCE",
+    "NON_PRINTABLE",
+    "SIZE_CLIPPED",
+    "ItchFeed",
+    "recognise",
+]
+
+#: Ticks in a batch must be a multiple of this.
+BATCH_STEP: Final = 4096
+_RAW_CHUNK: Final = 1 << 20
+_INFLATED_CHUNK: Final = 1 << 20
+_HEAD_BYTES: Final = 64
+_DAY_NS: Final = 86_400_000_000_000
+
+
+def recognise(head: bytes) -> bool:
+    """Whether an uncompressed file that starts with ``head`` (16 bytes are enough) looks like ITCH 5.0.
+
+    True when the first message has a known type, a length field that is 0 or that type's, and a time within a day.
+    """
+    if len(head) < 3:
+        return False
+    prefix = int.from_bytes(head[:2], "big")
+    length = _itch.message_length(head[2])
+    if length == 0 or prefix not in (0, length):
+        return False
+    return int.from_bytes(head[7:13].ljust(6, b"\0"), "big") < _DAY_NS
+
+
+class _Symbols(Sequence[str]):
+    """Names by stock locate, growing as the directory is read."""
+
+    def __init__(self, decoder: ItchDecoder) -> None:
+        self._decoder = decoder
+        self._named = -1
+        self._names: list[str] = []
+
+    def follow(self, decoder: ItchDecoder) -> None:
+        self._decoder = decoder
+
+    def _current(self) -> list[str]:
+        if self._named != self._decoder.named_locates:
+            self._named = self._decoder.named_locates
+            self._names = self._decoder.symbols()
+        return self._names
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._current()[index]
+
+    def __len__(self) -> int:
+        return len(self._current())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._current()))
+
+
+class ItchFeed:
+    """An ITCH 5.0 file as batches of ticks.
+
+    ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
+    taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With neither,
+    times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is None.
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type that have a length, and over those
+    with an impossible field, and count them. A stream out of step is an error either way.
+    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
+    ``limits``: what a gzip file may expand to.
+
+    Raises UnknownFormatError for a file that does not start as ITCH 5.0 does, FeedError for one that cannot be read,
+    ConfigurationError for an option that cannot work.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        batch_ticks: int = 4 * BATCH_STEP,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if batch_ticks <= 0 or batch_ticks % BATCH_STEP:
+            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {BATCH_STEP}")
+        self._path = Path(path)
+        self._skip = on_error == "skip"
+        self._batch_ticks = batch_ticks
+        self._limits = limits if limits is not None else InflateLimits()
+        day = as_date(date) if date is not None else date_in_name(self._path)
+        self._midnight_ns = midnight_ns(day) if day is not None else 0
+        self._closed = False
+        self._chunks: list[Chunks] = []
+        self._last: Chunks | None = None
+        self._stream: ByteStream | None = None
+
+        size = _regular_file_size(self._path)
+        self._gzip = is_gzip(_head(RawStream(self._path)))
+        if not recognise(_head(self._open_stream())):
+            raise UnknownFormatError(
+                "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
+                if size
+                else "the file is empty",
+                path=self._path,
+                offset=0,
+            )
+        self._decoder = ItchDecoder(midnight_ns=self._midnight_ns, skip=self._skip)
+        self._symbols = _Symbols(self._decoder)
+        self._info = FeedInfo(
+            format="itch50",
+            path=str(self._path),
+            date=day.isoformat() if day is not None else None,
+            details={
+                "file_bytes": size,
+                "compression": "gzip" if self._gzip else "none",
+                "inflater": inflater_name() if self._gzip else None,
+                "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
+            },
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        """What is known without reading the file; ``details["inflater"]`` names what a gzip file is inflated with."""
+        return self._info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by stock locate as far as the file has told them: grows while batches are read."""
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        """65,536: a stock locate has 16 bits."""
+        return _itch.LOCATES
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+
+        Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
+        before that byte has been handed out.
+        """
+        self._check_open()
+        decoder = ItchDecoder(midnight_ns=self._midnight_ns, skip=self._skip, directory_of=self._decoder)
+        self._decoder = decoder
+        self._symbols.follow(decoder)
+        self._stream = self._open_stream()
+        chunks = self._read(self._stream)
+        self._chunks.append(chunks)
+        self._last = chunks
+        try:
+            yield from self._decode(chunks, decoder)
+        finally:
+            chunks.close()
+            self._chunks.remove(chunks)
+
+    def _decode(self, chunks: Chunks, decoder: ItchDecoder) -> Iterator[TickBatch]:
+        out = _aligned_ticks(self._batch_ticks)
+        filled = 0
+        data = memoryview(b"")
+        last = False
+        fault: FeedError | None = None
+        while fault is None:
+            made, used, sound = decoder.decode(data, last=last, out=out[filled:])
+            data = data[used:]
+            filled += made
+            if not sound:
+                fault = decoder.fault(self._path)
+            elif filled == len(out):
+                yield out
+                self._check_open()
+                filled = 0
+            elif last:
+                break
+            else:
+                try:
+                    more = chunks.next(data)
+                except FeedError as error:
+                    fault = error
+                else:
+                    last = more is None
+                    data = data if more is None else more
+        if filled:
+            yield out[:filled]
+            self._check_open()
+        if fault is not None:
+            raise fault
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration, zeros before the first.
+
+        ``messages``, ``ticks``, ``type_X`` (messages of type X), ``skipped_unknown_type``, ``skipped_bad_field``,
+        ``sizes_clipped``, ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and times in ns: ``read_ns``
+        (reading and inflating), ``read_blocked_ns`` (the inflating thread waited for the decoder) and ``wait_ns``
+        (the decoder waited for input: near the whole run's time when the run is limited by inflating).
+        """
+        counts = self._decoder.statistics()
+        chunks, stream = self._last, self._stream
+        counts["bytes_in"] = stream.bytes_in if stream is not None else 0
+        counts["bytes_out"] = stream.bytes_out if stream is not None else 0
+        counts["read_ns"] = chunks.reading_ns if chunks is not None else 0
+        counts["read_blocked_ns"] = chunks.full_ns if chunks is not None else 0
+        counts["wait_ns"] = chunks.waiting_ns if chunks is not None else 0
+        return counts
+
+    def close(self) -> None:
+        """Ends every iteration under way (asking one for more raises FeedError) and its thread. May be repeated."""
+        self._closed = True
+        for chunks in list(self._chunks):
+            chunks.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+
+    def _open_stream(self) -> ByteStream:
+        return GzipStream(self._path, self._limits) if self._gzip else RawStream(self._path)
+
+    def _read(self, stream: ByteStream) -> Chunks:
+        if self._gzip:
+            return ReadAhead(
+                stream, chunk_bytes=_INFLATED_CHUNK, headroom=_itch.MAX_FRAME, name=f"strand inflate {self._path.name}"
+            )
+        return Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=_itch.MAX_FRAME)
+
+
+def _regular_file_size(path: Path) -> int:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise FeedError(f"cannot be read: {error.strerror}", path=path) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise FeedError("is not a regular file", path=path)
+    return status.st_size
+
+
+def _head(stream: ByteStream) -> bytes:
+    head = bytearray(_HEAD_BYTES)
+    try:
+        return bytes(head[: stream.readinto(memoryview(head))])
+    finally:
+        stream.close()
+
+
+def _aligned_ticks(count: int) -> TickBatch:
+    """Ticks that start on a cache line, so that none lies across two."""
+    raw = np.empty(count * TICK.itemsize + 63, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : skip + count * TICK.itemsize].view(TICK)

@@ -1,0 +1,158 @@
+"""A stream read by a thread of its own, a few buffers ahead of whoever decodes it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import weakref
+from typing import Final
+
+from strand.errors import FeedError
+from strand.feeds.streams import ByteStream
+
+__all__ = ["Chunks", "ReadAhead"]
+
+_BUFFERS: Final = 4
+
+
+class Chunks:
+    """A stream in pieces, each led by the bytes the last one left over. Reads in the caller's thread."""
+
+    reading_ns = 0
+    """Time the reader has spent reading, which for a ``ReadAhead`` runs beside the caller's."""
+    full_ns = 0
+    """Time the reader has waited for the caller to give a buffer back."""
+    waiting_ns = 0
+    """Time the caller has waited in ``next``."""
+
+    def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int) -> None:
+        self._stream = stream
+        self._headroom = headroom
+        self._buffer = memoryview(bytearray(headroom + chunk_bytes))
+        # A close from another thread waits for the read under way: a descriptor closed under it may be reused.
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def next(self, carry: memoryview) -> memoryview | None:
+        """``carry`` and the bytes that follow it, valid until the next call; None at the end. Raises FeedError.
+
+        ``carry``: the unused end of what the last call returned, at most ``headroom`` bytes.
+        """
+        start = self._headroom - len(carry)
+        self._buffer[start : self._headroom] = carry
+        begun = time.perf_counter_ns()
+        with self._lock:
+            if self._closed:
+                raise FeedError("the feed was closed while it was being read")
+            got = self._stream.readinto(self._buffer[self._headroom :])
+        self.reading_ns += time.perf_counter_ns() - begun
+        self.waiting_ns = self.reading_ns
+        return self._buffer[start : self._headroom + got] if got else None
+
+    def close(self) -> None:
+        """Closes the stream. May be called again."""
+        with self._lock:
+            self._closed = True
+            self._stream.close()
+
+
+class _Shared:
+    """What the thread and its user have in common; holds no reference to the user, who may be forgotten."""
+
+    def __init__(self, stream: ByteStream, headroom: int) -> None:
+        self.stream = stream
+        self.headroom = headroom
+        self.free: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        # A buffer and how much of it was filled, an error, or None at the end. Bounded by the number of buffers.
+        self.full: queue.SimpleQueue[tuple[memoryview, int] | BaseException | None] = queue.SimpleQueue()
+        self.stop = False
+        self.reading_ns = 0
+        self.full_ns = 0
+
+
+def _run(shared: _Shared) -> None:
+    now = time.perf_counter_ns()
+    try:
+        while not shared.stop:
+            buffer = shared.free.get()
+            waited, now = now, time.perf_counter_ns()
+            shared.full_ns += now - waited
+            if buffer is None or shared.stop:
+                break
+            got = shared.stream.readinto(buffer[shared.headroom :])
+            begun, now = now, time.perf_counter_ns()
+            shared.reading_ns += now - begun
+            if got == 0:
+                break
+            shared.full.put((buffer, got))
+    except BaseException as error:  # whatever it is, it belongs to the user, who would wait for ever
+        shared.full.put(error)
+    else:
+        shared.full.put(None)
+    finally:
+        shared.stream.close()
+
+
+def _stop(shared: _Shared, thread: threading.Thread) -> None:
+    shared.stop = True
+    shared.free.put(None)
+    # The garbage collector may have found the user in the reading thread itself.
+    if thread is not threading.current_thread():
+        thread.join()
+
+
+class ReadAhead(Chunks):
+    """``Chunks`` whose stream is read, and closed, by a thread: so that inflating overlaps with decoding.
+
+    The thread ends with the stream, on an error, with ``close``, or when this object is forgotten.
+    """
+
+    def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str) -> None:
+        self._shared = shared = _Shared(stream, headroom)
+        self._headroom = headroom
+        for _ in range(_BUFFERS):
+            shared.free.put(memoryview(bytearray(headroom + chunk_bytes)))
+        self._in_use: memoryview | None = None
+        self._ended = False
+        # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
+        thread = threading.Thread(target=_run, args=(shared,), name=name, daemon=True)
+        thread.start()
+        self._finalizer = weakref.finalize(self, _stop, shared, thread)
+
+    @property
+    def reading_ns(self) -> int:  # type: ignore[override]
+        """Time the thread has spent reading and inflating."""
+        return self._shared.reading_ns
+
+    @property
+    def full_ns(self) -> int:  # type: ignore[override]
+        """Time the thread has waited for a free buffer."""
+        return self._shared.full_ns
+
+    def next(self, carry: memoryview) -> memoryview | None:
+        """See ``Chunks.next``. Raises FeedError too when closed by another thread meanwhile."""
+        if self._ended:
+            return None
+        begun = time.perf_counter_ns()
+        item = self._shared.full.get()
+        self.waiting_ns += time.perf_counter_ns() - begun
+        if item is None:
+            self._ended = True
+            if self._shared.stop:
+                raise FeedError("the feed was closed while it was being read")
+            return None
+        if isinstance(item, BaseException):
+            self._ended = True
+            raise item
+        buffer, got = item
+        start = self._headroom - len(carry)
+        buffer[start : self._headroom] = carry
+        if self._in_use is not None:
+            self._shared.free.put(self._in_use)
+        self._in_use = buffer
+        return buffer[start : self._headroom + got]
+
+    def close(self) -> None:
+        """Stops the thread and waits for it."""
+        self._finalizer()

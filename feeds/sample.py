@@ -1,0 +1,24 @@
+"""The sample day that ships with the package: 500 symbols, some 200,000 messages, made by SyntheticFeed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import strand
+from strand.feeds.synthetic import SyntheticFeed
+
+__all__ = ["SAMPLE_DATE", "sample_feed", "sample_path"]
+
+#: The sample's trading day, which an ITCH file does not say.
+SAMPLE_DATE: Final = "2026-01-05"
+
+
+def sample_feed() -> SyntheticFeed:
+    """The feed the sample was written by: writing it anew gives the same messages, bit for bit."""
+    return SyntheticFeed(500, 200_000, seed=20260105, date=SAMPLE_DATE)
+
+
+def sample_path() -> Path:
+    """Where the sample is: an ITCH 5.0 file, gzip-compressed."""
+    return Path(strand.__file__).resolve().parent / "data" / "sample.itch50.gz"

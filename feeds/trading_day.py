@@ -1,0 +1,72 @@
+"""The trading day of a file that does not say it: from an option or from the file's name."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from strand.errors import ConfigurationError
+
+__all__ = ["as_date", "date_in_name", "midnight_ns"]
+
+# An eight-digit run is a year first (20190130) or last (01302019): no month and day read as a year from 1990 on.
+_EIGHT_DIGITS: Final = re.compile(r"(?<!\d)\d{8}(?!\d)")
+_DASHED: Final = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
+# S010220-v50: month, day and the year's last two digits.
+_SIX_DIGITS: Final = re.compile(r"(?<!\d)(\d{6})-v\d")
+
+
+def _parse(text: str, pattern: str) -> dt.date | None:
+    try:
+        date = dt.datetime.strptime(text, pattern).date()
+    except ValueError:
+        return None
+    return date if date.year >= 1990 else None
+
+
+def date_in_name(path: str | Path) -> dt.date | None:
+    """The date in a file's name, or None.
+
+    >>> date_in_name("01302019.NASDAQ_ITCH50.gz"), date_in_name("S010220-v50.txt.gz")
+    (datetime.date(2019, 1, 30), datetime.date(2020, 1, 2))
+    """
+    name = Path(path).name
+    for match in _DASHED.finditer(name):
+        if date := _parse(match[1], "%Y-%m-%d"):
+            return date
+    for match in _EIGHT_DIGITS.finditer(name):
+        if date := _parse(match[0], "%Y%m%d") or _parse(match[0], "%m%d%Y"):
+            return date
+    for match in _SIX_DIGITS.finditer(name):
+        if date := _parse(match[1], "%m%d%y"):
+            return date
+    return None
+
+
+def as_date(value: dt.date | str) -> dt.date:
+    """A date given as an option: ``datetime.date`` or ``"YYYY-MM-DD"``. Raises ConfigurationError."""
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    try:
+        return dt.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"date: {value!r} is not a date; give it as YYYY-MM-DD") from None
+
+
+def midnight_ns(date: dt.date, zone: str = "America/New_York") -> int:
+    """The first instant of ``date`` in ``zone``, ns since the UNIX epoch. Raises ConfigurationError."""
+    try:
+        midnight = dt.datetime.combine(date, dt.time(), ZoneInfo(zone))
+    except ZoneInfoNotFoundError:
+        raise ConfigurationError(
+            f"the time zone {zone} is not known on this system: install its time zone database, or  pip install tzdata"
+        ) from None
+    seconds = int(midnight.timestamp())
+    if seconds < 0:
+        raise ConfigurationError(f"date: {date} lies before 1970, which ticks cannot express")
+    return seconds * 1_000_000_000

@@ -1,0 +1,66 @@
+"""Files that appear under their name only when they are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from strand.errors import FeedError
+
+__all__ = ["create_whole_file"]
+
+
+def _gzip_writer(raw: BinaryIO) -> Any:
+    """No name and no time in the header: the same bytes in give the same file."""
+    try:
+        from isal import igzip
+    except ImportError:
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+    writer: Any = igzip.IGzipFile
+    return writer(filename="", mode="wb", compresslevel=2, fileobj=raw, mtime=0)
+
+
+@contextlib.contextmanager
+def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, compressed when the name ends in ``.gz`` (isal with the extra ``gzip``, else zlib).
+
+    It is written under a temporary name in the same folder. When the block ends it is flushed to the disk and renamed,
+    replacing what had the name; when the block raises, it is removed and what had the name stays.
+
+    Raises FeedError when it cannot be created or written.
+    """
+    final = Path(path)
+    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.partial")
+    try:
+        raw = cast(BinaryIO, temporary.open("xb"))
+        try:
+            if final.is_dir():
+                raise IsADirectoryError(None, "it is a folder")
+            with raw:
+                if final.suffix == ".gz":
+                    with _gzip_writer(raw) as compressed:
+                        yield compressed
+                else:
+                    yield raw
+                raw.flush()
+                os.fsync(raw.fileno())
+            temporary.replace(final)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(final.parent)
+    except OSError as error:
+        raise FeedError(f"cannot be written: {error.strerror or error}", path=final) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Without it the new name could be lost in a crash, though the bytes are there."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

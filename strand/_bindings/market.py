@@ -1,0 +1,192 @@
+"""The generated market of csrc/generate: one call a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import ffi, lib
+from strand.errors import ConfigurationError
+
+__all__ = [
+    "CLOSING_MESSAGES",
+    "EVENT_BYTES",
+    "MAX_ITCH_SYMBOLS",
+    "MAX_SYMBOLS",
+    "OPENING_MESSAGES",
+    "Market",
+    "MarketTotals",
+    "closing_bytes",
+    "encode_events",
+    "fill_opening_ticks",
+    "fill_route_stream",
+    "interpolate_ranks",
+    "opening_bytes",
+    "weights_from_counts",
+    "zipf_weights",
+]
+
+MAX_SYMBOLS: Final[int] = lib.SD_MARKET_MAX_SYMBOLS
+#: A stock locate has 16 bits, and 0 is none.
+MAX_ITCH_SYMBOLS: Final[int] = lib.SD_ITCH_MAX_SYMBOLS
+#: Bytes of the longest event, its length field included.
+EVENT_BYTES: Final[int] = lib.SD_ITCH_EVENT_BYTES
+#: Messages before the first event, besides two a symbol; and after the last one.
+OPENING_MESSAGES: Final[int] = lib.SD_ITCH_OPENING_MESSAGES
+CLOSING_MESSAGES: Final[int] = lib.SD_ITCH_CLOSING_MESSAGES
+
+
+def _checked(code: int) -> int:
+    if code >= 0:
+        return code
+    if code == lib.SD_E_NO_MEMORY:
+        raise MemoryError("the generator could not get the memory it needs")
+    if code == lib.SD_E_CORRUPT:
+        raise AssertionError("a generated order book does not hold what its header says")
+    raise ConfigurationError("the generator was given a size or a weight out of its range")
+
+
+def zipf_weights(symbols: int, exponent_q32: int) -> npt.NDArray[np.uint64]:
+    """rank^-exponent, the exponent in units of 2^-32: shape (symbols,), uint64."""
+    out = np.empty(symbols, np.uint64)
+    _checked(lib.sd_weights_zipf(symbols, exponent_q32, ffi.from_buffer("uint64_t[]", out)))
+    return out
+
+
+def weights_from_counts(counts: npt.NDArray[np.uint64], symbols: int) -> npt.NDArray[np.uint64]:
+    """The weights of any number of symbols from the counts of some ranks: shape (symbols,), uint64."""
+    out = np.empty(symbols, np.uint64)
+    given = ffi.from_buffer("uint64_t[]", np.ascontiguousarray(counts, np.uint64))
+    _checked(lib.sd_weights_from_counts(given, len(given), symbols, ffi.from_buffer("uint64_t[]", out)))
+    return out
+
+
+def interpolate_ranks(ranks: Sequence[int], values: Sequence[int], symbols: int) -> npt.NDArray[np.uint32]:
+    """Straight lines on logarithmic axes through (rank, value), at ranks 1 to ``symbols``: shape (symbols,), uint32."""
+    out = np.empty(symbols, np.uint32)
+    x, y = ffi.new("uint32_t[]", list(ranks)), ffi.new("uint32_t[]", list(values))
+    _checked(lib.sd_interpolate_ranks(x, y, len(x), symbols, ffi.from_buffer("uint32_t[]", out)))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class MarketTotals:
+    """Events made so far, orders live now, bytes held for them, and shares traded."""
+
+    events: int
+    live_orders: int
+    order_bytes: int
+    volume: int
+
+
+class Market:
+    """A trading day being made. Not for two threads at once."""
+
+    def __init__(
+        self,
+        *,
+        messages: int,
+        seed: int,
+        midnight_ns: int,
+        weights: npt.NDArray[np.uint64],
+        run_lengths: npt.NDArray[np.uint32],
+        peak_second_q16: int,
+        peak_millisecond_q16: int,
+        burst_q16: int,
+    ) -> None:
+        """``weights`` and ``run_lengths`` by rank, of one length: the number of symbols. Ratios in units of 2^-16."""
+        symbols = len(weights)
+        if len(run_lengths) != symbols:
+            raise ValueError("weights and run_lengths differ in length")
+        config: Any = ffi.new(
+            "sd_market_config *",
+            {
+                "messages": messages,
+                "seed": seed,
+                "midnight_ns": midnight_ns,
+                "first_sequence": OPENING_MESSAGES + 2 * symbols + 1,
+                "symbols": symbols,
+                "burst_q16": burst_q16,
+                "peak_second_q16": peak_second_q16,
+                "peak_millisecond_q16": peak_millisecond_q16,
+            },
+        )
+        made: Any = ffi.new("sd_market **")
+        _checked(
+            lib.sd_market_create(
+                config, ffi.from_buffer("uint64_t[]", weights), ffi.from_buffer("uint32_t[]", run_lengths), made
+            )
+        )
+        self._market: Any = ffi.gc(made[0], lib.sd_market_destroy)
+
+    def next_batch(self, ticks: npt.NDArray[Any], types: npt.NDArray[np.uint8] | None = None) -> int:
+        """Fills ``ticks`` (contiguous, ``strand.TICK``) and, when given, the letters of their ITCH messages, the
+        crosses' being O and L. Returns how many events were made, 0 at the end of the day.
+        """
+        letters: Any = ffi.NULL
+        if types is not None:
+            if len(types) < len(ticks):
+                raise ValueError("types is shorter than ticks")
+            letters = ffi.from_buffer("char[]", types, require_writable=True)
+        out = ffi.from_buffer("sd_tick[]", ticks, require_writable=True)
+        return _checked(lib.sd_market_next_batch(self._market, out, letters, len(ticks)))
+
+    def totals(self) -> MarketTotals:
+        """Counts as they stand; looks at every symbol."""
+        totals: Any = ffi.new("sd_market_totals *")
+        lib.sd_market_read_totals(self._market, totals)
+        return MarketTotals(totals.events, totals.live_orders, totals.order_bytes, totals.volume)
+
+    def check(self) -> None:
+        """Raises AssertionError when an order book is not what its header says."""
+        _checked(lib.sd_market_check(self._market))
+
+
+def fill_opening_ticks(symbols: int, first: int, midnight_ns: int, out: npt.NDArray[Any]) -> None:
+    """The trading states of symbols ``first`` and on, one a tick of ``out``."""
+    lib.sd_itch_opening_ticks(
+        symbols, first, len(out), midnight_ns, ffi.from_buffer("sd_tick[]", out, require_writable=True)
+    )
+
+
+def opening_bytes(symbols: int) -> bytes:
+    """The messages before a day's events: start, directory, trading states, start of market hours."""
+    size = lib.sd_itch_opening_bytes(symbols)
+    out = bytearray(size)
+    if lib.sd_itch_write_opening(symbols, ffi.from_buffer("uint8_t[]", out)) != size:
+        raise AssertionError("the opening is not as long as foretold")
+    return bytes(out)
+
+
+def encode_events(
+    ticks: npt.NDArray[Any], types: npt.NDArray[np.uint8], midnight_ns: int, out: npt.NDArray[np.uint8]
+) -> int:
+    """Writes events as ITCH 5.0 with length fields into ``out`` (EVENT_BYTES an event); returns the bytes written."""
+    if len(types) < len(ticks) or len(out) < len(ticks) * EVENT_BYTES:
+        raise ValueError("types or out is too short for the ticks")
+    return _checked(
+        lib.sd_itch_write_events(
+            ffi.from_buffer("sd_tick[]", ticks),
+            ffi.from_buffer("char[]", types),
+            len(ticks),
+            midnight_ns,
+            ffi.from_buffer("uint8_t[]", out, require_writable=True),
+        )
+    )
+
+
+def closing_bytes() -> bytes:
+    """The messages after a day's events: end of market hours, of system hours, of messages."""
+    out = bytearray(lib.sd_itch_closing_bytes())
+    lib.sd_itch_write_closing(ffi.from_buffer("uint8_t[]", out))
+    return bytes(out)
+
+
+def fill_route_stream(ticks: npt.NDArray[Any], weights: npt.NDArray[np.float64]) -> None:
+    """The routing benchmark's stream (csrc/generate/route_stream.h) for ``weights`` by rank."""
+    out = ffi.from_buffer("sd_tick[]", ticks, require_writable=True)
+    _checked(lib.sd_route_stream(out, len(ticks), ffi.from_buffer("double[]", weights), len(weights)))

@@ -1,0 +1,297 @@
+"""The ITCH 5.0 decoder against a second one written from the specification (tests/support/itch_reference.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import itch_reference as ref
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strand import TICK, UNDEF_PRICE
+from strand._bindings import ffi, itch
+from strand.errors import FeedError, FormatError, TruncatedFeedError
+
+MIDNIGHT_NS = 1_548_824_400_000_000_000
+AAPL = b"AAPL    "
+
+
+def decode(
+    data: bytes, *, chunk: int | None = None, capacity: int = 4096, skip: bool = False
+) -> tuple[np.ndarray, FeedError | None, itch.ItchDecoder]:
+    """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
+    decoder = itch.ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip)
+    chunk = chunk or max(len(data), 1)
+    out = np.zeros(capacity, TICK)
+    parts = [out[:0]]
+    begin, end = 0, min(chunk, len(data))
+    while True:
+        # A copy of its own size: a read beyond it is one beyond an allocation, which sanitizers see.
+        window = memoryview(bytes(data[begin:end]))
+        made, used, sound = decoder.decode(window, last=end == len(data), out=out)
+        parts.append(out[:made].copy())
+        begin += used
+        if not sound:
+            return np.concatenate(parts), decoder.fault("x"), decoder
+        if made == capacity:
+            continue
+        if end == len(data):
+            assert begin == end
+            return np.concatenate(parts), None, decoder
+        end = min(end + chunk, len(data))
+
+
+def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) -> None:
+    """The same ticks, names and fault as the reference."""
+    expected = ref.decode(data, MIDNIGHT_NS, skip=skip)
+    ticks, fault, decoder = decode(data, skip=skip, chunk=chunk)
+    np.testing.assert_array_equal(ticks, expected.ticks)
+    names = {i: name for i, name in enumerate(decoder.symbols()) if name}
+    assert names == expected.names
+    counts = decoder.statistics()
+    assert counts["messages"] == expected.messages
+    assert counts["skipped_unknown_type"] + counts["skipped_bad_field"] == expected.skipped
+    kinds: dict[str | None, type] = {None: type(None), "truncated": TruncatedFeedError, "format": FormatError}
+    assert type(fault) is kinds[expected.error]
+    if fault is not None:
+        assert fault.offset == expected.offset
+
+
+def stream(*, true_lengths: bool, bodies: list[bytes] | None = None) -> bytes:
+    return b"".join(ref.frame(body, None if true_lengths else 0) for body in bodies or ref.every_type())
+
+
+BOTH = pytest.mark.parametrize("true_lengths", [True, False], ids=["true lengths", "all lengths zero"])
+
+
+def one(body: bytes) -> np.void:
+    ticks, fault, _ = decode(ref.frame(body))
+    assert fault is None
+    assert len(ticks) == 1
+    return ticks[0]
+
+
+def test_lengths_are_those_of_the_specification() -> None:
+    assert {chr(i): n for i in range(256) if (n := itch.message_length(i))} == {
+        letter: layout.size for letter, layout in ref.STRUCTS.items()
+    }
+
+
+def test_state_struct_is_what_cffi_believes() -> None:
+    assert ffi.sizeof("sd_itch") >= 65536 * 8 + 256 * 8
+    assert set(itch.ItchDecoder(midnight_ns=0, skip=False).statistics().values()) == {0}
+
+
+@BOTH
+def test_every_type_agrees_with_the_reference(true_lengths: bool) -> None:
+    assert_agrees(stream(true_lengths=true_lengths))
+
+
+def test_an_add_carries_all_its_fields() -> None:
+    tick = one(ref.message("A", 7, 5, 0x0102030405060708, b"S", 300, AAPL, 1_234_567))
+    assert tick["order_id"] == 0x0102030405060708
+    assert tick["price"] == 123_456_700_000
+    assert tick["size"] == 300
+    assert tick["instrument_id"] == 7
+    assert tick["sequence"] == 1
+    assert tick["ts_event"] == tick["ts_recv"] == MIDNIGHT_NS + 5
+    assert (tick["action"], tick["side"], tick["flags"], tick["kind"], tick["ref_id"]) == (b"A", b"A", 0, 1, 0)
+
+
+def test_the_highest_price_is_exact() -> None:
+    assert one(ref.message("A", 7, 5, 1, b"B", 1, AAPL, 0xFFFFFFFF))["price"] == 0xFFFFFFFF * 100_000
+
+
+def test_messages_without_a_price_say_so() -> None:
+    for body in (ref.message("E", 1, 2, 3, 4, 5), ref.message("X", 1, 2, 3, 4), ref.message("D", 1, 2, 3)):
+        assert one(body)["price"] == UNDEF_PRICE
+
+
+def test_a_delete_is_a_cancel_of_size_zero() -> None:
+    tick = one(ref.message("D", 1, 2, 3))
+    assert (tick["action"], tick["size"], tick["order_id"]) == (b"C", 0, 3)
+
+
+def test_a_replace_names_both_orders() -> None:
+    tick = one(ref.message("U", 1, 2, 30, 31, 400, 5))
+    assert (tick["action"], tick["order_id"], tick["ref_id"], tick["size"]) == (b"M", 30, 31, 400)
+
+
+def test_flags_tell_non_printable_attributed_and_cross_apart() -> None:
+    assert one(ref.message("C", 1, 2, 3, 4, 5, b"N", 6))["flags"] == itch.NON_PRINTABLE
+    assert one(ref.message("C", 1, 2, 3, 4, 5, b"Y", 6))["flags"] == 0
+    assert one(ref.message("F", 1, 2, 3, b"B", 4, AAPL, 5, b"NNNN"))["flags"] == itch.ATTRIBUTED
+    closing = one(ref.message("Q", 1, 2, 3, AAPL, 4, 5, b"C"))["flags"]
+    assert closing == itch.CROSS | itch.CROSS_CLOSING
+    assert closing & itch.CROSS_MASK == itch.CROSS_CLOSING
+
+
+def test_shares_beyond_32_bits_are_clipped_flagged_and_counted() -> None:
+    ticks, _, decoder = decode(ref.frame(ref.message("Q", 1, 2, 1 << 32, AAPL, 4, 5, b"O")))
+    assert ticks[0]["size"] == 0xFFFFFFFF
+    assert ticks[0]["flags"] & itch.SIZE_CLIPPED
+    assert decoder.statistics()["sizes_clipped"] == 1
+
+
+def test_types_are_counted_one_by_one() -> None:
+    data = stream(true_lengths=True)
+    counts = decode(data)[2].statistics()
+    letters = [chr(body[0]) for body in ref.every_type()]
+    assert {k[5:]: n for k, n in counts.items() if k.startswith("type_")} == {x: letters.count(x) for x in letters}
+    assert counts["bytes_decoded"] == len(data)
+
+
+@BOTH
+def test_messages_cut_anywhere_between_calls_give_the_same_ticks(true_lengths: bool) -> None:
+    data = stream(true_lengths=true_lengths)
+    whole, _, _ = decode(data)
+    for chunk in [*range(1, 140), len(data) - 1]:
+        ticks, fault, _ = decode(data, chunk=chunk)
+        assert fault is None
+        np.testing.assert_array_equal(ticks, whole)
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 19, 20, 21])
+def test_a_small_output_loses_nothing(capacity: int) -> None:
+    data = stream(true_lengths=True)
+    ticks, fault, _ = decode(data, capacity=capacity, chunk=97)
+    assert fault is None
+    np.testing.assert_array_equal(ticks, decode(data)[0])
+
+
+@BOTH
+def test_input_cut_at_any_byte_is_truncated_at_the_frame_it_cuts(true_lengths: bool) -> None:
+    data = stream(true_lengths=true_lengths)
+    for cut in range(len(data)):
+        assert_agrees(data[:cut])
+
+
+def test_a_lone_zero_length_ends_a_session_of_true_lengths_only() -> None:
+    assert decode(stream(true_lengths=True) + b"\0\0")[1] is None
+    assert isinstance(decode(stream(true_lengths=False) + b"\0\0")[1], TruncatedFeedError)
+    delete = ref.message("D", 1, 2, 3)
+    assert decode(ref.frame(delete) + b"\0\0")[1] is None
+    assert decode(ref.frame(delete) * 9 + ref.frame(delete, 0) * 9 + b"\0\0")[1] is None
+
+
+@BOTH
+@pytest.mark.parametrize("skip", [False, True])
+def test_any_flipped_bit_ends_in_ticks_or_a_typed_error(true_lengths: bool, skip: bool) -> None:
+    data = stream(true_lengths=true_lengths)
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        assert_agrees(bytes(flipped), skip=skip)
+
+
+@pytest.mark.parametrize("length", [35, 37, 0x0100, 0xFFFF, 0x2400])
+def test_a_length_that_is_not_the_types_is_an_error_even_when_skipping(length: int) -> None:
+    good = ref.frame(ref.message("D", 1, 2, 3))
+    bad = ref.frame(ref.message("A", 1, 2, 3, b"B", 4, AAPL, 5), length)
+    for skip in (False, True):
+        ticks, fault, _ = decode(good + bad, skip=skip)
+        assert len(ticks) == 1
+        assert isinstance(fault, FormatError)
+        assert fault.offset == len(good)
+        assert str(length) in str(fault)
+
+
+def test_an_unknown_type_with_a_length_can_be_skipped() -> None:
+    data = ref.frame(ref.message("D", 1, 2, 3)) + ref.frame(b"z" * 77) + ref.frame(ref.message("D", 1, 2, 4))
+    _, fault, _ = decode(data)
+    assert isinstance(fault, FormatError)
+    assert fault.offset == 21
+    assert "'z'" in str(fault)
+    for chunk in range(1, len(data)):
+        ticks, fault, decoder = decode(data, skip=True, chunk=chunk)
+        assert fault is None
+        assert ticks["order_id"].tolist() == [3, 4]
+        assert ticks["sequence"].tolist() == [1, 3]
+        assert decoder.statistics()["skipped_unknown_type"] == 1
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_an_unknown_type_without_a_length_is_always_an_error(skip: bool) -> None:
+    _, fault, _ = decode(ref.frame(ref.message("D", 1, 2, 3)) + ref.frame(b"z" * 77, 0), skip=skip)
+    assert isinstance(fault, FormatError)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_an_unknown_type_of_absurd_length_is_always_an_error(skip: bool) -> None:
+    assert isinstance(decode(ref.frame(b"z" * 257), skip=skip)[1], FormatError)
+    assert (decode(ref.frame(b"z" * 256), skip=skip)[1] is None) is skip
+
+
+@pytest.mark.parametrize("padding", [0, 200], ids=["in the tail", "in the fast loop"])
+def test_an_impossible_side_is_an_error_or_skipped_and_counted(padding: int) -> None:
+    bad = ref.frame(ref.message("A", 1, 2, 3, b"x", 4, AAPL, 5))
+    data = bad + ref.frame(ref.message("D", 1, 2, 4)) * padding
+    _, fault, _ = decode(data)
+    assert isinstance(fault, FormatError)
+    assert "'x'" in str(fault)
+    ticks, fault, decoder = decode(data, skip=True)
+    assert fault is None
+    assert len(ticks) == padding
+    assert decoder.statistics()["skipped_bad_field"] == 1
+
+
+def test_a_locate_cannot_change_its_name() -> None:
+    data = ref.frame(ref.directory(7, b"AAPL")) * 2 + ref.frame(ref.directory(7, b"MSFT"))
+    _, fault, decoder = decode(data)
+    assert isinstance(fault, FormatError)
+    _, fault, decoder = decode(data, skip=True)
+    assert fault is None
+    assert decoder.symbols()[7] == "AAPL"
+
+
+def test_symbols_grow_with_the_directory_up_to_the_highest_locate() -> None:
+    names = {1: b"A", 65535: b"ZZZZZZZZ", 300: b"BRK.B"}
+    _, fault, decoder = decode(b"".join(ref.frame(ref.directory(i, name)) for i, name in names.items()))
+    assert fault is None
+    symbols = decoder.symbols()
+    assert len(symbols) == 65536
+    assert {i: name.encode() for i, name in enumerate(symbols) if name} == names
+
+
+def test_the_real_sample_equals_the_reference_field_by_field(shared_data: Path) -> None:
+    path = shared_data / "itch50" / "ex20101224.TEST_ITCH_50"
+    if not path.exists():
+        pytest.skip("no ITCH sample")
+    data = path.read_bytes()
+    assert_agrees(data)
+    assert ref.decode(data).messages == 12_012
+
+
+FIELDS = {
+    "c": st.binary(min_size=1, max_size=1), "2s": st.binary(min_size=2, max_size=2),
+    "4s": st.binary(min_size=4, max_size=4), "8s": st.binary(min_size=8, max_size=8),
+    "I": st.integers(0, 2**32 - 1), "Q": st.integers(0, 2**64 - 1),
+}  # fmt: skip
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    letter = draw(st.sampled_from(sorted(ref.BODIES)))
+    codes = ref.BODIES[letter].replace("8s", "8").replace("4s", "4").replace("2s", "2")
+    fields: list[Any] = [draw(FIELDS[code + "s" if code.isdigit() else code]) for code in codes]
+    if letter in "AFP":
+        fields[1] = draw(st.sampled_from([b"B", b"S"]))
+    if letter == "R":
+        fields[0] = draw(st.text("ABC.-", min_size=1, max_size=8)).encode().ljust(8)
+    locate = draw(st.integers(0, 65535))
+    return ref.message(letter, locate, draw(st.integers(0, 2**48 - 1)), *fields, tracking=draw(st.integers(0, 65535)))
+
+
+@given(st.lists(st.tuples(messages(), st.booleans()), max_size=40), st.integers(1, 400))
+def test_any_messages_in_any_pieces_agree_with_the_reference(bodies: list[tuple[bytes, bool]], chunk: int) -> None:
+    data = b"".join(ref.frame(body, None if true_length else 0) for body, true_length in bodies)
+    assert_agrees(data, chunk=chunk)
+    assert_agrees(data, chunk=chunk, skip=True)
+
+
+@given(st.binary(max_size=400), st.integers(1, 400), st.booleans())
+def test_any_bytes_agree_with_the_reference(data: bytes, chunk: int, skip: bool) -> None:
+    assert_agrees(data, chunk=chunk, skip=skip)

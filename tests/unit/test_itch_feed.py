@@ -1,0 +1,449 @@
+"""ITCH files as feeds: names and dates, plain and gzip, whole, cut, corrupt, and left in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import gc
+import gzip
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import itch_reference as ref
+import numpy as np
+import pytest
+
+from strand import TICK
+from strand.errors import (
+    ConfigurationError,
+    FeedError,
+    FormatError,
+    StrandError,
+    TruncatedFeedError,
+    UnknownFormatError,
+)
+from strand.feeds import Feed, TickBatch
+from strand.feeds.itch import ItchFeed, recognise
+from strand.feeds.read_ahead import ReadAhead
+from strand.feeds.streams import GzipStream, InflateLimits
+from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+
+
+@pytest.fixture
+def data() -> bytes:
+    return b"".join(ref.frame(body) for body in ref.every_type())
+
+
+@pytest.fixture(params=["isal igzip", "zlib"])
+def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "zlib":
+        monkeypatch.setitem(sys.modules, "isal", None)
+    else:
+        pytest.importorskip("isal")
+    return str(request.param)
+
+
+def write(folder: Path, content: bytes, name: str = "20190130.itch") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def long_stream(messages: int) -> bytes:
+    """Deletes whose order ids count up, which a batch's order can be told by."""
+    return b"".join(ref.frame(ref.message("D", 1, i, i)) for i in range(messages))
+
+
+def read(feed: ItchFeed) -> tuple[np.ndarray, FeedError | None]:
+    return drain(feed.batches())
+
+
+def drain(batches: Iterator[TickBatch]) -> tuple[np.ndarray, FeedError | None]:
+    parts = [np.empty(0, TICK)]
+    try:
+        for batch in batches:
+            parts.append(batch.copy())
+    except FeedError as error:
+        return np.concatenate(parts), error
+    return np.concatenate(parts), None
+
+
+def inflaters() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("strand inflate")]
+
+
+def expect(content: bytes, *, skip: bool = False) -> ref.Decoded:
+    return ref.decode(content, midnight_ns(dt.date(2019, 1, 30)), skip=skip)
+
+
+@pytest.mark.parametrize(
+    ("name", "date"),
+    [
+        ("01302019.NASDAQ_ITCH50", "2019-01-30"),
+        ("01302019.NASDAQ_ITCH50.gz", "2019-01-30"),
+        ("S010220-v50.txt.gz", "2020-01-02"),
+        ("20190130.PSX_ITCH_50", "2019-01-30"),
+        ("ex20101224.TEST_ITCH_50", "2010-12-24"),
+        ("itch-2021-07-01.bin", "2021-07-01"),
+        ("12202019.NASDAQ_ITCH50", "2019-12-20"),
+        ("13322019.NASDAQ_ITCH50", None),
+        ("itch.bin", None),
+        ("120190130.bin", None),
+        ("00010203.bin", None),
+    ],
+)
+def test_the_date_comes_from_the_name(name: str, date: str | None) -> None:
+    found = date_in_name(Path("20200101") / name)
+    assert (found.isoformat() if found else None) == date
+
+
+def test_midnight_is_new_yorks_summer_and_winter() -> None:
+    assert midnight_ns(dt.date(2019, 1, 30)) == 1_548_824_400 * 10**9
+    assert midnight_ns(dt.date(2019, 7, 30)) == 1_564_459_200 * 10**9
+
+
+@pytest.mark.parametrize("bad", ["30.1.2019", "2019-02-30", 5, "1960-01-01"])
+def test_a_date_that_is_none_is_refused(tmp_path: Path, data: bytes, bad: Any) -> None:
+    with pytest.raises(ConfigurationError, match="date"):
+        ItchFeed(write(tmp_path, data), date=bad)
+
+
+def test_a_date_may_be_an_object() -> None:
+    assert as_date(dt.datetime(2019, 1, 30, 9)) == as_date(dt.date(2019, 1, 30)) == dt.date(2019, 1, 30)
+
+
+def test_the_option_beats_the_name_and_neither_is_said_plainly(tmp_path: Path, data: bytes) -> None:
+    assert ItchFeed(write(tmp_path, data), date="2020-01-02").info.date == "2020-01-02"
+    undated = ItchFeed(write(tmp_path, data, "undated"))
+    assert undated.info.date is None
+    assert "unknown" in undated.info.details["times_since"]
+    np.testing.assert_array_equal(read(undated)[0], ref.decode(data).ticks)
+
+
+def test_it_is_a_feed(tmp_path: Path, data: bytes) -> None:
+    feed = ItchFeed(write(tmp_path, data))
+    assert isinstance(feed, Feed)
+    assert feed.info.format == "itch50"
+    assert feed.capacity == 65536
+
+
+@pytest.mark.parametrize("options", [{"batch_ticks": 0}, {"batch_ticks": 5000}, {"on_error": "ignore"}])
+def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, data: bytes, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        ItchFeed(write(tmp_path, data), **options)
+
+
+@pytest.mark.parametrize("options", [{"max_ratio": 0}, {"max_bytes": -1}, {"ratio_after_bytes": -1}])
+def test_limits_that_cannot_work_are_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        InflateLimits(**options)
+
+
+def test_a_plain_file_equals_the_reference(tmp_path: Path, data: bytes) -> None:
+    feed = ItchFeed(write(tmp_path, data))
+    ticks, error = read(feed)
+    assert error is None
+    np.testing.assert_array_equal(ticks, expect(data).ticks)
+    assert [feed.symbols[7], feed.symbols[13], feed.symbols[0]] == ["AAPL", "BRK.A", ""]
+    counts = feed.statistics()
+    assert counts["bytes_in"] == counts["bytes_out"] == counts["bytes_decoded"] == len(data)
+    assert counts["messages"] == len(ref.every_type())
+    assert all(type(value) is int for value in counts.values())
+
+
+def test_batches_are_full_and_in_order_and_symbols_grow_with_them(tmp_path: Path) -> None:
+    content = ref.frame(ref.directory(1, b"A")) + long_stream(10_000) + ref.frame(ref.directory(2, b"B"))
+    feed = ItchFeed(write(tmp_path, content), batch_ticks=4096)
+    assert len(feed.symbols) == 0
+    sizes, known, order_ids = [], [], []
+    for batch in feed.batches():
+        assert batch.ctypes.data % 64 == 0
+        sizes.append(len(batch))
+        known.append(len(feed.symbols))
+        order_ids += batch["order_id"].tolist()
+    assert sizes == [4096, 4096, 10_000 - 8192]
+    assert known == [2, 2, 3]
+    assert list(feed.symbols) == ["", "A", "B"]
+    assert order_ids == list(range(10_000))
+
+
+def test_reading_again_starts_anew_and_keeps_the_names(tmp_path: Path) -> None:
+    feed = ItchFeed(write(tmp_path, long_stream(5_000) + ref.frame(ref.directory(7, b"AAPL"))), batch_ticks=4096)
+    first, _ = read(feed)
+    again = feed.batches()
+    np.testing.assert_array_equal(next(again), first[:4096])
+    assert feed.symbols[7] == "AAPL"
+    assert feed.statistics()["ticks"] == 4096
+
+
+def test_two_iterations_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    feed = ItchFeed(write(tmp_path, long_stream(9_000)), batch_ticks=4096)
+    one, two = feed.batches(), feed.batches()
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_gzip_gives_the_same_ticks_and_names_its_inflater(tmp_path: Path, inflater: str) -> None:
+    content = long_stream(200_000)
+    feed = ItchFeed(write(tmp_path, gzip.compress(content, 1), "20190130.itch"))  # the name does not say gzip
+    assert feed.info.details["inflater"] == inflater
+    ticks, error = read(feed)
+    assert error is None
+    np.testing.assert_array_equal(ticks, expect(content).ticks)
+    counts = feed.statistics()
+    assert counts["bytes_out"] == len(content)
+    assert counts["bytes_in"] == Path(feed.info.path).stat().st_size
+    assert counts["read_ns"] > 0
+    assert not inflaters()
+
+
+def test_gzip_members_and_padding_make_one_stream(tmp_path: Path, data: bytes, inflater: str) -> None:
+    content = data * 40
+    members = b"".join(gzip.compress(content[at : at + 777]) for at in range(0, len(content), 777))
+    ticks, error = read(ItchFeed(write(tmp_path, members + bytes(1000))))
+    assert error is None
+    np.testing.assert_array_equal(ticks, expect(content).ticks)
+
+
+def test_bytes_after_the_gzip_data_are_an_error_behind_all_ticks(tmp_path: Path, data: bytes, inflater: str) -> None:
+    ticks, error = read(ItchFeed(write(tmp_path, gzip.compress(data) + b"garbage")))
+    assert isinstance(error, FormatError)
+    np.testing.assert_array_equal(ticks, expect(data).ticks)
+
+
+def test_a_gzip_file_cut_at_any_byte_is_truncated_behind_what_it_holds(
+    tmp_path: Path, data: bytes, inflater: str
+) -> None:
+    packed = gzip.compress(data)
+    whole = expect(data).ticks
+    lengths = set()
+    for cut in range(2, len(packed)):
+        try:
+            ticks, error = read(ItchFeed(write(tmp_path, packed[:cut])))
+        except FeedError as at_open:
+            ticks, error = whole[:0], at_open
+        assert isinstance(error, TruncatedFeedError | UnknownFormatError)
+        np.testing.assert_array_equal(ticks, whole[: len(ticks)])
+        lengths.add(len(ticks))
+    assert max(lengths) == len(whole)
+    assert len(lengths) > 5
+    assert not inflaters()
+
+
+def test_flipped_bits_in_a_gzip_file_never_change_ticks_unseen(tmp_path: Path, data: bytes, inflater: str) -> None:
+    packed = gzip.compress(data)
+    whole = expect(data).ticks
+    header = 10  # some of its fields (time, system) carry nothing
+    harmless = 0
+    for at in range(header, len(packed)):
+        broken = bytearray(packed)
+        broken[at] ^= 1 << at % 8
+        try:
+            ticks, error = read(ItchFeed(write(tmp_path, bytes(broken))))
+        except FeedError:
+            continue
+        if error is None:
+            np.testing.assert_array_equal(ticks, whole)
+            harmless += 1
+    assert harmless <= 1  # the bits that fill up the last byte before the checksum
+    assert not inflaters()
+
+
+def test_a_gzip_bomb_is_refused(tmp_path: Path, inflater: str) -> None:
+    bomb = write(tmp_path, gzip.compress(ref.frame(ref.message("D", 1, 2, 3)) * 400_000))
+    ticks, error = read(ItchFeed(bomb, limits=InflateLimits(ratio_after_bytes=1 << 20)))
+    assert isinstance(error, FormatError)
+    assert "max_ratio = 200" in str(error)
+    assert 0 < len(ticks) < 400_000
+    ticks, error = read(ItchFeed(bomb, limits=InflateLimits(max_bytes=3 << 20)))
+    assert isinstance(error, FormatError)
+    assert "max_bytes" in str(error)
+    assert read(ItchFeed(bomb))[1] is None  # below the size at which the ratio is looked at
+
+
+@pytest.mark.parametrize("true_lengths", [True, False])
+def test_a_file_cut_at_any_byte_gives_its_whole_messages_then_a_typed_error(
+    tmp_path: Path, data: bytes, true_lengths: bool
+) -> None:
+    if not true_lengths:
+        data = b"".join(ref.frame(body, 0) for body in ref.every_type())
+    for cut in range(len(data)):
+        path = write(tmp_path, data[:cut])
+        if cut < 3:
+            with pytest.raises(UnknownFormatError):
+                ItchFeed(path)
+            continue
+        ticks, error = read(ItchFeed(path))
+        expected = expect(data[:cut])
+        np.testing.assert_array_equal(ticks, expected.ticks)
+        assert (error is None) == (expected.error is None)
+        if error is not None:
+            assert isinstance(error, TruncatedFeedError)
+            assert error.offset == expected.offset
+            assert error.path == path
+
+
+def test_a_fault_in_the_middle_comes_behind_every_tick_before_it(tmp_path: Path) -> None:
+    good = long_stream(10_000)
+    path = write(tmp_path, good + b"\0\x24" + b"zzz" + good)
+    ticks, error = read(ItchFeed(path, batch_ticks=4096))
+    assert len(ticks) == 10_000
+    assert isinstance(error, FormatError)
+    assert error.offset == len(good)
+    assert str(path) in str(error)
+
+
+def test_skipping_is_counted(tmp_path: Path) -> None:
+    content = long_stream(10) + ref.frame(b"z" * 30) + long_stream(10)
+    feed = ItchFeed(write(tmp_path, content), on_error="skip")
+    ticks, error = read(feed)
+    assert error is None
+    assert len(ticks) == 20
+    assert feed.statistics()["skipped_unknown_type"] == 1
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path) -> None:
+    path = write(tmp_path, long_stream(200_000))
+    feed = ItchFeed(path, batch_ticks=4096)
+    batches = feed.batches()
+    next(batches)
+    os.truncate(path, 21 * 100_000)
+    rest, error = drain(batches)
+    assert isinstance(error, TruncatedFeedError)
+    assert "when it was opened" in str(error)
+    assert rest["order_id"].tolist() == list(range(4096, 100_000))
+
+
+def test_files_that_cannot_be_read_are_feed_errors(tmp_path: Path) -> None:
+    with pytest.raises(FeedError, match="No such file"):
+        ItchFeed(tmp_path / "none")
+    with pytest.raises(FeedError, match="regular file"):
+        ItchFeed(tmp_path)
+    with pytest.raises(UnknownFormatError, match="empty"):
+        ItchFeed(write(tmp_path, b""))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"\0\0",
+        b"\x93NUMPY\1\0",
+        b"PK\3\4....",
+        b"PAR1",
+        b"DBN\3....",
+        b"time,price\n",
+        bytes(64),
+        b"\0\x25A" + bytes(9),
+    ],
+)
+def test_other_formats_are_not_recognised(tmp_path: Path, head: bytes) -> None:
+    assert not recognise(head)
+    with pytest.raises(UnknownFormatError):
+        ItchFeed(write(tmp_path, head))
+
+
+def test_itch_is_recognised_by_its_first_message(data: bytes) -> None:
+    assert recognise(data[:16])
+    assert recognise(ref.frame(ref.message("A", 1, 2, 3, b"B", 4, b"AAPL    ", 5), 0))
+    assert not recognise(ref.frame(ref.message("S", 0, 86_400 * 10**9, b"O")))
+
+
+def test_leaving_an_iteration_early_leaves_no_thread(tmp_path: Path) -> None:
+    path = write(tmp_path, gzip.compress(long_stream(400_000), 1))
+    feed = ItchFeed(path, batch_ticks=4096)
+    for _ in feed.batches():
+        assert inflaters()
+        break
+    gc.collect()
+    assert not inflaters()
+    iteration = feed.batches()
+    next(iteration)
+    with pytest.raises(RuntimeError, match="mine"):
+        iteration.throw(RuntimeError("mine"))  # type: ignore[attr-defined]
+    assert not inflaters()
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    feed.close()
+    assert not inflaters()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())
+
+
+def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -> None:
+    class Stuck(GzipStream):
+        """Delivers nothing until it is told to."""
+
+        def readinto(self, view: memoryview) -> int:
+            entered.set()
+            released.wait()
+            return super().readinto(view)
+
+    entered, released = threading.Event(), threading.Event()
+    path = write(tmp_path, gzip.compress(long_stream(10)))
+    chunks = ReadAhead(Stuck(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand inflate test")
+    caught: list[BaseException] = []
+
+    def reader() -> None:
+        try:
+            while chunks.next(memoryview(b"")) is not None:
+                pass
+        except StrandError as error:
+            caught.append(error)
+
+    waiting = threading.Thread(target=reader)
+    waiting.start()
+    entered.wait()
+    closing = threading.Thread(target=chunks.close)
+    closing.start()
+    while not chunks._shared.stop:
+        pass
+    released.set()
+    closing.join()
+    waiting.join()
+    assert "closed" in str(caught[0])
+    assert not inflaters()
+
+
+def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path) -> None:
+    class Broken(GzipStream):
+        def readinto(self, view: memoryview) -> int:
+            raise ZeroDivisionError
+
+    path = write(tmp_path, gzip.compress(b"x"))
+    chunks = ReadAhead(Broken(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand inflate test")
+    with pytest.raises(ZeroDivisionError):
+        chunks.next(memoryview(b""))
+    chunks.close()
+    assert not inflaters()
+
+
+def test_descriptors_are_given_back(tmp_path: Path, data: bytes) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for content in (data, gzip.compress(data), data[:-1], gzip.compress(data)[:-9], b"nothing of the kind"):
+        for _ in range(5):
+            with contextlib.suppress(UnknownFormatError):
+                read(ItchFeed(write(tmp_path, content)))
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_the_real_sample_reads_the_same_plain_and_packed(tmp_path: Path, shared_data: Path, inflater: str) -> None:
+    path = shared_data / "itch50" / "ex20101224.TEST_ITCH_50"
+    if not path.exists():
+        pytest.skip("no ITCH sample")
+    plain = ItchFeed(path)
+    ticks, error = read(plain)
+    assert error is None
+    assert plain.info.date == "2010-12-24"
+    assert list(plain.symbols) == ["", "ALC", "BOB", "CHAR"]
+    assert plain.statistics()["messages"] == 12_012
+    packed = ItchFeed(write(tmp_path, gzip.compress(path.read_bytes()), path.name + ".gz"))
+    np.testing.assert_array_equal(read(packed)[0], ticks)

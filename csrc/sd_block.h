@@ -19,7 +19,11 @@
 enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 1, SD_BLOCK_HEADER = 0, SD_MODEL_RECORDS = 2 };
 typedef SD_PLAIN(uint64_t) sd_byte;
 #else
+#if defined(SD_MODEL_SCHEDULER)
+enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+#else
 enum { SD_FREE_RUN = 64, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+#endif
 typedef unsigned char sd_byte;
 #endif
 

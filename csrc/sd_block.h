@@ -14,10 +14,24 @@
 
 #include "sd_atomic.h"
 
+#if defined(SD_MODEL_RELACY)
+/* The checker's blocks are structures of two records, and a "byte" is a record: it has to see each one to see races. */
+enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 1, SD_BLOCK_HEADER = 0, SD_MODEL_RECORDS = 2 };
+typedef SD_PLAIN(uint64_t) sd_byte;
+#else
+#if defined(SD_MODEL_SCHEDULER)
+enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+#else
 enum { SD_FREE_RUN = 64, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+#endif
+typedef unsigned char sd_byte;
+#endif
 
 typedef struct sd_block {
   sd_a32 next; /* in a strand: the block after; in a free run: the next free block */
+#if defined(SD_MODEL_RELACY)
+  sd_byte record[SD_MODEL_RECORDS];
+#endif
 } sd_block;
 
 typedef struct sd_block_cache {
@@ -36,20 +50,36 @@ typedef struct sd_free_list {
 /* One process's way to the pool. */
 typedef struct sd_pool {
   sd_free_list *list;
-  uint32_t *stack;
-  unsigned char *blocks;
+  SD_PLAIN(uint32_t) *stack; /* under the free list's lock */
+#if defined(SD_MODEL_RELACY)
+  sd_block *blocks;
+#else
+  sd_byte *blocks;
+#endif
   size_t block_bytes;
   uint32_t record_size;
   uint32_t records; /* a block */
 } sd_pool;
 
+#if defined(SD_MODEL_RELACY)
+static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) { return &pool->blocks[sd_model_index(index)]; }
+static inline sd_byte *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+  return &sd_block_at(pool, index)->record[at];
+}
+static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) {
+  for (size_t i = 0; i < n; i++) to[i] = (uint64_t)from[i];
+}
+#else
 static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) {
   return (sd_block *)(pool->blocks + (size_t)index * pool->block_bytes);
 }
 
-static inline unsigned char *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+static inline sd_byte *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
   return pool->blocks + (size_t)index * pool->block_bytes + SD_BLOCK_HEADER + (size_t)at * pool->record_size;
 }
+
+static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __builtin_memcpy(to, from, n); }
+#endif
 
 /* A run for an empty cache: a freed one, else blocks never used. */
 static inline void sd_block_refill(sd_pool *pool, sd_block_cache *cache) {

@@ -22,8 +22,14 @@ static inline uint64_t sd_monotonic_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+#if defined(SD_MODEL_SCHEDULER)
+uint64_t sd_schedule_now(void);
+#endif
+
 static inline uint64_t sd_now(void) {
-#if defined(__x86_64__)
+#if defined(SD_MODEL_SCHEDULER)
+  return sd_schedule_now();
+#elif defined(__x86_64__)
   if (sd_the_clock.use_counter) return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
   if (sd_the_clock.use_counter) {

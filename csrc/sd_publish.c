@@ -14,6 +14,9 @@
 #include <string.h>
 #include <time.h>
 
+#if defined(SD_MODEL_SCHEDULER)
+enum { SPLICE = 2, CLAIM_LEAST = 1, PROBE_EVERY = 3, PROBE_CHUNKS = 2, NAP_NS = 50000 };
+#else
 enum {
   SPLICE = 64,         /* strands listed at one go */
   CLAIM_LEAST = 64,    /* records in a chunk before claiming is worth a thought */
@@ -21,6 +24,7 @@ enum {
   PROBE_CHUNKS = 2,    /* chunks a trial lasts */
   NAP_NS = 50000
 };
+#endif
 
 /* A strand's part of the chunk: records order[from .. to). */
 typedef struct group {

@@ -149,8 +149,9 @@ static inline int sd_strand_set_aside(sd_strand *s) {
 }
 
 static inline void sd_strand_hold(sd_strand *s, uint32_t why) {
-  /* S4: relaxed; a request, answered by the next who takes the strand off a list. */
-  sd_fetch_or(&s->control, why, relaxed, S4);
+  /* S4: acq_rel; a request, answered by the next who takes the strand off a list. When the token is set aside already, it
+   * hands on what S1 says to S3, so that nothing leans on release sequences. */
+  sd_fetch_or(&s->control, why, acq_rel, S4);
 }
 
 /* Takes `why` back. Nonzero: nothing holds the strand any more and its token was set aside: the caller now holds it and
@@ -160,8 +161,8 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
   do {
     next = seen & ~why;
     if (!(next & SD_HELD)) next &= ~(uint32_t)SD_ASIDE;
-    /* S3: acquire; pairs with S1. */
-  } while (!sd_cas(&s->control, &seen, next, acquire, S3));
+    /* S3: acq_rel; acquire pairs with S1, release hands it on when something else still holds the strand. */
+  } while (!sd_cas(&s->control, &seen, next, acq_rel, S3));
   return (seen & SD_ASIDE) && !(next & SD_ASIDE);
 }
 
@@ -169,7 +170,7 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
 
 /* Appends up to n records, under the publish lock; returns how many found a block. `pick` names the records: index i of
  * the batch, or NULL for the first n in a row. Q1..Q4 are relaxed: their order comes from the token (P2, W2, W4). */
-static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const unsigned char *records,
+static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n);
 
 /* Drops n records from the front, giving blocks passed back to the pool. By the holder (or, on a lossy strand, under the
@@ -195,7 +196,7 @@ static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_block_cache
 /* The records at the front that lie in a row: their number, at most n, and where. Moves to the next block when the first
  * is used up. */
 static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n,
-                                       unsigned char **records) {
+                                       sd_byte **records) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
   if (at == pool->records) {
     uint32_t next = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
@@ -211,7 +212,7 @@ static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_block_cac
 }
 
 /* Copies up to n records from the front, leaving them queued. */
-static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n, unsigned char *to) {
+static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n, sd_byte *to) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = n;
   while (left) {
     if (at == pool->records) {
@@ -220,7 +221,7 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
     }
     uint32_t run = pool->records - at;
     if (run > left) run = left;
-    __builtin_memcpy(to, sd_block_record(pool, head, at), (size_t)run * pool->record_size);
+    sd_copy(to, sd_block_record(pool, head, at), (size_t)run * pool->record_size);
     to += (size_t)run * pool->record_size;
     at += run;
     left -= run;
@@ -241,7 +242,7 @@ static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_block_cache *c
   sd_unlock(&s->publish_lock);
 }
 
-static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const unsigned char *records,
+static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n) {
   uint32_t done = 0, tail = s->tail, fill = s->fill;
   const size_t size = pool->record_size;
@@ -262,15 +263,15 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
     }
     uint32_t run = pool->records - fill;
     if (run > n - done) run = n - done;
-    unsigned char *to = sd_block_record(pool, tail, fill);
+    sd_byte *to = sd_block_record(pool, tail, fill);
     if (size == 64) {
       for (uint32_t i = 0; i < run; i++, to += 64) {
         /* Another core drained this line last: ask for it before it is needed. */
         __builtin_prefetch(to + 128, 1);
-        __builtin_memcpy(to, records + (size_t)(pick ? pick[done + i] : done + i) * 64, 64);
+        sd_copy(to, records + (size_t)(pick ? pick[done + i] : done + i) * 64, 64);
       }
     } else {
-      for (uint32_t i = 0; i < run; i++, to += size) __builtin_memcpy(to, records + (pick ? pick[done + i] : done + i) * size, size);
+      for (uint32_t i = 0; i < run; i++, to += size) sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
     }
     fill += run;
     done += run;

@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(SD_MODEL_SCHEDULER)
+enum { STEAL_MOST = 32, SPIN_TURNS = 2, YIELD_TURNS = 1, PARK_TURNS = 1, PAUSES = 1 };
+#else
 enum { STEAL_MOST = 32, SPIN_TURNS = 4000, YIELD_TURNS = 64, PARK_TURNS = 64, PAUSES = 8 };
+#endif
 
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
   ctx->params = handler->params;
@@ -56,7 +60,11 @@ static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int f
   sd_record(&c->end_to_end, waited + took, records);
 }
 
-static void list_again(sd_dispatcher *d, uint32_t slot, uint32_t index) { sd_make_ready(d, slot, &index, 1); }
+/* A worker comes back to its own list by itself. A publisher that helped may not: somebody has to know of it. */
+static void list_again(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_make_ready(d, slot, &index, 1);
+  if (slot >= d->n_workers && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+}
 
 /* Ends a visit to a strand that is not lossy: n records are off its queue. */
 static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, int64_t pending, uint64_t start) {

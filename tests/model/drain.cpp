@@ -1,0 +1,54 @@
+/* Publishing, draining, stealing, claiming and shedding beside one another. */
+#include "model.hpp"
+
+enum { PUBLISH_ONLY = 0, CLAIM = 1, SHED = 2 };
+
+/* Two publishers, two workers, two strands: each publisher sends two batches to the first strand and one to the other. */
+template <int mode>
+struct drain : rl::test_suite<drain<mode>, 4> {
+  world w;
+  void before() { w.begin(); }
+  void send(unsigned me, uint32_t s, uint32_t first, uint32_t n) {
+    if ((mode & CLAIM) && w.claim(s, 2 + me, me, first, n)) return;
+    w.publish(s, 2 + me, me, first, n);
+  }
+  void thread(unsigned index) {
+    if (index < 2) {
+      send(index, 0, 1, 2);
+      send(index, 1, 1, 1);
+      send(index, 0, 3, 1);
+      w.o.published++;
+    } else {
+      while (w.o.published < 2 || w.o.handled < w.o.accepted)
+        if (!w.work(index - 2, index - 2, mode & SHED)) sd_pause();
+    }
+  }
+  void after() { w.end(); }
+};
+
+/* Small enough for a search to the end: one publisher of two batches, one worker. */
+struct drain_small : rl::test_suite<drain_small, 2> {
+  world w;
+  void before() { w.begin(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      w.publish(0, 2, 0, 1, 1);
+      w.publish(0, 2, 0, 2, 1);
+      w.o.published++;
+    } else {
+      while (w.o.published < 1 || w.o.handled < w.o.accepted)
+        if (!w.work(0, 0, true)) sd_pause();
+    }
+  }
+  void after() { w.end(); }
+};
+
+static const model_program programs[] = {
+    {"publish_drain", "", model_simulate<drain<PUBLISH_ONLY>>},
+    {"publish_claim_drain", "", model_simulate<drain<CLAIM>>},
+    {"publish_shed_drain", "", model_simulate<drain<SHED>>},
+    {"publish_claim_shed", "", model_simulate<drain<CLAIM | SHED>>},
+    {"publish_drain_small", "full", model_simulate<drain_small>},
+};
+
+int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

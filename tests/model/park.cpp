@@ -1,0 +1,10 @@
+/* Parking: no wake-up is lost, whichever sleeper the futex picks, and nobody sleeps through a stop. */
+#include "park.hpp"
+
+static const model_program programs[] = {
+    {"park_one_worker", "", model_simulate<park<right_parking, 2, 1, 2>>},
+    {"park_two_workers", "", model_simulate<park<right_parking, 2, 2, 2>>},
+    {"park_three_workers", "", model_simulate<park<right_parking, 1, 3, 3>>},
+};
+
+int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

@@ -1,0 +1,296 @@
+/* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
+ * every bound, failing handlers, handlers that publish, stops. After each run the contract is checked.
+ *
+ * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "scheduler.h"
+#include "sd_dispatcher.h"
+#include "sd_error.h"
+
+enum { RECORD = 512, SYMBOLS = 6, STRANDS = 4, SOURCES = 4, MOST_STEPS = 400000 };
+
+typedef struct record {
+  uint32_t key, source;
+  uint64_t sequence; /* a source's and symbol's, from 1 */
+  uint32_t fails, nests;
+  unsigned char rest[RECORD - 24];
+} record;
+
+typedef struct run {
+  sd_config config;
+  sd_dispatcher *d;
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing, nesting;
+  uint32_t map[SYMBOLS];
+  int running[STRANDS];
+  uint64_t seen[SYMBOLS][SOURCES];     /* last sequence handled */
+  uint64_t next[SYMBOLS][SOURCES];     /* next sequence to publish */
+  uint64_t handled, accepted, dealt, failed;
+  int left;                            /* publishers and controllers at work */
+  int workers_left;
+  int stopped;
+  char what[160];
+} run;
+
+static run R;
+
+static void broken(const char *what) {
+  snprintf(R.what, sizeof R.what, "%s", what);
+  sd_scheduler_fail(R.what);
+}
+
+static int lossless(void) { return R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE; }
+
+/* Rule 1: publish order, and never two at a time. */
+static int64_t handle(const record *r, int64_t n, sd_context *ctx) {
+  uint32_t s = R.map[r->key];
+  if (R.running[s]) broken("two handlers of a strand at a time");
+  R.running[s] = 1;
+  int64_t done = n;
+  for (int64_t i = 0; i < n; i++) {
+    const record *t = &r[i];
+    if (t->key >= R.n_symbols || t->source >= SOURCES) broken("a record that nobody published");
+    if (!ctx && R.map[t->key] != s) broken("a record on another's strand");
+    uint64_t *seen = &R.seen[t->key][t->source];
+    /* Records from inside handlers: several handlers number them, so they may be published in another order. */
+    if (t->source == SOURCES - 1) *seen = t->sequence - 1;
+    if (t->sequence <= *seen || t->sequence >= R.next[t->key][t->source]) broken("out of order, or twice");
+    if (lossless() && !R.nesting && R.config.on_full == SD_BLOCK && t->sequence != *seen + 1) broken("a record is missing");
+    *seen = t->sequence;
+    sd_schedule_point("handler");
+    if (t->nests && ctx) {
+      record more;
+      int64_t in;
+      memset(&more, 0, sizeof more);
+      more.key = sd_scheduler_random(R.n_symbols);
+      more.source = SOURCES - 1;
+      more.sequence = R.next[more.key][more.source]++;
+      ctx->publish(ctx, &more, 1, &in);
+      R.accepted += (uint64_t)in;
+    }
+    if (t->fails) {
+      R.failed++;
+      done = i;
+      break;
+    }
+    R.handled++;
+  }
+  R.running[s] = 0;
+  return done;
+}
+
+static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) { return handle((const record *)ticks, n, ctx); }
+
+/* Handlers that run under publish locks see records of several strands at a go. */
+static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const record *r = (const record *)ticks;
+  for (int64_t i = 0; i < n; i++)
+    if (handle(r + i, 1, ctx) != 1) return i;
+  return n;
+}
+
+static void worker(void *unused, unsigned index) {
+  uint32_t slot = (uint32_t)(uintptr_t)unused;
+  sd_claim claim;
+  int code;
+  while ((code = sd_worker_next(R.d, slot, &claim)) == 1) {
+    if (claim.n == 0) {
+      sd_worker_done(R.d, slot, &claim, 0, 0, "");
+      continue;
+    }
+    int64_t done = handle(claim.records, claim.n, NULL);
+    sd_worker_done(R.d, slot, &claim, done, done < claim.n, "as told");
+  }
+  if (code != SD_E_STOPPED) broken("a worker ended otherwise than by a stop");
+  R.workers_left--;
+}
+
+static void publisher(void *unused, unsigned index) {
+  uint32_t source = (uint32_t)(uintptr_t)unused;
+  record batch[8];
+  for (uint32_t b = 0; b < R.n_batches; b++) {
+    int64_t slot = sd_publisher_enter(R.d), n = 1 + sd_scheduler_random(8);
+    if (slot < 0) {
+      sd_pause();
+      continue;
+    }
+    memset(batch, 0, sizeof batch);
+    for (int64_t i = 0; i < n; i++) {
+      batch[i].key = sd_scheduler_random(R.n_symbols);
+      batch[i].source = source;
+      batch[i].sequence = R.next[batch[i].key][source]++;
+      batch[i].fails = R.failing && sd_scheduler_random(16) == 0;
+      batch[i].nests = R.nesting && sd_scheduler_random(4) == 0;
+    }
+    int code = sd_publish(R.d, (uint32_t)slot, batch, n, 30);
+    while (code == SD_AGAIN) {
+      sd_pause();
+      code = sd_publish_more(R.d, (uint32_t)slot, 30);
+    }
+    int64_t rejected = code ? sd_publish_rejected(R.d, (uint32_t)slot, NULL, 0) : 0;
+    if (code && code != SD_E_STOPPED && code != SD_E_FULL) broken("publish failed for no reason");
+    if (code == SD_E_FULL && R.config.on_full != SD_RAISE) broken("full although it should wait");
+    R.accepted += (uint64_t)(n - rejected);
+    sd_publisher_leave(R.d, (uint32_t)slot);
+    if (code == SD_E_STOPPED) break;
+  }
+  R.left--;
+}
+
+/* Pauses and resumes strands; at the end it resumes all that it paused. */
+static void controller(void *unused, unsigned index) {
+  for (uint32_t i = 0; i < R.n_controls; i++) {
+    uint32_t s = sd_scheduler_random(R.n_strands);
+    sd_dispatcher_hold(R.d, s, SD_PAUSED);
+    for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();
+    sd_dispatcher_resume(R.d, s, SD_PAUSED);
+    if (R.stop_early && i + 1 == R.n_controls) sd_dispatcher_stop(R.d);
+    sd_watermark(R.d);
+  }
+  R.left--;
+}
+
+/* When all is published: nobody helps and all must be handled all the same (rule 3), but what is quarantined. */
+static void closer(void *unused, unsigned index) {
+  while (R.left) sd_pause();
+  int code = SD_AGAIN;
+  int64_t slot = R.helps ? sd_publisher_enter(R.d) : -1;
+  while (code == SD_AGAIN) {
+    code = sd_dispatcher_drain(R.d, slot < 0 ? SD_NONE : (uint32_t)slot, 300);
+    sd_pause();
+  }
+  if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())
+    broken("drained, but not all was handled");
+  if (slot >= 0) sd_publisher_leave(R.d, (uint32_t)slot);
+  sd_dispatcher_stop(R.d);
+  while (R.workers_left) sd_pause();
+}
+
+static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
+
+static int prepare(void) {
+  memset(&R, 0, sizeof R);
+  R.n_workers = one_of(1, 3);
+  R.workers_left = (int)R.n_workers;
+  R.n_publishers = one_of(1, 3);
+  R.n_strands = one_of(1, STRANDS);
+  R.n_symbols = one_of(R.n_strands, SYMBOLS);
+  R.n_batches = one_of(1, 4);
+  R.n_controls = sd_scheduler_random(2) ? one_of(1, 4) : 0;
+  R.stop_early = R.n_controls && sd_scheduler_random(6) == 0;
+  R.failing = sd_scheduler_random(4) == 0;
+  R.nesting = sd_scheduler_random(5) == 0;
+  R.helps = sd_scheduler_random(3) == 0;
+  R.python = sd_scheduler_random(4) == 0;
+  sd_config *c = &R.config;
+  uint32_t slots = R.n_workers + R.n_publishers + 1;
+  c->sizes = (sd_sizes){.n_symbols = R.n_symbols, .n_strands = R.n_strands, .n_workers = R.n_workers, .n_publishers = R.n_publishers + 1,
+                        .record_size = RECORD, .key_offset = 0, .sequence_offset = 8, .row_bytes = 8,
+                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12), .counters_start = UINT64_MAX - one_of(0, 20)};
+  c->idle = (int32_t)sd_scheduler_random(3);
+  c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
+  c->on_full = (int32_t)sd_scheduler_random(5);
+  c->capacity = one_of(1, 7);
+  if (c->on_full == SD_CONFLATE) c->capacity = one_of(SYMBOLS, SYMBOLS + 3);
+  c->quantum_records = one_of(1, 5);
+  c->quantum_ns = one_of(1, 400);
+  c->batch_records = one_of(1, 8);
+  c->ahead_records = one_of(0, 6);
+  c->publisher_drains = (int32_t)sd_scheduler_random(2);
+  /* A strand that is quarantined and full would block its publishers for ever: by contract they drop there instead. */
+  if (sd_dispatcher_create(c, &R.d)) return 0;
+  uint16_t handler_of[STRANDS] = {0};
+  for (uint32_t i = 0; i < R.n_symbols; i++) {
+    R.map[i] = i % R.n_strands;
+    for (uint32_t j = 0; j < SOURCES; j++) R.next[i][j] = 1;
+  }
+  int is_pure = !R.nesting && sd_scheduler_random(2);
+  sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure}, {NULL, NULL, 0}};
+  if (R.python)
+    for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);
+  if (sd_dispatcher_route(R.d, R.map, handler_of)) return 0;
+  if (sd_dispatcher_handlers(R.d, handlers, 2)) return 0;
+  for (uint32_t i = 0; i < R.n_workers; i++) sd_scheduler_add(worker, (void *)(uintptr_t)i);
+  for (uint32_t i = 0; i < R.n_publishers; i++, R.left++) sd_scheduler_add(publisher, (void *)(uintptr_t)i);
+  if (R.n_controls) sd_scheduler_add(controller, NULL), R.left++;
+  sd_scheduler_add(closer, NULL);
+  return 1;
+}
+
+/* Rules 2 and 3, at rest. */
+static const char *check(void) {
+  uint32_t strand;
+  static char what[160];
+  if (sd_dispatcher_check(R.d, &strand, what)) return what;
+  sd_totals t;
+  sd_dispatcher_totals(R.d, &t);
+  uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
+  if (t.accepted != R.accepted) {
+    snprintf(what, sizeof what, "publishers were told %llu accepted, the counters say %llu", (unsigned long long)R.accepted,
+             (unsigned long long)t.accepted);
+    return what;
+  }
+  if (t.handled != R.handled) return "handled is not what handlers ran over";
+  if (t.failed != R.failed) return "failed is not what handlers failed on";
+  if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return "the totals do not balance";
+  if ((R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE) && t.dropped[0] + t.dropped[1] + t.dropped[2]) return "dropped although nothing may be";
+  if (!R.failing && t.lost) return "lost without a failure";
+  uint64_t mark = 0;
+  for (int i = 0; i < 3; i++) mark = sd_watermark(R.d);
+  if (t.pending == 0 && mark != t.watermark_sequence) return "all is handled and the watermark is not at the end";
+  return NULL;
+}
+
+static int one(uint64_t seed, int loud) {
+  sd_scheduler_start(seed);
+  if (!prepare()) {
+    printf("seed %llu: the dispatcher refused its configuration\n", (unsigned long long)seed);
+    return 1;
+  }
+  int how = sd_scheduler_run(MOST_STEPS);
+  const char *wrong = how == SD_DEADLOCK ? "deadlock: all that are left sleep"
+                      : how == SD_NO_END ? "no end: something is pending and nobody comes for it, or somebody waits for ever"
+                      : how == SD_FAILED ? sd_scheduler_failure()
+                                         : check();
+  if (wrong || loud) {
+    const sd_config *c = &R.config;
+    printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
+    printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains %d, python %u, "
+           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, steps %llu, accepted %llu, handled %llu\n",
+           R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records, c->publisher_drains,
+           R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early, c->sizes.n_blocks, (unsigned long long)sd_scheduler_steps(),
+           (unsigned long long)R.accepted, (unsigned long long)R.handled);
+    for (uint32_t i = 0; i < R.n_strands; i++) {
+      sd_look k;
+      sd_strand_look(R.d, i, &k);
+      printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %llu, lost %llu\n", i, (long long)k.pending,
+             (unsigned long long)k.owner, k.control, (unsigned long long)k.accepted, (unsigned long long)k.handled,
+             (unsigned long long)k.failed, (unsigned long long)k.lost);
+    }
+    sd_scheduler_print();
+  }
+  sd_dispatcher_destroy(R.d);
+  return wrong != NULL;
+}
+
+int main(int argc, char **argv) {
+  const char *only = getenv("SEED");
+  if (only) return one(strtoull(only, NULL, 10), 1);
+  uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1, steps = 0;
+  unsigned bad = 0, most_bad = getenv("KEEP_GOING") ? 20 : 1;
+  struct timespec from, to;
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  uint64_t i = 0;
+  for (; i < seeds && bad < most_bad; i++) {
+    bad += (unsigned)one(first + i, 0);
+    steps += sd_scheduler_steps();
+  }
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  printf("%s %llu seeds from %llu, %llu steps, %.1f s\n", bad ? "FAILED" : "ok", (unsigned long long)i, (unsigned long long)first,
+         (unsigned long long)steps, (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+  return bad != 0;
+}

@@ -1,0 +1,156 @@
+#include "scheduler.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "sd_clock.h"
+#include "sd_idle.h"
+
+enum { STACK_BYTES = 256 * 1024 };
+enum { RUNS = 0, SLEEPS = 1, ENDED = 2 };
+
+typedef struct fiber {
+  ucontext_t context;
+  char *stack;
+  sd_fiber_fn fn;
+  void *argument;
+  int state;
+  sd_a32 *word;      /* sleeps on */
+  const char *label; /* stands before */
+} fiber;
+
+static fiber fibers[SD_FIBERS];
+static unsigned n_fibers, current;
+static int running, result;
+static ucontext_t outside;
+static uint64_t state, steps, most_steps;
+static uint32_t stay; /* one point in so many switches */
+static const char *failure;
+
+static uint64_t draw(void) {
+  state += UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t z = state;
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+uint32_t sd_scheduler_random(uint32_t n) { return (uint32_t)((draw() >> 32) * n >> 32); }
+
+void sd_scheduler_start(uint64_t seed) {
+  state = seed * UINT64_C(0xd1342543de82ef95) + 1;
+  n_fibers = 0;
+  steps = 0;
+  running = 0;
+  failure = NULL;
+  /* Some runs switch at every point, others let a fiber go on for long. */
+  stay = 1u << sd_scheduler_random(6);
+}
+
+void sd_scheduler_add(sd_fiber_fn fn, void *argument) {
+  if (n_fibers == SD_FIBERS) abort();
+  fiber *f = &fibers[n_fibers++];
+  f->fn = fn;
+  f->argument = argument;
+  f->state = RUNS;
+  f->word = NULL;
+  f->label = "start";
+}
+
+static void leave(int why) {
+  result = why;
+  running = 0;
+  swapcontext(&fibers[current].context, &outside);
+}
+
+/* Another fiber goes on; which is drawn. */
+static void change(void) {
+  unsigned can[SD_FIBERS], n = 0;
+  for (unsigned i = 0; i < n_fibers; i++)
+    if (fibers[i].state == RUNS) can[n++] = i;
+  if (n == 0) {
+    int all = 1;
+    for (unsigned i = 0; i < n_fibers; i++) all &= fibers[i].state == ENDED;
+    leave(all ? SD_RAN : SD_DEADLOCK);
+    return;
+  }
+  unsigned from = current, to = can[sd_scheduler_random(n)];
+  if (to == from) return;
+  current = to;
+  swapcontext(&fibers[from].context, &fibers[to].context);
+}
+
+void sd_schedule_point(const char *label) {
+  if (!running) return;
+  fibers[current].label = label;
+  if (++steps > most_steps) leave(SD_NO_END);
+  if (label[0] == 'p' || stay == 1 || sd_scheduler_random(stay) == 0) change();
+}
+
+void sd_futex_wait(sd_a32 *word, uint32_t seen) {
+  sd_schedule_point("futex wait");
+  if (atomic_load(word) != seen) return;
+  fibers[current].word = word;
+  fibers[current].state = SLEEPS;
+  change();
+}
+
+void sd_futex_wake(sd_a32 *word, uint32_t n) {
+  sd_schedule_point("futex wake");
+  for (; n; n--) {
+    unsigned sleeping[SD_FIBERS], k = 0;
+    for (unsigned i = 0; i < n_fibers; i++)
+      if (fibers[i].state == SLEEPS && fibers[i].word == word) sleeping[k++] = i;
+    if (!k) return;
+    fibers[sleeping[sd_scheduler_random(k)]].state = RUNS;
+  }
+}
+
+void sd_scheduler_fail(const char *what) {
+  failure = what;
+  leave(SD_FAILED);
+}
+
+const char *sd_scheduler_failure(void) { return failure ? failure : "none"; }
+uint64_t sd_scheduler_steps(void) { return steps; }
+
+void sd_scheduler_print(void) {
+  static const char *const names[] = {"runs", "sleeps", "ended"};
+  for (unsigned i = 0; i < n_fibers; i++) printf("  fiber %u %s, at %s\n", i, names[fibers[i].state], fibers[i].label);
+}
+
+static void body(void) {
+  unsigned me = current;
+  fibers[me].fn(fibers[me].argument, me);
+  fibers[me].state = ENDED;
+  fibers[me].label = "end";
+  change();
+  abort();
+}
+
+int sd_scheduler_run(uint64_t most) {
+  most_steps = most;
+  for (unsigned i = 0; i < n_fibers; i++) {
+    fiber *f = &fibers[i];
+    if (!f->stack && !(f->stack = malloc(STACK_BYTES))) abort();
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = f->stack;
+    f->context.uc_stack.ss_size = STACK_BYTES;
+    f->context.uc_link = NULL;
+    makecontext(&f->context, body, 0);
+  }
+  running = 1;
+  result = SD_RAN;
+  current = sd_scheduler_random(n_fibers);
+  swapcontext(&outside, &fibers[current].context);
+  running = 0;
+  return result;
+}
+
+/* The clock: three counts a step, so that quanta and slices end at drawn places too. */
+sd_clock sd_the_clock = {0, 1.0};
+void sd_clock_init(void) {}
+uint64_t sd_schedule_now(void) { return 1000 + steps * 3; }

@@ -1,0 +1,34 @@
+/* A deterministic scheduler: the core's real code on one thread, its threads as fibers, every switch drawn from a seed.
+ *
+ * Each atomic operation of a SD_MODEL_SCHEDULER build is a point where another fiber may go on. The futex wakes whom it
+ * likes, and the clock counts steps. What it cannot show is weak memory: that is Relacy's part (relacy_atomic.hpp).
+ */
+#ifndef SD_SCHEDULER_H
+#define SD_SCHEDULER_H
+
+#include <stdint.h>
+
+enum { SD_FIBERS = 12 };
+enum { SD_RAN = 0, SD_DEADLOCK = 1, SD_NO_END = 2, SD_FAILED = 3 };
+
+typedef void (*sd_fiber_fn)(void *argument, unsigned index);
+
+/* Forgets the last run. Same seed, same run. */
+void sd_scheduler_start(uint64_t seed);
+void sd_scheduler_add(sd_fiber_fn fn, void *argument);
+/* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `most` steps;
+ * SD_FAILED when a fiber called sd_scheduler_fail. */
+int sd_scheduler_run(uint64_t most);
+/* From a fiber: ends the run. */
+void sd_scheduler_fail(const char *what);
+const char *sd_scheduler_failure(void);
+uint64_t sd_scheduler_steps(void);
+/* Names the fibers and where they stand. */
+void sd_scheduler_print(void);
+
+/* The seed's own numbers, for the scenario: below n. */
+uint32_t sd_scheduler_random(uint32_t n);
+
+void sd_schedule_point(const char *label);
+
+#endif

@@ -1,0 +1,206 @@
+/* Protocols that look right and are not. Each one has to be caught: a model that passes them proves nothing. */
+#include "lossy.hpp"
+#include "park.hpp"
+
+/* ---- 1: a list edited in place: listed by the add that finds 0, unlisted by the subtraction that leaves 0, owner by CAS */
+struct edited_in_place : rl::test_suite<edited_in_place, 4> {
+  sd_a32 lock, listed;
+  sd_ai64 pending;
+  sd_a64 owner;
+  SD_PLAIN(uint64_t) row;
+  uint64_t handled;
+  void before() {
+    sd_init(&lock, 0u), sd_init(&listed, 0u), sd_init(&pending, 0), sd_init(&owner, 0u);
+    row = 0u;
+    handled = 0;
+  }
+  void list(uint32_t yes) {
+    sd_lock(&lock);
+    sd_store(&listed, yes, relaxed, V);
+    sd_unlock(&lock);
+  }
+  void thread(unsigned index) {
+    if (index < 2) {
+      for (int i = 0; i < 2; i++)
+        if (sd_fetch_add(&pending, 1, acq_rel, V) == 0) list(1);
+    } else {
+      while (handled < 4) {
+        uint64_t idle = 0;
+        if (!sd_load(&listed, acquire, V) || !sd_cas(&owner, &idle, index, acq_rel, V)) {
+          sd_pause();
+          continue;
+        }
+        int64_t n = sd_load(&pending, acquire, V);
+        row = row + n;
+        handled += n;
+        if (n && sd_fetch_sub(&pending, n, acq_rel, V) == n) list(0);
+        sd_store(&owner, 0, release, V);
+      }
+    }
+  }
+};
+
+/* ---- 2: the list is popped, the owner word taken by a CAS of its own and given back last ---- */
+struct owner_given_back_last : rl::test_suite<owner_given_back_last, 4> {
+  world w;
+  void before() { w.begin(); }
+  void thread(unsigned index) {
+    if (index < 2) {
+      w.publish(0, 2 + index, index, 1, 1);
+      w.publish(0, 2 + index, index, 2, 1);
+      w.o.published++;
+      return;
+    }
+    while (w.o.published < 2 || w.o.handled < w.o.accepted) {
+      uint32_t s;
+      uint64_t idle = 0;
+      sd_strand *q = &w.strand[0];
+      if (!w.take_off_list(index - 2, &s)) {
+        sd_pause();
+        continue;
+      }
+      w.let_go(s); /* the oracle has no say here: it is the CAS that should tell */
+      if (!sd_cas(&q->owner, &idle, (uint64_t)index, acquire, W1)) continue;
+      int64_t n = sd_strand_pending(q);
+      for (int64_t left = n; left > 0;) {
+        sd_byte *record;
+        uint32_t run = sd_strand_front(q, &w.pool, &w.cache[index - 2], (uint32_t)left, &record);
+        for (uint32_t i = 0; i < run; i++) w.handle(s, record[i]);
+        sd_strand_advance(q, &w.pool, &w.cache[index - 2], run);
+        left -= run;
+      }
+      q->last = index - 2;
+      if (sd_fetch_sub(&q->pending, n, acq_rel, W4) != n) {
+        w.got(s);
+        w.put_on_list(s);
+      }
+      sd_store(&q->owner, 0, release, W3);
+    }
+  }
+};
+
+/* ---- 3: a flag cleared by a release store, the queue looked at again by an acquire load ---- */
+struct flag_and_recheck : rl::test_suite<flag_and_recheck, 4> {
+  sd_a32 scheduled, lock, runs;
+  sd_ai64 pending;
+  uint64_t handled;
+  void before() {
+    sd_init(&scheduled, 0u), sd_init(&lock, 0u), sd_init(&runs, 0u), sd_init(&pending, 0);
+    handled = 0;
+  }
+  void schedule() {
+    if (!sd_exchange(&scheduled, 1u, acq_rel, V)) {
+      sd_lock(&lock);
+      sd_store(&runs, 1u, relaxed, V);
+      sd_unlock(&lock);
+    }
+  }
+  void thread(unsigned index) {
+    if (index < 2) {
+      for (int i = 0; i < 2; i++) {
+        sd_fetch_add(&pending, 1, release, V);
+        /* The usual short cut: no exchange when it is scheduled already. */
+        if (!sd_load(&scheduled, acquire, V)) schedule();
+      }
+    } else {
+      while (handled < 4) {
+        sd_lock(&lock);
+        uint32_t run = sd_load(&runs, relaxed, V);
+        sd_store(&runs, 0u, relaxed, V);
+        sd_unlock(&lock);
+        if (!run) {
+          sd_pause();
+          continue;
+        }
+        handled += sd_exchange(&pending, 0, acquire, V);
+        sd_store(&scheduled, 0u, release, V);
+        if (sd_load(&pending, acquire, V)) schedule();
+      }
+    }
+  }
+};
+
+/* ---- 5: a publisher that looks for sleepers before it pushes ---- */
+struct looks_before_it_pushes : right_parking {
+  static void list_and_wake(world &w, uint32_t s) {
+    uint32_t seen = sd_load(&w.idle.state, relaxed, I3);
+    w.put_on_list(s);
+    if (seen) sd_idle_wake_one(&w.idle);
+  }
+};
+
+/* ---- 6: a sleeper that clears the bit before it takes itself off the count ---- */
+struct clears_before_it_leaves : right_parking {
+  static void leave(sd_idle *idle) {
+    sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);
+    sd_fetch_sub(&idle->state, 1u, acq_rel, I4);
+  }
+};
+
+/* ---- 7: a claim that trusts the lock alone ---- */
+struct claim_without_pending : rl::test_suite<claim_without_pending, 3> {
+  world w;
+  void before() { w.begin(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      w.publish(0, 2, 0, 1, 1);
+      w.o.published++;
+    } else if (index == 1) {
+      sd_strand *q = &w.strand[0];
+      if (sd_try_lock(&q->publish_lock)) {
+        w.handle(0, record_of(1, 1));
+        w.o.accepted++;
+        sd_unlock(&q->publish_lock);
+      }
+      w.o.published++;
+    } else {
+      while (w.o.published < 2 || w.o.handled < w.o.accepted)
+        if (!w.work(0, 0)) sd_pause();
+    }
+  }
+  void after() { w.end(); }
+};
+
+/* ---- 8: what is discarded is subtracted before what is linked is added: the count passes through 0 ---- */
+struct discards_first {
+  static int add(sd_strand *q, int64_t linked, int64_t discarded) {
+    if (discarded) sd_fetch_sub(&q->pending, discarded, acq_rel, V);
+    return sd_strand_add(q, linked);
+  }
+};
+
+/* ---- 9: sleepers registered and lists looked at without their locks ---- */
+struct looks_without_locks : rl::test_suite<looks_without_locks, 2> {
+  world w;
+  sd_a32 got;
+  void before() {
+    w.begin();
+    model_waiters.n = 0;
+  }
+  void thread(unsigned index) {
+    uint32_t s = 0, none;
+    if (index == 0) {
+      sd_list_push(&w.list[0], w.ring[0], &s, 1);
+      sd_idle_wake_one(&w.idle);
+      return;
+    }
+    while (!sd_list_pop(&w.list[0], w.ring[0], &none, 1, 4)) {
+      uint32_t epoch = sd_idle_enter(&w.idle);
+      if (!sd_list_length(&w.list[0])) sd_idle_sleep(&w.idle, epoch);
+      sd_idle_leave(&w.idle);
+    }
+  }
+};
+
+static const model_program programs[] = {
+    {"list_edited_in_place", "wrong", model_simulate<edited_in_place>},
+    {"owner_given_back_last", "wrong", model_simulate<owner_given_back_last>},
+    {"flag_and_recheck", "wrong", model_simulate<flag_and_recheck>},
+    {"looks_before_it_pushes", "wrong", model_simulate<park<looks_before_it_pushes, 2, 2, 2>>},
+    {"clears_before_it_leaves", "wrong", model_simulate<park<clears_before_it_leaves, 2, 1, 2>>},
+    {"claim_without_pending", "wrong", model_simulate<claim_without_pending>},
+    {"discards_before_it_links", "wrong", model_simulate<lossy<discards_first>>},
+    {"looks_without_locks", "wrong", model_simulate<looks_without_locks>},
+};
+
+int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

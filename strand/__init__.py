@@ -6,6 +6,7 @@ from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
 from strand.handlers import Handler, batch_handler, handler, native
 from strand.policies import Fifo
+from strand.replay import ReplayResult, replay
 from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
@@ -16,9 +17,11 @@ __all__ = [
     "Dispatcher",
     "Fifo",
     "Handler",
+    "ReplayResult",
     "Statistics",
     "StrandError",
     "batch_handler",
     "handler",
     "native",
+    "replay",
 ]

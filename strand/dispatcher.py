@@ -316,6 +316,10 @@ class Dispatcher:
         """Names by index."""
         return self._table
 
+    def learn_symbols(self, names: Sequence[str]) -> None:
+        """Takes over names that a feed has met since: by index, where there was none yet."""
+        self._table.learn(names)
+
     @property
     def rows(self) -> Rows:
         """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the dispatcher runs, final after it."""

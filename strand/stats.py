@@ -35,7 +35,9 @@ class Latency:
         running = np.cumsum(counts)
         at = [int(np.searchsorted(running, max(1, np.ceil(total * p / 100)))) for p in PERCENTILES]
         return cls(
-            total, {p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)}, float(edges[np.flatnonzero(counts)[-1]])
+            total,
+            {p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)},
+            float(edges[np.flatnonzero(counts)[-1]]),
         )
 
 

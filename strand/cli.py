@@ -1,0 +1,306 @@
+"""The command ``strand``: replay, info, gen, bench, demo."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from strand import report
+
+# BENCH from strand.bench.cli import bench
+from strand.errors import ConfigurationError, StrandError
+from strand.feeds import FeedInfo, open_feed
+from strand.feeds.synthetic import SyntheticFeed
+from strand.handlers import BUILTIN, Handler
+from strand.replay import replay as run_replay
+
+__all__ = ["cli", "main"]
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+class _Handler(click.ParamType[Handler | str]):
+    """The name of a built-in handler, or package.module:function."""
+
+    name = "NAME|MODULE:FUNCTION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Handler | str:
+        if isinstance(value, Handler) or value in BUILTIN:
+            return value
+        module_name, colon, attribute = str(value).partition(":")
+        if not colon:
+            self.fail(f"{value!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function", param, ctx)
+        sys.path.insert(0, str(Path.cwd()))
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            self.fail(f"cannot import {module_name!r}: {error}", param, ctx)
+        finally:
+            sys.path.pop(0)
+        found = getattr(module, attribute, None)
+        if not isinstance(found, Handler):
+            self.fail(f"{value!r} is no handler: decorate it with @strand.handler or @strand.batch_handler", param, ctx)
+        return found  # type: ignore[no-any-return]
+
+
+class _Cores(click.ParamType[list[int]]):
+    """Core numbers: 0,2-5."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        if isinstance(value, list):
+            return value
+        cores: list[int] = []
+        for part in str(value).split(","):
+            low, dash, high = part.partition("-")
+            try:
+                cores.extend(range(int(low), int(high if dash else low) + 1))
+            except ValueError:
+                self.fail(f"{value!r} is not a list of cores like 0,2-5", param, ctx)
+        return cores
+
+
+class _Strands(click.ParamType[str | int]):
+    name = "auto|per-symbol|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+        if value in ("auto", "per-symbol") or isinstance(value, int):
+            return value  # type: ignore[no-any-return]
+        if not str(value).isdecimal():
+            self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
+        return int(value)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(version("strand"), prog_name="strand")
+def cli() -> None:
+    """Market-data ticks through per-symbol handlers on all cores, in order."""
+
+
+# BENCH cli.add_command(bench)
+
+
+def _show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
+    if as_json:
+        click.echo(json.dumps(plain))
+    else:
+        human(Console())
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name for name in text.split(",") if name]
+
+
+def _options(files: tuple[Path, ...], date: str | None, on_bad: str) -> tuple[list[Path], dict[str, Any]]:
+    """Options for the files' reader: only those that were given, so that a reader without one says so."""
+    options: dict[str, Any] = {} if date is None else {"date": date}
+    return list(files), options | ({"on_error": on_bad} if on_bad != "raise" else {})
+
+
+@cli.command("replay")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--handler", default="count", type=_Handler(), show_default=True, help="What runs over each symbol's ticks."
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
+@click.option("--cores", type=_Cores(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
+@click.option("--strands", default="auto", type=_Strands(), show_default=True, help="Which symbols share a strand.")
+@click.option("--symbols", help="Names or globs to keep, separated by commas.")
+@click.option("--limit", type=click.IntRange(1), help="Ticks to replay.")
+@click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
+@click.option("--on-bad-record", type=click.Choice(["raise", "skip"]), default="raise", show_default=True)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "quarantine"]),
+    default="stop",
+    show_default=True,
+    help="What a failing handler does.",
+)
+@click.option(
+    "--idle",
+    type=click.Choice(["spin", "backoff", "park"]),
+    default="backoff",
+    show_default=True,
+    help="What a worker without work does.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def replay_command(
+    files: tuple[Path, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
+    symbols: str | None, limit: int | None, date: str | None, on_bad_record: str, on_error: str, idle: str,
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Replay recorded files through a handler on all cores, and report how it went."""
+    paths, feed_options = _options(files, date, on_bad_record)
+    if out is not None:
+        report.check_rows_path(out)
+    with _progress("replaying", None, as_json) as advance:
+        result = run_replay(
+            paths if len(paths) > 1 else paths[0],
+            handler,
+            symbols=_names(symbols),
+            limit=limit,
+            feed_options=feed_options,
+            progress=advance,
+            workers=workers,
+            cores="auto" if cores is None else cores,
+            strands=strands,
+            on_error=on_error,
+            idle=idle,
+        )
+    if out is not None:
+        report.write_rows(out, result)
+    _show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
+
+
+@cli.command("info")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
+@click.option("--on-bad-record", type=click.Choice(["raise", "skip"]), default="raise", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def info_command(files: tuple[Path, ...], date: str | None, on_bad_record: str, as_json: bool) -> None:
+    """What a file holds: format, messages, symbols, span of time, skew. Reads it to its end."""
+    paths, options = _options(files, date, on_bad_record)
+    feed = open_feed(paths if len(paths) > 1 else paths[0], **options)
+    try:
+        counts = np.zeros(feed.capacity, dtype=np.int64)
+        first_ns = last_ns = None
+        with _progress("reading", None, as_json) as advance:
+            for batch in feed.batches():
+                counts += np.bincount(batch["instrument_id"], minlength=feed.capacity)
+                times = batch["ts_recv"]
+                first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
+                last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))
+                advance(int(counts.sum()))
+        found = _info(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))
+    finally:
+        feed.close()
+    _show(as_json, found, lambda console: report.print_info(console, found))
+
+
+def _info(
+    info: FeedInfo, names: list[str], counts: Any, first_ns: int | None, last_ns: int | None, statistics: dict[str, int]
+) -> dict[str, Any]:
+    ranked = np.argsort(-counts, kind="stable")
+    total = int(counts.sum())
+    active = int(np.count_nonzero(counts))
+    top = [
+        {"symbol": names[i] if i < len(names) and names[i] else f"#{i}", "ticks": int(counts[i])}
+        for i in ranked[: min(10, active)].tolist()
+    ]
+    shares = {f"top_{n}": float(counts[ranked[:n]].sum() / total) if total else 0.0 for n in (1, 10, 100, 500)}
+    return {
+        "path": info.path,
+        "format": info.format,
+        "date": info.date,
+        "ticks": total,
+        "symbols": sum(1 for name in names if name),
+        "symbols_with_ticks": active,
+        "first_ns": first_ns,
+        "last_ns": last_ns,
+        "share_of_ticks": shares,
+        "busiest": top,
+        "details": info.details,
+        "statistics": statistics,
+    }
+
+
+@cli.group("gen")
+def gen() -> None:
+    """Generate markets that behave like real ones."""
+
+
+@gen.command("itch")
+@click.option("--symbols", type=click.IntRange(1), default=8172, show_default=True)
+@click.option(
+    "--messages", type=click.IntRange(1), default=1_000_000, show_default=True, help="Orders, trades and crosses."
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent.")
+@click.option("--burst", type=float, default=1.0, show_default=True, help="0: an even day; 1: a real day's peaks.")
+@click.option("--date", default="2026-01-05", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write; .gz compresses.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def gen_itch(
+    symbols: int, messages: int, seed: int, skew: str, burst: float, date: str, out: Path, as_json: bool
+) -> None:
+    """Write a made-up trading day as an ITCH 5.0 file: the same for the same seed."""
+    feed = SyntheticFeed(symbols, messages, seed=seed, skew=_skew(skew), burst=burst, date=date)
+    with _progress("writing", messages, as_json) as advance:
+        written = feed.write_itch(out, progress=lambda done, _: advance(done))
+    size = out.stat().st_size
+    plain = {
+        "path": str(out),
+        "messages": written.messages,
+        "ticks": written.ticks,
+        "bytes": written.bytes,
+        "file_bytes": size,
+    }
+    _show(
+        as_json,
+        plain,
+        lambda console: console.print(
+            f"{out}: {written.messages:,} messages, {written.ticks:,} ticks, {size / 1e6:,.1f} MB"
+        ),
+    )
+
+
+def _skew(text: str) -> Any:
+    if text == "calibrated":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"skew: {text!r} is neither 'calibrated' nor a number") from None
+
+
+class _progress:  # noqa: N801 - used like a function
+    """A progress bar on standard error while something runs; silent for JSON and where nobody watches."""
+
+    def __init__(self, what: str, total: int | None, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=console, transient=True, disable=quiet or not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task(what, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._bar.start()
+        return lambda done: self._bar.update(self._task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def main() -> None:
+    """Runs the command; errors of strand's own are one line and exit status 2."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except StrandError as error:
+        click.echo(f"strand: {error}", err=True)
+        sys.exit(BAD_INPUT)

@@ -1,0 +1,151 @@
+"""What the command shows of a replay or a file, for people and for programs, and rows written to a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from strand.errors import ConfigurationError
+from strand.feeds.whole_file import create_whole_file
+from strand.replay import ReplayResult
+
+__all__ = ["as_dict", "check_rows_path", "print_info", "print_replay", "rows_with_names", "write_rows"]
+
+ENDINGS = (".npy", ".csv", ".csv.gz")
+
+
+def as_dict(result: ReplayResult) -> dict[str, Any]:
+    """The closing report as plain values."""
+    return {
+        "path": result.info.path,
+        "format": result.info.format,
+        "ticks": result.ticks,
+        "wall_s": result.wall_s,
+        "ticks_per_s": result.ticks_per_s,
+        "limited_by": result.limited_by,
+        "setup_s": result.setup_s,
+        "feed_s": result.feed_s,
+        "input_wait_s": result.input_wait_s,
+        "workers": result.workers,
+        "strands": result.n_strands,
+        "symbols": int(np.count_nonzero(result.ticks_by_symbol)),
+        "busy_share": result.busy_share,
+        "failures": list(result.failures),
+        "statistics": result.statistics.as_dict(),
+        "feed": dict(result.feed_statistics),
+    }
+
+
+def print_replay(console: Console, result: ReplayResult, out: Path | None) -> None:
+    """The closing report."""
+    s = result.statistics
+    console.print(
+        f"[bold]{result.info.path}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
+        f"{np.count_nonzero(result.ticks_by_symbol):,} symbols in {result.wall_s:.3f} s, "
+        f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
+    )
+    console.print(
+        f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
+        f"{result.feed_s / result.wall_s:.0%}"
+        + (f", waiting for inflate {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
+        + f"); {result.n_strands:,} strands, {s.claimed / max(s.handled, 1):.0%} of ticks handled where they lay"
+    )
+    table = Table("worker", "core", "ticks", "busy", "visits", "steals", "parks", title=f"imbalance {s.imbalance:.2f}")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for w in s.workers:
+        busy = f"{w.busy_ns / (result.wall_s * 1e9):.0%}"
+        core = "" if w.core is None else str(w.core)
+        table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
+    console.print(table)
+    table = Table("latency", "p50", "p90", "p99", "p99.9", "max")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
+        table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
+    console.print(table)
+    dropped = {reason: n for reason, n in s.dropped.items() if n}
+    console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    for failure in result.failures:
+        console.print(f"[red]quarantined:[/] {failure}")
+    if out is not None:
+        console.print(f"rows written to {out}")
+
+
+def print_info(console: Console, found: dict[str, Any]) -> None:
+    """What ``strand info`` found."""
+    table = Table(show_header=False, box=None)
+    span = "none"
+    if found["first_ns"] is not None:
+        first, last = (datetime.fromtimestamp(found[k] / 1e9, UTC) for k in ("first_ns", "last_ns"))
+        span = (
+            f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:%H:%M:%S.%f} UTC ({duration(found['last_ns'] - found['first_ns'])})"
+        )
+    rows = {
+        "file": found["path"],
+        "format": found["format"],
+        "date": found["date"] or "not known; give --date",
+        "ticks": f"{found['ticks']:,}",
+        "symbols": f"{found['symbols']:,}, {found['symbols_with_ticks']:,} of them with ticks",
+        "span": span,
+        "skew": ", ".join(f"{k.replace('_', ' ')} {v:.1%}" for k, v in found["share_of_ticks"].items()),
+        "busiest": ", ".join(f"{t['symbol']} {t['ticks']:,}" for t in found["busiest"][:5]),
+    }
+    for name, value in {**rows, **{k: v for k, v in found["statistics"].items() if v}}.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    console.print(table)
+
+
+def duration(ns: float) -> str:
+    """A time span, three digits and a unit."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:,.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+    return f"{ns:.3g} ns"
+
+
+# ---- rows to a file
+
+
+def check_rows_path(path: Path) -> None:
+    """Raises ConfigurationError, before anything has run, when rows cannot be written there."""
+    if not path.name.endswith(ENDINGS):
+        raise ConfigurationError(f"out: {path.name!r} must end in one of {', '.join(ENDINGS)}")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"out: there is no folder {path.parent}")
+
+
+def rows_with_names(result: ReplayResult) -> npt.NDArray[Any]:
+    """The rows of symbols that had ticks, with their names in front: fields ``symbol``, then the row's own."""
+    rows = result.rows.array
+    at = np.flatnonzero(result.ticks_by_symbol)
+    names = [result.symbols[i] for i in at.tolist()]
+    width = max((len(n) for n in names), default=1)
+    out = np.zeros(len(at), np.dtype([("symbol", f"U{width}"), *((n, rows.dtype[n]) for n in rows.dtype.names or ())]))
+    out["symbol"] = names
+    for name in rows.dtype.names or ():
+        out[name] = rows[name][at]
+    return out
+
+
+def write_rows(path: Path, result: ReplayResult) -> None:
+    """Writes the rows; the file appears under its name only when it is whole."""
+    table = rows_with_names(result)
+    with create_whole_file(path) as file:
+        if path.name.endswith(".npy"):
+            np.save(file, table, allow_pickle=False)
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.dtype.names or ())
+        writer.writerows(table.tolist())
+        text.flush()
+        text.detach()

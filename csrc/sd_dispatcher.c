@@ -53,7 +53,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
   d->quantum_counts = sd_clock_counts(config->quantum_ns);
-  d->shed = a->n_strands > a->n_blocks / 2;
+  /* Unless every strand can keep a block beside those that rest in caches. */
+  d->shed = a->n_strands > a->n_blocks / 2 || a->n_strands + d->n_slots * 2 * SD_FREE_RUN >= a->n_blocks;
   settle_strands(d);
   d->scratch = calloc(d->n_slots, sizeof *d->scratch);
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);

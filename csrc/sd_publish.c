@@ -138,13 +138,16 @@ static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *recor
   return key;
 }
 
-/* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left. Under the lock. */
+/* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
+ * of the n are dealt with: those from the first one on that found no block have to wait. Under the lock. */
 static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const unsigned char *records,
-                         const uint16_t *pick, uint32_t n) {
+                         const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
   const uint32_t queued = s->queued, all = queued + n;
-  unsigned char *copy = malloc((size_t)all * size);
-  if (!copy) return 0;
+  unsigned char *copy = malloc((size_t)all * (size + sizeof(uint32_t)));
+  *dealt = 0;
+  if (!copy) return queued;
+  uint32_t *origin = (uint32_t *)(copy + (size_t)all * size);
   sd_strand_gather(s, &d->pool, queued, copy);
   for (uint32_t i = 0; i < n; i++) memcpy(copy + (queued + i) * size, records + pick[i] * size, size);
   /* From the back, the first record seen of a symbol is the one to keep. At most `capacity` symbols share the strand, so
@@ -155,10 +158,15 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
     while (j < all && key_of(d, copy + j * size) != key) j++;
     if (j < all) continue;
     kept--;
+    origin[kept] = i;
     if (kept != i) memmove(copy + kept * size, copy + i * size, size);
   }
+  /* The blocks of what waited come free first, the last one too, so at least as many records find a place again: a record
+   * that finds none is one of the n. */
   sd_strand_advance(s, &d->pool, cache, queued);
+  sd_strand_shed_locked(s, &d->pool, cache);
   uint32_t left = all - kept, linked = sd_strand_link(s, &d->pool, cache, copy + kept * size, NULL, left);
+  *dealt = linked == left ? n : origin[kept + linked] - queued;
   free(copy);
   return linked;
 }
@@ -175,6 +183,10 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
   if (SD_LIKELY(!s->lossy)) {
     uint32_t room = room_for(s, n);
     linked = sd_strand_link(s, &d->pool, cache, records, pick, room);
+    if (SD_UNLIKELY(linked < room)) {
+      sd_strand_reclaim(s, &d->pool, cache);
+      linked += sd_strand_link(s, &d->pool, cache, records, pick + linked, room - linked);
+    }
     dealt = linked;
     if (SD_UNLIKELY(linked < n)) {
       /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
@@ -187,6 +199,8 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
     net = linked;
   } else {
     uint32_t before = s->queued;
+    /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
+    if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
     if (before + n <= s->capacity) {
       linked = sd_strand_link(s, &d->pool, cache, records, pick, n);
       dealt = linked;
@@ -194,24 +208,31 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
     } else if (s->on_full == SD_DROP_OLDEST) {
       /* More than fit at all: only the last of them count. */
       uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
-      uint32_t old = before + keep > s->capacity ? before + keep - s->capacity : 0;
-      sd_strand_advance(s, &d->pool, cache, old);
       linked = sd_strand_link(s, &d->pool, cache, records, pick + skip, keep);
-      drop(d, slot, s, SD_DROPPED_OLDEST, old + skip);
-      s->queued = before - old + linked;
+      /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
+       * pending must never be brought to 0 here, for somebody else has the token. */
+      uint32_t old = 0, all = before + linked;
+      if (SD_UNLIKELY(linked < keep && all > 1)) {
+        old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
+        sd_strand_advance(s, &d->pool, cache, old);
+        linked += sd_strand_link(s, &d->pool, cache, records, pick + skip + linked, keep - linked);
+        all = before - old + linked;
+      }
+      uint32_t over = all > s->capacity ? all - s->capacity : 0;
+      sd_strand_advance(s, &d->pool, cache, over);
+      drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
+      s->queued = all - over;
       dealt = skip + linked;
     } else {
-      uint32_t left = conflate(d, s, cache, records, pick, n);
-      if (left) {
-        drop(d, slot, s, SD_DROPPED_CONFLATED, before + n - left);
-        s->queued = left;
-      }
-      dealt = left ? n : 0;
+      uint32_t left = conflate(d, s, cache, records, pick, n, &dealt);
+      drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
+      s->queued = left;
     }
     net = (int64_t)s->queued - before;
   }
   sd_bump(&s->accepted, dealt);
-  int ready = (net || s->lossy) && sd_strand_add(s, net);
+  /* An add of 0 would find 0 on an idle strand, and make a token out of nothing. */
+  int ready = net && sd_strand_add(s, net);
   /* The token is ours: so are `last` and `oldest`. */
   uint32_t list = ready ? s->last : 0;
   if (ready) s->oldest = now;

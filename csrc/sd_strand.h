@@ -229,17 +229,28 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
   return n;
 }
 
-/* An empty strand gives its last block back, so that a million quiet strands pin no memory. By the holder, when it has
- * handled all it counted; does nothing when a publisher is at work. */
+/* An empty strand's last block goes back to the pool. With the publish lock, by the holder or while nobody is. */
+static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1);
+  if (head == SD_NONE || head != s->tail || sd_load(&s->at, relaxed, Q2) != s->fill) return;
+  sd_store(&s->head, SD_NONE, relaxed, Q1);
+  s->tail = SD_NONE;
+  sd_block_put(pool, cache, head);
+}
+
+/* So that a million quiet strands pin no memory. By the holder, when it has handled all it counted; does nothing when a
+ * publisher is at work: that one will have linked more, or finds no block and calls sd_strand_reclaim. */
 static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
   if (!sd_try_lock(&s->publish_lock)) return;
-  uint32_t head = sd_load(&s->head, relaxed, Q1);
-  if (head != SD_NONE && head == s->tail && sd_load(&s->at, relaxed, Q2) == s->fill) {
-    sd_store(&s->head, SD_NONE, relaxed, Q1);
-    s->tail = SD_NONE;
-    sd_block_put(pool, cache, head);
-  }
+  sd_strand_shed_locked(s, pool, cache);
   sd_unlock(&s->publish_lock);
+}
+
+/* By a publisher that holds the publish lock and found no block: takes the used up one that an idle strand still has, which
+ * nobody else would ever give back. */
+static inline void sd_strand_reclaim(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  /* P8: acquire; pairs with W4, as P3: 0 means that nobody drains, and that the last who did is done with head and at. */
+  if (sd_load(&s->pending, acquire, P8) == 0) sd_strand_shed_locked(s, pool, cache);
 }
 
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,

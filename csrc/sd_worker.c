@@ -96,6 +96,15 @@ static void lose(sd_dispatcher *d, uint32_t slot, sd_strand *s, uint64_t n) {
   sd_bump(&d->slots[slot].counters.lost, n);
 }
 
+/* Ends a visit to a lossy strand: n records were copied out. */
+static void finish_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  s->oldest = start;
+  if (d->shed) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
+  if (sd_strand_release(s, n)) list_again(d, slot, index);
+}
+
 static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
   sd_strand *s = &d->strands[index];
   const sd_handler *handler = &d->handlers[s->handler];
@@ -106,9 +115,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   uint64_t end = sd_now();
   book(d, slot, s, done, failed, start, end);
   if (failed && n > done + 1) lose(d, slot, s, (uint64_t)(n - done - 1));
-  s->last = slot;
-  s->oldest = start;
-  if (sd_strand_release(s, n)) list_again(d, slot, index);
+  finish_lossy(d, slot, index, n, start);
   return end;
 }
 
@@ -288,9 +295,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   book(d, slot, s, n, failed, claim->start, sd_now());
   if (s->lossy) {
     if (claim->n > n + failed) lose(d, slot, s, (uint64_t)(claim->n - n - failed));
-    s->last = slot;
-    s->oldest = claim->start;
-    if (sd_strand_release(s, claim->n)) list_again(d, slot, claim->strand);
+    finish_lossy(d, slot, claim->strand, claim->n, claim->start);
   } else {
     sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)(n + failed));
     finish(d, slot, claim->strand, n + failed, claim->pending, claim->start);

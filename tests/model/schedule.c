@@ -12,20 +12,19 @@
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 
-enum { RECORD = 512, SYMBOLS = 6, STRANDS = 4, SOURCES = 4, MOST_STEPS = 400000 };
+enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };
 
 typedef struct record {
   uint32_t key, source;
   uint64_t sequence; /* a source's and symbol's, from 1 */
   uint32_t fails, nests;
-  unsigned char rest[RECORD - 24];
 } record;
 
 typedef struct run {
   sd_config config;
   sd_dispatcher *d;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing, nesting;
-  uint32_t map[SYMBOLS];
+  uint32_t map[SYMBOLS], stride;
   int running[STRANDS];
   uint64_t seen[SYMBOLS][SOURCES];     /* last sequence handled */
   uint64_t next[SYMBOLS][SOURCES];     /* next sequence to publish */
@@ -38,6 +37,8 @@ typedef struct run {
 
 static run R;
 
+static record *at(const void *records, int64_t i) { return (record *)((char *)records + (size_t)i * R.stride); }
+
 static void broken(const char *what) {
   snprintf(R.what, sizeof R.what, "%s", what);
   sd_scheduler_fail(R.what);
@@ -46,13 +47,13 @@ static void broken(const char *what) {
 static int lossless(void) { return R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE; }
 
 /* Rule 1: publish order, and never two at a time. */
-static int64_t handle(const record *r, int64_t n, sd_context *ctx) {
-  uint32_t s = R.map[r->key];
+static int64_t handle(const void *records, int64_t n, sd_context *ctx) {
+  uint32_t s = R.map[at(records, 0)->key];
   if (R.running[s]) broken("two handlers of a strand at a time");
   R.running[s] = 1;
   int64_t done = n;
   for (int64_t i = 0; i < n; i++) {
-    const record *t = &r[i];
+    const record *t = at(records, i);
     if (t->key >= R.n_symbols || t->source >= SOURCES) broken("a record that nobody published");
     if (!ctx && R.map[t->key] != s) broken("a record on another's strand");
     uint64_t *seen = &R.seen[t->key][t->source];
@@ -63,12 +64,15 @@ static int64_t handle(const record *r, int64_t n, sd_context *ctx) {
     *seen = t->sequence;
     sd_schedule_point("handler");
     if (t->nests && ctx) {
-      record more;
+      union {
+        record r;
+        unsigned char bytes[RECORD];
+      } more;
       int64_t in;
       memset(&more, 0, sizeof more);
-      more.key = sd_scheduler_random(R.n_symbols);
-      more.source = SOURCES - 1;
-      more.sequence = R.next[more.key][more.source]++;
+      more.r.key = sd_scheduler_random(R.n_symbols);
+      more.r.source = SOURCES - 1;
+      more.r.sequence = R.next[more.r.key][more.r.source]++;
       ctx->publish(ctx, &more, 1, &in);
       R.accepted += (uint64_t)in;
     }
@@ -83,13 +87,12 @@ static int64_t handle(const record *r, int64_t n, sd_context *ctx) {
   return done;
 }
 
-static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) { return handle((const record *)ticks, n, ctx); }
+static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) { return handle(ticks, n, ctx); }
 
 /* Handlers that run under publish locks see records of several strands at a go. */
 static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const record *r = (const record *)ticks;
   for (int64_t i = 0; i < n; i++)
-    if (handle(r + i, 1, ctx) != 1) return i;
+    if (handle(at(ticks, i), 1, ctx) != 1) return i;
   return n;
 }
 
@@ -111,20 +114,22 @@ static void worker(void *unused, unsigned index) {
 
 static void publisher(void *unused, unsigned index) {
   uint32_t source = (uint32_t)(uintptr_t)unused;
-  record batch[8];
+  static _Alignas(8) unsigned char batches[SOURCES][8 * RECORD]; /* stays until publish ends */
+  unsigned char *batch = batches[source];
   for (uint32_t b = 0; b < R.n_batches; b++) {
     int64_t slot = sd_publisher_enter(R.d), n = 1 + sd_scheduler_random(8);
     if (slot < 0) {
       sd_pause();
       continue;
     }
-    memset(batch, 0, sizeof batch);
+    memset(batch, 0, sizeof batches[source]);
     for (int64_t i = 0; i < n; i++) {
-      batch[i].key = sd_scheduler_random(R.n_symbols);
-      batch[i].source = source;
-      batch[i].sequence = R.next[batch[i].key][source]++;
-      batch[i].fails = R.failing && sd_scheduler_random(16) == 0;
-      batch[i].nests = R.nesting && sd_scheduler_random(4) == 0;
+      record *r = at(batch, i);
+      r->key = sd_scheduler_random(R.n_symbols);
+      r->source = source;
+      r->sequence = R.next[r->key][source]++;
+      r->fails = R.failing && sd_scheduler_random(16) == 0;
+      r->nests = R.nesting && sd_scheduler_random(4) == 0;
     }
     int code = sd_publish(R.d, (uint32_t)slot, batch, n, 30);
     while (code == SD_AGAIN) {
@@ -177,9 +182,12 @@ static int prepare(void) {
   R.n_workers = one_of(1, 3);
   R.workers_left = (int)R.n_workers;
   R.n_publishers = one_of(1, 3);
-  R.n_strands = one_of(1, STRANDS);
-  R.n_symbols = one_of(R.n_strands, SYMBOLS);
-  R.n_batches = one_of(1, 4);
+  /* Few strands meet often; many, beside few blocks, run the pool dry. */
+  R.n_strands = sd_scheduler_random(3) ? one_of(1, 4) : one_of(5, STRANDS);
+  R.n_symbols = one_of(R.n_strands, R.n_strands <= 4 ? 6 : SYMBOLS);
+  /* 1, 3 or 31 records a block. */
+  R.stride = (uint32_t[]){RECORD, 640, 64}[sd_scheduler_random(3)];
+  R.n_batches = one_of(1, R.n_strands > 4 ? 12 : 4);
   R.n_controls = sd_scheduler_random(2) ? one_of(1, 4) : 0;
   R.stop_early = R.n_controls && sd_scheduler_random(6) == 0;
   R.failing = sd_scheduler_random(4) == 0;
@@ -189,19 +197,20 @@ static int prepare(void) {
   sd_config *c = &R.config;
   uint32_t slots = R.n_workers + R.n_publishers + 1;
   c->sizes = (sd_sizes){.n_symbols = R.n_symbols, .n_strands = R.n_strands, .n_workers = R.n_workers, .n_publishers = R.n_publishers + 1,
-                        .record_size = RECORD, .key_offset = 0, .sequence_offset = 8, .row_bytes = 8,
+                        .record_size = R.stride, .key_offset = 0, .sequence_offset = 8, .row_bytes = 8,
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12), .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
   c->capacity = one_of(1, 7);
-  if (c->on_full == SD_CONFLATE) c->capacity = one_of(SYMBOLS, SYMBOLS + 3);
+  if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);
   c->quantum_records = one_of(1, 5);
   c->quantum_ns = one_of(1, 400);
   c->batch_records = one_of(1, 8);
   c->ahead_records = one_of(0, 6);
   c->publisher_drains = (int32_t)sd_scheduler_random(2);
-  /* A strand that is quarantined and full would block its publishers for ever: by contract they drop there instead. */
+  /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its blocks. */
+  if (R.failing) c->sizes.n_blocks += R.n_strands * (c->capacity + 1);
   if (sd_dispatcher_create(c, &R.d)) return 0;
   uint16_t handler_of[STRANDS] = {0};
   for (uint32_t i = 0; i < R.n_symbols; i++) {
@@ -260,9 +269,9 @@ static int one(uint64_t seed, int loud) {
     const sd_config *c = &R.config;
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains %d, python %u, "
-           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, steps %llu, accepted %llu, handled %llu\n",
+           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, record %u, steps %llu, accepted %llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records, c->publisher_drains,
-           R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early, c->sizes.n_blocks, (unsigned long long)sd_scheduler_steps(),
+           R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
            (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       sd_look k;

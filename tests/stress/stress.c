@@ -1,0 +1,274 @@
+#define _GNU_SOURCE /* pthread_timedjoin_np */
+/* A stress of the real dispatcher on real threads, meant to run under ThreadSanitizer: several publishers and workers, steals,
+ * pauses, every bound, failing handlers, handlers that publish, stops with and without draining, all idle strategies, small
+ * pools. Each round draws a configuration, and when it has ended the books are checked (contract, rules 1 to 3).
+ *
+ * stress [SECONDS] [SEED]
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sd_clock.h"
+#include "sd_dispatcher.h"
+#include "sd_error.h"
+
+enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256, PATIENCE_S = 60 };
+
+/* What a symbol's row holds. Plain fields: that handlers of a symbol follow one another is what is tested. */
+typedef struct row {
+  uint64_t seen[SOURCES + 1];
+  uint64_t handled;
+  uint64_t errors;
+} row;
+
+typedef struct source {
+  uint64_t next[SYMBOLS];
+  uint64_t accepted;
+  uint32_t random;
+  int32_t index;
+} source;
+
+typedef struct scene {
+  sd_dispatcher *d;
+  sd_config config;
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, python, stop_early;
+  uint32_t map[SYMBOLS];
+  source sources[SOURCES];
+  sd_a32 publishing;
+  sd_a64 nested; /* records accepted from inside handlers */
+  sd_a32 bad;
+} scene;
+
+static scene S;
+static uint32_t seed = 1;
+
+static uint32_t draw(uint32_t *state, uint32_t n) {
+  *state = *state * 1664525u + 1013904223u;
+  return (uint32_t)((uint64_t)(*state >> 8) * n >> 24);
+}
+static uint32_t one_of(uint32_t low, uint32_t high) { return low + draw(&seed, high - low + 1); }
+
+static void fill(unsigned char *at, uint32_t key, uint32_t who, uint64_t sequence, uint32_t mark) {
+  sd_tick *t = (sd_tick *)at;
+  memset(at, 0, S.record_size);
+  t->instrument_id = key;
+  t->sequence = sequence;
+  t->size = who;
+  t->flags = (uint8_t)mark; /* 1: fails, 2: publishes */
+}
+
+static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, uint64_t stride) {
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = (const sd_tick *)((const char *)ticks + (size_t)i * S.record_size);
+    row *r = (row *)((char *)rows + t->instrument_id * stride);
+    if (t->size > SOURCES) r->errors++;
+    else if (t->size < SOURCES) {
+      uint64_t *seen = &r->seen[t->size];
+      int whole = S.config.on_full == SD_BLOCK;
+      if (whole ? t->sequence != *seen + 1 : t->sequence <= *seen) r->errors++;
+      *seen = t->sequence;
+    }
+    if ((t->flags & 2) && ctx) {
+      _Alignas(64) unsigned char more[256];
+      int64_t in;
+      fill(more, (t->instrument_id * 7 + 1) % S.n_symbols, SOURCES, t->sequence, 0);
+      ctx->publish(ctx, more, 1, &in);
+      sd_fetch_add(&S.nested, (uint64_t)in, relaxed, X1);
+    }
+    if (t->flags & 1) return i;
+    r->handled++;
+  }
+  return n;
+}
+
+static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  return handle(rows, ticks, n, ctx, ctx->row_stride);
+}
+
+static void *worker(void *argument) {
+  uint32_t slot = (uint32_t)(uintptr_t)argument;
+  uint64_t stride;
+  void *rows = sd_dispatcher_rows(S.d, &stride);
+  sd_claim claim;
+  while (sd_worker_next(S.d, slot, &claim) == 1) {
+    int64_t done = claim.n ? handle(rows, claim.records, claim.n, NULL, stride) : 0;
+    sd_worker_done(S.d, slot, &claim, done, done < claim.n, "as told");
+  }
+  return NULL;
+}
+
+static void *publisher(void *argument) {
+  source *me = argument;
+  static _Thread_local _Alignas(64) unsigned char batch[BATCH * 256];
+  for (uint32_t b = 0; b < S.batches; b++) {
+    int64_t slot;
+    while ((slot = sd_publisher_enter(S.d)) < 0) usleep(10);
+    uint32_t n = 1 + draw(&me->random, b % 4 ? BATCH : 8);
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t key = draw(&me->random, S.n_symbols), mark = 0;
+      if (S.fail_one_in && draw(&me->random, S.fail_one_in) == 0) mark |= 1;
+      if (S.nest_one_in && draw(&me->random, S.nest_one_in) == 0) mark |= 2;
+      fill(batch + (size_t)i * S.record_size, key, (uint32_t)me->index, ++me->next[key], mark);
+    }
+    int code = sd_publish(S.d, (uint32_t)slot, batch, n, 1000000);
+    while (code == SD_AGAIN) code = sd_publish_more(S.d, (uint32_t)slot, 1000000);
+    uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)slot, NULL, 0) : 0;
+    me->accepted += n - rejected;
+    sd_publisher_leave(S.d, (uint32_t)slot);
+    if (code == SD_E_STOPPED) break;
+    if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
+  }
+  sd_fetch_sub(&S.publishing, 1u, acq_rel, X1);
+  return NULL;
+}
+
+static void *controller(void *unused) {
+  uint32_t random = 12345 + S.n_strands;
+  sd_totals totals;
+  uint32_t turn = 0;
+  uint64_t mark = sd_watermark(S.d);
+  /* At least once, and as long as something is published. */
+  do {
+    uint32_t s = draw(&random, S.n_strands);
+    sd_dispatcher_hold(S.d, s, SD_PAUSED);
+    usleep(draw(&random, 200));
+    sd_dispatcher_resume(S.d, s, SD_PAUSED);
+    sd_dispatcher_totals(S.d, &totals);
+    uint64_t now = sd_watermark(S.d);
+    if ((int64_t)(now - mark) < 0) sd_store(&S.bad, 2u, relaxed, X1);
+    mark = now;
+    if (S.stop_early && ++turn == S.stop_early) sd_dispatcher_stop(S.d);
+  } while (sd_load(&S.publishing, acquire, X1));
+  return NULL;
+}
+
+static void prepare(void) {
+  memset(&S, 0, sizeof S);
+  S.n_workers = one_of(1, WORKERS);
+  S.n_publishers = one_of(1, SOURCES);
+  S.n_strands = one_of(0, 1) ? one_of(1, 4) : one_of(5, SYMBOLS);
+  S.n_symbols = one_of(S.n_strands, SYMBOLS);
+  S.record_size = (uint32_t[]){64, 128, 256}[one_of(0, 2)];
+  S.batches = one_of(10, 200);
+  S.fail_one_in = one_of(0, 3) ? 0 : one_of(50, 2000);
+  S.nest_one_in = one_of(0, 3) ? 0 : one_of(4, 40);
+  S.python = one_of(0, 2) == 0;
+  S.stop_early = one_of(0, 4) ? 0 : one_of(1, 10);
+  sd_config *c = &S.config;
+  uint32_t slots = S.n_workers + S.n_publishers + 2;
+  c->capacity = one_of(0, 1) ? one_of(1, 40) : one_of(41, 5000);
+  c->sizes = (sd_sizes){.n_symbols = S.n_symbols, .n_strands = S.n_strands, .n_workers = S.n_workers, .n_publishers = S.n_publishers + 2,
+                        .record_size = S.record_size, .key_offset = 36, .sequence_offset = 40, .row_bytes = sizeof(row),
+                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40), .counters_start = UINT64_MAX - one_of(0, 5000)};
+  c->idle = (int32_t)one_of(0, 2);
+  c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
+  c->on_full = (int32_t)one_of(0, 4);
+  if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
+  /* What is quarantined keeps its blocks; the others still need some. */
+  if (S.fail_one_in) c->sizes.n_blocks += S.n_strands * (c->capacity * S.record_size / (SD_BLOCK_BYTES - SD_BLOCK_HEADER) + 3);
+  c->quantum_records = one_of(1, 300);
+  c->quantum_ns = one_of(1000, 1000000);
+  c->batch_records = one_of(1, 512);
+  c->ahead_records = one_of(0, 2000);
+  c->publisher_drains = (int32_t)one_of(0, 1);
+}
+
+static int fail(const char *what, uint32_t round) {
+  const sd_config *c = &S.config;
+  printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, on_full %d, capacity %u, "
+         "quantum %u, drains %d, python %u, fail %u, nest %u, stop %u\n",
+         round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle, c->on_full, c->capacity,
+         c->quantum_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in, S.stop_early);
+  for (uint32_t i = 0; i < S.n_strands; i++) {
+    sd_look k;
+    sd_strand_look(S.d, i, &k);
+    if (k.pending || k.owner) printf("  strand %u: pending %lld owner %llu control %u\n", i, (long long)k.pending, (unsigned long long)k.owner, k.control);
+  }
+  return 1;
+}
+
+static struct { uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped; } sum;
+
+static int play(uint32_t round) {
+  prepare();
+  if (sd_dispatcher_create(&S.config, &S.d)) return fail("the configuration was refused", round);
+  uint16_t handler_of[SYMBOLS] = {0};
+  for (uint32_t i = 0; i < S.n_symbols; i++) S.map[i] = i % S.n_strands;
+  int pure = !S.nest_one_in && one_of(0, 1);
+  sd_handler handlers[2] = {{native, NULL, pure}, {NULL, NULL, 0}};
+  for (uint32_t i = 0; S.python && i < S.n_strands; i++) handler_of[i] = (uint16_t)one_of(0, 1);
+  if (sd_dispatcher_route(S.d, S.map, handler_of) || sd_dispatcher_handlers(S.d, handlers, 2)) return fail("refused its handlers", round);
+
+  pthread_t workers[WORKERS], publishers[SOURCES], control;
+  sd_store(&S.publishing, S.n_publishers, relaxed, X1);
+  for (uint32_t i = 0; i < S.n_workers; i++) pthread_create(&workers[i], NULL, worker, (void *)(uintptr_t)i);
+  for (uint32_t i = 0; i < S.n_publishers; i++) {
+    S.sources[i].random = one_of(1, 1000000);
+    S.sources[i].index = (int32_t)i;
+    pthread_create(&publishers[i], NULL, publisher, &S.sources[i]);
+  }
+  pthread_create(&control, NULL, controller, NULL);
+
+  /* Rule 3, as far as a clock can tell: publishers end and all is drained, long before patience does. */
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE_S;
+  for (uint32_t i = 0; i < S.n_publishers; i++)
+    if (pthread_timedjoin_np(publishers[i], NULL, &until)) return fail("a publisher waits for ever", round);
+  pthread_join(control, NULL);
+  int code = SD_AGAIN, drains = one_of(0, 3) != 0, stopped = 0;
+  uint64_t start = sd_monotonic_ns();
+  while (drains && code == SD_AGAIN) {
+    code = sd_dispatcher_drain(S.d, SD_NONE, 10000000);
+    if (code == SD_AGAIN && sd_monotonic_ns() - start > (uint64_t)PATIENCE_S * 1000000000u) return fail("something is pending and nobody comes for it", round);
+  }
+  stopped = code != SD_OK;
+  sd_dispatcher_stop(S.d);
+  for (uint32_t i = 0; i < S.n_workers; i++)
+    if (pthread_timedjoin_np(workers[i], NULL, &until)) return fail("a worker sleeps through the stop", round);
+
+  uint32_t strand;
+  char what[160];
+  if (sd_dispatcher_check(S.d, &strand, what)) return fail(what, round);
+  sd_totals t;
+  sd_dispatcher_totals(S.d, &t);
+  uint64_t stride, handled = 0, errors = 0, accepted = sd_load(&S.nested, relaxed, X1);
+  unsigned char *rows = sd_dispatcher_rows(S.d, &stride);
+  for (uint32_t i = 0; i < S.n_symbols; i++) {
+    row *r = (row *)(rows + i * stride);
+    handled += r->handled;
+    errors += r->errors;
+  }
+  for (uint32_t i = 0; i < S.n_publishers; i++) accepted += S.sources[i].accepted;
+  uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
+  if (errors) return fail("records out of order, twice or missing", round);
+  if (accepted != t.accepted) return fail("accepted is not what publishers were told", round);
+  if (handled != t.handled) return fail("handled is not what handlers ran over", round);
+  if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return fail("the books do not balance", round);
+  if (!stopped && !t.failures && t.pending) return fail("drained, and something is pending", round);
+  if (sd_load(&S.bad, relaxed, X1)) return fail(sd_load(&S.bad, relaxed, X1) == 2 ? "the watermark went back" : "publish failed for no reason", round);
+  sum.rounds++;
+  sum.accepted += t.accepted, sum.handled += t.handled, sum.dropped += dropped, sum.failed += t.failed + t.lost;
+  sum.stolen += t.stolen, sum.claimed += t.claimed, sum.parks += t.parks, sum.wakes += t.wakes, sum.stopped += (uint64_t)stopped;
+  sd_dispatcher_destroy(S.d);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  double seconds = argc > 1 ? atof(argv[1]) : 60;
+  seed = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
+  uint64_t start = sd_monotonic_ns();
+  int bad = 0;
+  uint32_t round = 0;
+  while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
+  printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, parks %llu, wakes %llu, "
+         "stopped before the end %llu\n",
+         bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9, (unsigned long long)sum.accepted,
+         (unsigned long long)sum.handled, (unsigned long long)sum.dropped, (unsigned long long)sum.failed, (unsigned long long)sum.stolen,
+         (unsigned long long)sum.claimed, (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped);
+  return bad;
+}

@@ -105,6 +105,8 @@ int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   } else {
     at = mmap(NULL, plan.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return SD_E_NO_MEMORY;
+    /* Blocks and rows are touched all over: fewer misses of the address cache. Only a wish. */
+    madvise(at, plan.bytes, MADV_HUGEPAGE);
   }
   memcpy(at, &plan, sizeof plan);
   start(at, z);

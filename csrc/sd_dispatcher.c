@@ -21,11 +21,11 @@ static int good_config(const sd_config *c) {
 }
 
 static void settle_strands(sd_dispatcher *d) {
-  int lossy = d->config.on_full == SD_DROP_OLDEST || d->config.on_full == SD_CONFLATE;
+  d->lossy = d->config.on_full == SD_DROP_OLDEST || d->config.on_full == SD_CONFLATE;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     d->strands[i].capacity = d->config.capacity;
     d->strands[i].on_full = (uint8_t)d->config.on_full;
-    d->strands[i].lossy = (uint8_t)lossy;
+    d->strands[i].lossy = (uint8_t)d->lossy;
   }
 }
 
@@ -57,13 +57,15 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->shed = a->n_strands > a->n_blocks / 2 || a->n_strands + d->n_slots * 2 * SD_FREE_RUN >= a->n_blocks;
   settle_strands(d);
   d->scratch = calloc(d->n_slots, sizeof *d->scratch);
+  d->watches = calloc(d->n_slots, sizeof *d->watches);
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watermark_target && d->watermark_strand ? sd_publishers_create(d) : SD_E_NO_MEMORY;
+  code = d->scratch && d->watches && d->watermark_target && d->watermark_strand ? sd_publishers_create(d) : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_slots; i++) {
     d->scratch[i] = malloc((size_t)config->quantum_records * a->record_size);
-    if (!d->scratch[i]) code = SD_E_NO_MEMORY;
+    d->watches[i] = calloc(d->n_slots, sizeof **d->watches);
+    if (!d->scratch[i] || !d->watches[i]) code = SD_E_NO_MEMORY;
   }
   if (code) {
     sd_dispatcher_destroy(d);
@@ -77,7 +79,9 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   if (!d) return;
   sd_publishers_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_slots; i++) free(d->scratch[i]);
+  for (uint32_t i = 0; d->watches && i < d->n_slots; i++) free(d->watches[i]);
   free(d->scratch);
+  free(d->watches);
   free(d->watermark_target);
   free(d->watermark_strand);
   free(d->handlers);

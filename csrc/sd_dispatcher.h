@@ -45,6 +45,12 @@ typedef struct sd_claim {
   uint64_t start;
 } sd_claim;
 
+/* What an idle worker knows of a victim's list. */
+typedef struct sd_watch {
+  uint64_t visits;
+  uint32_t turns; /* looks at a list that was not empty, during which its worker ended no visit */
+} sd_watch;
+
 typedef struct sd_dispatcher {
   sd_arena *arena;
   sd_strand *strands;
@@ -61,7 +67,9 @@ typedef struct sd_dispatcher {
   uint64_t quantum_counts;
   int all_native; /* every strand's handler is native: publishers may help */
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
+  int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
+  sd_watch **watches;          /* a slot: what it knows of the others */
   unsigned char **scratch;     /* a quantum of records a worker */
   sd_publisher **publishers;
   uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */

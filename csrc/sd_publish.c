@@ -30,6 +30,7 @@ enum {
 typedef struct group {
   uint32_t strand;
   uint32_t from, to;
+  uint32_t linked;
 } group;
 
 typedef struct ready_chain {
@@ -41,6 +42,7 @@ struct sd_publisher {
   uint32_t *count;   /* a strand: records in this chunk; zero between chunks */
   uint32_t *strand;  /* a record of the chunk: its strand */
   uint16_t *order;   /* the chunk's records, grouped by strand */
+  group *late;       /* groups whose strand another publisher was at */
   group *groups;     /* the chunk's groups; those not yet all in lie at the front, n_left of them */
   uint32_t n_groups, n_left;
   ready_chain *chains; /* a slot: strands to list with it */
@@ -67,8 +69,9 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->strand = calloc(batch, sizeof *p->strand);
     p->order = calloc(batch, sizeof *p->order);
     p->groups = calloc(batch, sizeof *p->groups);
+    p->late = calloc(batch, sizeof *p->late);
     p->chains = calloc(d->n_slots, sizeof *p->chains);
-    if (!p->count || !p->strand || !p->order || !p->groups || !p->chains) return SD_E_NO_MEMORY;
+    if (!p->count || !p->strand || !p->order || !p->groups || !p->late || !p->chains) return SD_E_NO_MEMORY;
   }
   return SD_OK;
 }
@@ -82,6 +85,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->strand);
     free(p->order);
     free(p->groups);
+    free(p->late);
     free(p->chains);
     free(p);
   }
@@ -125,11 +129,15 @@ static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_
   sd_bump(&d->slots[slot].counters.dropped[why], n);
 }
 
-/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. */
-static uint32_t room_for(sd_strand *s, uint32_t n) {
-  /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
-  int64_t pending = sd_load(&s->pending, relaxed, P7), room = (int64_t)s->capacity - pending;
-  return room <= 0 ? 0 : room < n ? (uint32_t)room : n;
+/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `room` spares most
+ * looks at pending, whose line is a worker's: it can only be too small, because pending grows by publishers alone. */
+static inline uint32_t room_for(sd_strand *s, uint32_t n) {
+  if (SD_UNLIKELY(s->room < n)) {
+    /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
+    int64_t pending = sd_load(&s->pending, relaxed, P7), room = (int64_t)s->capacity - pending;
+    s->room = room <= 0 ? 0 : (uint32_t)room;
+  }
+  return s->room < n ? s->room : n;
 }
 
 static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *record) {
@@ -171,66 +179,69 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
   return linked;
 }
 
-/* Puts records of one strand in, as its bound allows. Returns how many are dealt with (linked or dropped); the others have
- * to wait. */
-static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
-                    const uint16_t *pick, uint32_t n, uint64_t now) {
-  sd_strand *s = &d->strands[strand];
+/* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
+ * with (linked or dropped); the others have to wait. Under the lock. */
+static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
+                                    const uint16_t *pick, uint32_t n, uint32_t *linked) {
+  sd_block_cache *cache = &d->slots[slot].cache;
+  uint32_t room = room_for(s, n), in = sd_strand_link(s, &d->pool, cache, records, pick, room);
+  if (SD_UNLIKELY(in < room)) {
+    sd_strand_reclaim(s, &d->pool, cache);
+    in += sd_strand_link(s, &d->pool, cache, records, pick + in, room - in);
+  }
+  s->room = s->room - in;
+  *linked = in;
+  if (SD_LIKELY(in == n)) return n;
+  /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
+  int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
+  if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == room)) return in;
+  drop(d, slot, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
+  return n;
+}
+
+/* The same for a lossy strand; *net says by how many records its queue grew. */
+static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
+                           const uint16_t *pick, uint32_t n, int64_t *net) {
   sd_block_cache *cache = &d->slots[slot].cache;
   uint32_t linked, dealt;
-  int64_t net;
-  sd_lock(&s->publish_lock);
-  if (SD_LIKELY(!s->lossy)) {
-    uint32_t room = room_for(s, n);
-    linked = sd_strand_link(s, &d->pool, cache, records, pick, room);
-    if (SD_UNLIKELY(linked < room)) {
-      sd_strand_reclaim(s, &d->pool, cache);
-      linked += sd_strand_link(s, &d->pool, cache, records, pick + linked, room - linked);
-    }
+  uint32_t before = s->queued;
+  /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
+  if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
+  if (before + n <= s->capacity) {
+    linked = sd_strand_link(s, &d->pool, cache, records, pick, n);
     dealt = linked;
-    if (SD_UNLIKELY(linked < n)) {
-      /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
-      int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
-      if (quarantined || (s->on_full == SD_DROP_NEWEST && linked == room)) {
-        drop(d, slot, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - linked);
-        dealt = n;
-      }
+    s->queued = before + linked;
+  } else if (s->on_full == SD_DROP_OLDEST) {
+    /* More than fit at all: only the last of them count. */
+    uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
+    linked = sd_strand_link(s, &d->pool, cache, records, pick + skip, keep);
+    /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
+     * pending must never be brought to 0 here, for somebody else has the token. */
+    uint32_t old = 0, all = before + linked;
+    if (SD_UNLIKELY(linked < keep && all > 1)) {
+      old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
+      sd_strand_advance(s, &d->pool, cache, old);
+      linked += sd_strand_link(s, &d->pool, cache, records, pick + skip + linked, keep - linked);
+      all = before - old + linked;
     }
-    net = linked;
+    uint32_t over = all > s->capacity ? all - s->capacity : 0;
+    sd_strand_advance(s, &d->pool, cache, over);
+    drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
+    s->queued = all - over;
+    dealt = skip + linked;
   } else {
-    uint32_t before = s->queued;
-    /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
-    if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
-    if (before + n <= s->capacity) {
-      linked = sd_strand_link(s, &d->pool, cache, records, pick, n);
-      dealt = linked;
-      s->queued = before + linked;
-    } else if (s->on_full == SD_DROP_OLDEST) {
-      /* More than fit at all: only the last of them count. */
-      uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
-      linked = sd_strand_link(s, &d->pool, cache, records, pick + skip, keep);
-      /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
-       * pending must never be brought to 0 here, for somebody else has the token. */
-      uint32_t old = 0, all = before + linked;
-      if (SD_UNLIKELY(linked < keep && all > 1)) {
-        old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
-        sd_strand_advance(s, &d->pool, cache, old);
-        linked += sd_strand_link(s, &d->pool, cache, records, pick + skip + linked, keep - linked);
-        all = before - old + linked;
-      }
-      uint32_t over = all > s->capacity ? all - s->capacity : 0;
-      sd_strand_advance(s, &d->pool, cache, over);
-      drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
-      s->queued = all - over;
-      dealt = skip + linked;
-    } else {
-      uint32_t left = conflate(d, s, cache, records, pick, n, &dealt);
-      drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
-      s->queued = left;
-    }
-    net = (int64_t)s->queued - before;
+    uint32_t left = conflate(d, s, cache, records, pick, n, &dealt);
+    drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
+    s->queued = left;
   }
-  sd_bump(&s->accepted, dealt);
+  *net = (int64_t)s->queued - before;
+  return dealt;
+}
+
+/* Adds what was linked, gives the lock back, and lists the strand if that made it ready. */
+static inline void add_and_unlock(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, int64_t net,
+                                  uint64_t now) {
+  sd_strand *s = &d->strands[strand];
   /* An add of 0 would find 0 on an idle strand, and make a token out of nothing. */
   int ready = net && sd_strand_add(s, net);
   /* The token is ours: so are `last` and `oldest`. */
@@ -238,6 +249,23 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
   if (ready) s->oldest = now;
   sd_unlock(&s->publish_lock);
   if (ready) list_ready(d, slot, p, strand, list);
+}
+
+/* Puts records of one strand in. Returns how many are dealt with. */
+static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
+                    const uint16_t *pick, uint32_t n, uint64_t now) {
+  sd_strand *s = &d->strands[strand];
+  uint32_t dealt, linked;
+  int64_t net;
+  sd_lock(&s->publish_lock);
+  if (SD_LIKELY(!s->lossy)) {
+    dealt = link_records(d, slot, s, records, pick, n, &linked);
+    net = linked;
+  } else {
+    dealt = link_lossy(d, slot, s, records, pick, n, &net);
+  }
+  sd_bump(&s->accepted, dealt);
+  add_and_unlock(d, slot, p, strand, net, now);
   return dealt;
 }
 
@@ -281,28 +309,76 @@ static void order_by_strand(sd_publisher *p, int64_t n) {
   for (int64_t i = 0; i < n; i++) p->order[count[p->strand[i]]++] = (uint16_t)i;
 }
 
-/* Where the next record of a strand will be written, for prefetching. Another publisher may be moving it: a guess. */
-static inline void prefetch_group(sd_dispatcher *d, sd_publisher *p, uint32_t i) {
-  if (i + 8 < p->n_groups) {
-    sd_strand *far = &d->strands[p->groups[i + 8].strand];
-    __builtin_prefetch(far, 1);
-    __builtin_prefetch(&far->publish_lock, 1);
+static inline void prefetch_publisher_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
+  if (i < n) __builtin_prefetch(&d->strands[groups[i].strand].publish_lock, 1);
+}
+
+static inline void prefetch_token_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
+  if (i < n) __builtin_prefetch(&d->strands[groups[i].strand].pending, 1);
+}
+
+/* Takes the publish locks of the chunk's strands, never waiting while it holds one: those in use go to late[]. Returns how
+ * many are held, at the front of groups[]. */
+static uint32_t lock_groups(sd_dispatcher *d, sd_publisher *p, uint32_t *n_late) {
+  uint32_t held = 0, late = 0;
+  for (uint32_t i = 0; i < p->n_groups; i++) {
+    prefetch_publisher_line(d, p->groups, i + 8, p->n_groups);
+    group g = p->groups[i];
+    if (SD_LIKELY(sd_try_lock(&d->strands[g.strand].publish_lock))) p->groups[held++] = g;
+    else p->late[late++] = g;
   }
+  *n_late = late;
+  return held;
+}
+
+/* Queues the chunk in three sweeps over its strands: lock, copy, add. Apart, the copies' stores wait for their lines side by
+ * side; an atomic operation between two groups would wait for each in turn. */
+static void queue_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+  uint32_t n_late, held = lock_groups(d, p, &n_late), left = 0;
+  for (uint32_t i = 0; i < held; i++) {
+    group *g = &p->groups[i];
+    if (i + 6 < held) {
+      const group *far = &p->groups[i + 6];
+      sd_strand_prefetch_tail(&d->strands[far->strand], &d->pool, far->to - far->from);
+    }
+    sd_strand *s = &d->strands[g->strand];
+    uint32_t dealt = link_records(d, slot, s, records, p->order + g->from, g->to - g->from, &g->linked);
+    sd_bump(&s->accepted, dealt);
+    g->from += dealt;
+  }
+  for (uint32_t i = 0; i < held; i++) {
+    prefetch_token_line(d, p->groups, i + 12, held);
+    group g = p->groups[i];
+    add_and_unlock(d, slot, p, g.strand, g.linked, now);
+    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+  }
+  for (uint32_t i = 0; i < n_late; i++) {
+    group g = p->late[i];
+    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
+    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+  }
+  p->n_left = left;
+}
+
+static void queue_lossy_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < p->n_groups; i++) {
+    group g = p->groups[i];
+    prefetch_publisher_line(d, p->groups, i + 8, p->n_groups);
+    prefetch_token_line(d, p->groups, i + 8, p->n_groups);
+    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
+    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+  }
+  p->n_left = left;
 }
 
 static void queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
-  uint32_t left = 0;
   order_by_strand(p, p->chunk);
-  for (uint32_t i = 0; i < p->n_groups; i++) {
-    group g = p->groups[i];
-    prefetch_group(d, p, i);
-    p->count[g.strand] = 0;
-    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
-    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
-  }
+  for (uint32_t i = 0; i < p->n_groups; i++) p->count[p->groups[i].strand] = 0;
+  if (SD_LIKELY(!d->lossy)) queue_groups(d, slot, p, records, now);
+  else queue_lossy_groups(d, slot, p, records, now);
   p->n_groups = 0;
-  p->n_left = left;
   list_rest(d, slot, p);
 }
 

@@ -66,7 +66,7 @@ typedef struct sd_strand {
   SD_PLAIN(uint32_t) fill;   /* records in it */
   SD_PLAIN(uint32_t) queued; /* lossy strands: records waiting, without those a worker has copied out */
   uint32_t capacity;         /* the bound, in records */
-  uint32_t unused;
+  SD_PLAIN(uint32_t) room;   /* records that may be linked before pending has to be looked at again */
   sd_a64 accepted;
   sd_a64 dropped[SD_PUBLISH_REASONS];
 } sd_strand;
@@ -173,6 +173,27 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n);
 
+/* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
+ * line holds up every atomic operation behind it. */
+static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_cache *cache) {
+#if !defined(SD_MODEL_RELACY)
+  if (cache->head == SD_NONE) return;
+  __builtin_prefetch(sd_block_at(pool, cache->head), 1);
+  __builtin_prefetch(sd_block_record(pool, cache->head, 0), 1);
+  __builtin_prefetch(sd_block_record(pool, cache->head, 0) + SD_LINE, 1);
+#endif
+}
+
+/* Likewise where n records of a strand whose publish lock is held will go. */
+static inline void sd_strand_prefetch_tail(const sd_strand *s, const sd_pool *pool, uint32_t n) {
+#if !defined(SD_MODEL_RELACY)
+  if (s->tail == SD_NONE || s->fill == pool->records) return;
+  const unsigned char *to = sd_block_record(pool, s->tail, s->fill);
+  size_t bytes = (size_t)(n < 4 ? n : 4) * pool->record_size;
+  for (size_t line = 0; line < bytes && line < 4 * SD_LINE; line += SD_LINE) __builtin_prefetch(to + line, 1);
+#endif
+}
+
 /* Drops n records from the front, giving blocks passed back to the pool. By the holder (or, on a lossy strand, under the
  * publish lock). */
 static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n) {
@@ -261,7 +282,7 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
     if (tail == SD_NONE || fill == pool->records) {
       uint32_t block = sd_block_get(pool, cache);
       if (block == SD_NONE) break;
-      if (cache->head != SD_NONE) __builtin_prefetch(sd_block_at(pool, cache->head), 1);
+      sd_strand_prefetch_block(pool, cache);
       if (tail == SD_NONE) {
         /* Nobody holds the token of a strand without a block, or the holder is done with head and at. */
         sd_store(&s->head, block, relaxed, Q1);

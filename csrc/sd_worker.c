@@ -7,9 +7,9 @@
 #include <string.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { STEAL_MOST = 32, SPIN_TURNS = 2, YIELD_TURNS = 1, PARK_TURNS = 1, PAUSES = 1 };
+enum { STEAL_MOST = 32, STEAL_LENGTH = 2, STEAL_TURNS = 2, SPIN_TURNS = 2, YIELD_TURNS = 1, PARK_TURNS = 1, PAUSES = 1 };
 #else
-enum { STEAL_MOST = 32, SPIN_TURNS = 4000, YIELD_TURNS = 64, PARK_TURNS = 64, PAUSES = 8 };
+enum { STEAL_MOST = 32, STEAL_LENGTH = 8, STEAL_TURNS = 4, SPIN_TURNS = 4000, YIELD_TURNS = 64, PARK_TURNS = 64, PAUSES = 8 };
 #endif
 
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
@@ -162,31 +162,59 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
   return end;
 }
 
-/* Takes a strand off slot's own list, else from another's. SD_NONE: nothing is ready. */
-static uint32_t next_ready(sd_dispatcher *d, uint32_t slot) {
-  sd_idle *idle = &d->arena->idle;
-  uint32_t got[STEAL_MOST], n = d->policy->pick(d, slot, got, 1, 4);
-  if (n) {
-    sd_list *list = &d->lists[slot];
-    uint32_t length = sd_list_length(list);
-    if (length) {
-      /* Others may want what stays behind while this worker is busy. */
-      if (sd_idle_wake_one(idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
-      sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(d, slot), 0)];
-      uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
-      if (head != SD_NONE) __builtin_prefetch(sd_block_record(&d->pool, head, at < d->pool.records ? at : 0));
-      if (length > 1) __builtin_prefetch(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)], 1);
-    }
-    return got[0];
+/* The next entries of the own list, while the strand before them is drained: header two on, first records one on. */
+static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t length) {
+  sd_list *list = &d->lists[slot];
+  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(d, slot), 0)];
+  uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
+  if (head != SD_NONE) __builtin_prefetch(sd_block_record(&d->pool, head, at < d->pool.records ? at : 0));
+  if (length > 1) __builtin_prefetch(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)], 1);
+}
+
+/* A strand off slot's own list. SD_NONE: it is empty. */
+static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
+  uint32_t got;
+  if (!d->policy->pick(d, slot, &got, 1, 4)) return SD_NONE;
+  uint32_t length = sd_list_length(&d->lists[slot]);
+  if (length) {
+    /* Others may want what stays behind while this worker is busy. */
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+    prefetch_next(d, slot, length);
   }
+  return got;
+}
+
+/* To steal from a worker that gets through a short list by itself would cost both more than it gives: the strands' lines
+ * move over, and back with the next batch. */
+static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w) {
+  uint32_t length = sd_list_length(&d->lists[victim]);
+  if (length == 0) {
+    w->turns = 0;
+    return 0;
+  }
+  if (length >= STEAL_LENGTH || victim >= d->n_workers) return 1;
+  uint64_t visits = sd_peek(&d->slots[victim].counters.visits);
+  if (visits != w->visits) {
+    w->visits = visits;
+    w->turns = 0;
+    return 0;
+  }
+  return ++w->turns >= STEAL_TURNS;
+}
+
+/* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is nothing to be had. */
+static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches) {
+  uint32_t got[STEAL_MOST];
   for (uint32_t i = 1; i < d->n_slots; i++) {
     uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
-    n = d->policy->pick(d, victim, got, STEAL_MOST, 2);
+    if (!worth_stealing(d, victim, &watches[victim])) continue;
+    uint32_t n = d->policy->pick(d, victim, got, STEAL_MOST, 2);
     if (!n) continue;
+    watches[victim].turns = 0;
     sd_bump(&d->slots[slot].counters.stolen, n);
     if (n > 1) {
       sd_make_ready(d, slot, got + 1, n - 1);
-      if (sd_idle_wake_one(idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+      if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
     }
     return got[0];
   }
@@ -204,7 +232,9 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
 }
 
 int sd_help(sd_dispatcher *d, uint32_t slot) {
-  uint32_t index = next_ready(d, slot);
+  uint32_t index = next_own(d, slot);
+  for (uint32_t i = 1; index == SD_NONE && i < d->n_slots; i++)
+    if (!d->policy->pick(d, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
   if (index == SD_NONE) return 0;
   if (own(d, slot, index)) visit(d, slot, index, sd_now());
   return 1;
@@ -264,7 +294,8 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
   uint64_t now = sd_now();
   for (;;) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
-    uint32_t index = next_ready(d, slot);
+    uint32_t index = next_own(d, slot);
+    if (index == SD_NONE) index = next_stolen(d, slot, d->watches[slot]);
     if (index == SD_NONE) {
       be_idle(d, slot, turn++);
       continue;

@@ -26,6 +26,42 @@ struct drain : rl::test_suite<drain<mode>, 4> {
   void after() { w.end(); }
 };
 
+/* The pool runs dry: a publisher that finds no block takes the one its idle strand still has. */
+struct dry_pool : rl::test_suite<dry_pool, 3> {
+  world w;
+  void before() { w.begin(false, 1000, 4); }
+  void thread(unsigned index) {
+    if (index < 2) {
+      for (uint32_t i = 1; i <= 6; i++) {
+        sd_strand *q = &w.strand[index];
+        sd_byte record;
+        record = record_of(index, i);
+        for (bool in = false; !in;) {
+          sd_lock(&q->publish_lock);
+          uint32_t done = sd_strand_link(q, &w.pool, &w.cache[1 + index], &record, NULL, 1);
+          if (!done) {
+            sd_strand_reclaim(q, &w.pool, &w.cache[1 + index]);
+            done = sd_strand_link(q, &w.pool, &w.cache[1 + index], &record, NULL, 1);
+          }
+          int mine = done && sd_strand_add(q, 1);
+          if (mine) w.got(index);
+          w.o.accepted += done;
+          sd_unlock(&q->publish_lock);
+          if (mine) w.put_on_list(index);
+          in = done;
+          /* Four blocks: the worker comes to hold two, and each strand keeps one that is used up. */
+          if (!in) sd_pause();
+        }
+      }
+      w.o.published++;
+    } else {
+      while (w.o.published < 2 || w.o.handled < w.o.accepted)
+        if (!w.work(0, 0, false)) sd_pause();
+    }
+  }
+  void after() { w.end(); }
+};
+
 /* Small enough for a search to the end: one publisher of two batches, one worker. */
 struct drain_small : rl::test_suite<drain_small, 2> {
   world w;
@@ -48,6 +84,7 @@ static const model_program programs[] = {
     {"publish_claim_drain", "", model_simulate<drain<CLAIM>>},
     {"publish_shed_drain", "", model_simulate<drain<SHED>>},
     {"publish_claim_shed", "", model_simulate<drain<CLAIM | SHED>>},
+    {"publish_dry_pool", "", model_simulate<dry_pool>},
     {"publish_drain_small", "full", model_simulate<drain_small>},
 };
 

@@ -26,6 +26,43 @@ struct drain : rl::test_suite<drain<mode>, 4> {
   void after() { w.end(); }
 };
 
+/* The pool runs dry: a publisher that finds no block takes the one its idle strand still has. Four blocks: the worker comes
+ * to hold two, and each strand keeps one that is used up. */
+struct dry_pool : rl::test_suite<dry_pool, 2> {
+  world w;
+  void before() { w.begin(false, 1000, 4); }
+  bool try_publish(uint32_t s, uint32_t sequence) {
+    sd_strand *q = &w.strand[s];
+    sd_block_cache *cache = &w.cache[1];
+    sd_byte record;
+    record = record_of(0, sequence);
+    sd_lock(&q->publish_lock);
+    uint32_t done = sd_strand_link(q, &w.pool, cache, &record, NULL, 1);
+    if (!done) {
+      sd_strand_reclaim(q, &w.pool, cache);
+      done = sd_strand_link(q, &w.pool, cache, &record, NULL, 1);
+    }
+    int mine = done && sd_strand_add(q, 1);
+    if (mine) w.got(s);
+    w.o.accepted += done;
+    sd_unlock(&q->publish_lock);
+    if (mine) w.put_on_list(s);
+    return done;
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      for (uint32_t i = 1; i <= 6; i++)
+        for (uint32_t s = 0; s < 2; s++)
+          while (!try_publish(s, i)) sd_pause();
+      w.o.published++;
+    } else {
+      while (w.o.published < 1 || w.o.handled < w.o.accepted)
+        if (!w.work(0, 0, false)) sd_pause();
+    }
+  }
+  void after() { w.end(); }
+};
+
 /* Small enough for a search to the end: one publisher of two batches, one worker. */
 struct drain_small : rl::test_suite<drain_small, 2> {
   world w;
@@ -48,6 +85,7 @@ static const model_program programs[] = {
     {"publish_claim_drain", "", model_simulate<drain<CLAIM>>},
     {"publish_shed_drain", "", model_simulate<drain<SHED>>},
     {"publish_claim_shed", "", model_simulate<drain<CLAIM | SHED>>},
+    {"publish_dry_pool", "", model_simulate<dry_pool>},
     {"publish_drain_small", "full", model_simulate<drain_small>},
 };
 

@@ -103,8 +103,8 @@ int model_main(int argc, char **argv, const model_program *programs, unsigned n)
     fflush(stdout);
     if (!fine) {
       bad = 1;
-      /* The interleaving that did it. */
-      if (!wrong && !verbose) fputs(kept::text, stdout);
+      if (!wrong && !verbose) printf("%.200s  (the interleaving: %s %s --first %llu --iterations 1 --verbose)\n", kept::text, argv[0], m->name,
+                                      (unsigned long long)p.stop_iteration);
     }
   }
   if (only && !ran) {

@@ -18,8 +18,10 @@ struct pausing : rl::test_suite<pausing<workers, reasons, claim>, 1 + workers + 
     return true;
   }
   void hold(uint32_t s, uint32_t why) {
+    for (unsigned i = rl::rand(6); i; i--) sd_pause();
     sd_strand_hold(&w.strand[s], why);
-    sd_pause();
+    /* Long enough, mostly, for the token to be set aside: the oracle looks, the model sees nothing of it. */
+    for (int i = 0; i < 12 && !w.o.aside[s]; i++) sd_pause();
     if (sd_strand_resume(&w.strand[s], why)) {
       RL_ASSERT(w.o.aside[s] == 1);
       w.o.aside[s] = 0;

@@ -1,0 +1,81 @@
+#!/bin/sh
+# Checks the protocol: run.sh [ITERATIONS] [SEEDS]
+#   the core's headers under Relacy's random scheduler, ITERATIONS a program (and the smallest one by bounded search)
+#   known-wrong variants, each of which has to be caught
+#   every label weakened to relaxed: those that docs/memory-order.md calls caught have to be caught
+#   the real dispatcher under the seeded scheduler over SEEDS seeds, and with faults put in, which have to be caught
+# A line each; not 0 when anything is not as it should be. Needs relacy-dev (RELACY=folder elsewhere) and a C++ compiler.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+iterations=${1:-200000}
+seeds=${2:-20000}
+jobs=${JOBS:-2}
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+: >"$build/failed"
+export here root build iterations
+
+cxx="${CXX:-g++} -std=gnu++11 -O2 -w ${RELACY:+-I$RELACY} -I$root/csrc -I$here"
+programs="drain pause park lossy variants"
+$cxx -c "$here/model_main.cpp" -o "$build/main.o"
+printf '%s\n' $programs | xargs -P "$jobs" -I{} $cxx "$here/{}.cpp" "$build/main.o" -o "$build/{}"
+
+# A program prints its own lines and the interleaving when it fails.
+printf '%s\n' $programs | xargs -P "$jobs" -I{} sh -c '"$build/{}" --iterations "$iterations" || echo {} >>"$build/failed"'
+"$build/drain" publish_drain_small --search bound --iterations 3000000 || echo bound >>"$build/failed"
+
+# The table says which labels carry something: its last column begins with "caught" or "redundant". Relaxed ones have "-".
+rows=$(sed -n 's/^| \([A-Z][0-9]*\) | [a-z_]* | .* | \(caught\|redundant\)[^|]*|$/\1 \2/p' "$root/docs/memory-order.md")
+[ -n "$rows" ] || { echo "FAILED: docs/memory-order.md names no labels"; exit 1; }
+cat >"$build/weaken" <<'W'
+label=$1 expected=$2 found=redundant
+for p in drain pause park lossy; do
+  line=$("$build/$p" --iterations 20000 --weaken "$label") && { found=caught; break; }
+done
+verdict=ok
+[ "$found" = "$expected" ] || { verdict=FAILED; echo "$label" >>"$build/failed"; }
+echo "$verdict          weakened $label: $found ${line:-}"
+W
+echo "$rows" | xargs -P "$jobs" -L1 sh "$build/weaken"
+
+# schedule FOLDER NAME
+schedule() {
+  ${CC:-cc} -std=gnu11 -O2 -g -w -DSD_MODEL_SCHEDULER -I"$1" -I"$here" "$here/schedule.c" "$here/scheduler.c" \
+    $(ls "$1"/sd_*.c | grep -v sd_clock.c) -o "$build/$2" -lm
+}
+schedule "$root/csrc" schedule
+"$build/schedule" "$seeds" || echo schedule >>"$build/failed"
+
+# fault NAME FILE SED: the same with a fault put in.
+fault() {
+  rm -rf "$build/csrc"
+  mkdir "$build/csrc"
+  cp "$root"/csrc/sd_*.[ch] "$build/csrc"
+  sed -i "$3" "$build/csrc/$2"
+  if cmp -s "$root/csrc/$2" "$build/csrc/$2"; then
+    echo "FAILED      fault $1 changes nothing in $2"
+    echo "$1" >>"$build/failed"
+    return
+  fi
+  if ! schedule "$build/csrc" faulty; then
+    echo "FAILED      fault $1 does not compile"
+    echo "$1" >>"$build/failed"
+    return
+  fi
+  if said=$("$build/faulty" "$seeds"); then
+    echo "FAILED      fault $1 was not caught"
+    echo "$1" >>"$build/failed"
+  else
+    echo "caught      fault $1, $(echo "$said" | head -1)"
+  fi
+}
+fault "relisted by a helper, nobody woken" sd_worker.c 's/slot >= d->n_workers && sd_idle_wake_one/0 \&\& sd_idle_wake_one/'
+fault "the bit cleared before the count" sd_idle.h 's/^  sd_fetch_sub(&idle->state, 1u, acq_rel, I4);/  sd_fetch_and(\&idle->state, ~SD_WAKING, acq_rel, I4), sd_fetch_sub(\&idle->state, 1u, acq_rel, I4);/;s/^  sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);$//'
+fault "claimed whatever is pending" sd_strand.h 's/sd_load(&s->pending, acquire, P3) != 0/0/'
+fault "an add of nothing" sd_publish.c 's/int ready = net && sd_strand_add/int ready = sd_strand_add/'
+
+if [ -s "$build/failed" ]; then
+  echo "FAILED: $(tr '\n' ' ' <"$build/failed")"
+  exit 1
+fi

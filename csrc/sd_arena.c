@@ -82,6 +82,7 @@ int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   *fd = -1;
   *arena = NULL;
   if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_blocks) return SD_E_ARGUMENT;
+  if (z->n_strands > 1u << 30 || z->n_symbols > 1u << 31) return SD_E_ARGUMENT;
   if (z->record_size < 4 || z->record_size > SD_BLOCK_BYTES - SD_BLOCK_HEADER) return SD_E_ARGUMENT;
   if (z->key_offset > z->record_size - 4) return SD_E_ARGUMENT;
   sd_arena plan;

@@ -199,14 +199,23 @@ uint64_t sd_in_flight(sd_dispatcher *d) {
   return accepted - gone + (uint64_t)d->n_workers * d->config.sizes.counters_start;
 }
 
-/* Nothing left but on strands whose token is set aside. */
-static int only_held(sd_dispatcher *d) {
+/* Nothing seen pending but on strands whose token is set aside; *accepted sums what all strands took in. */
+static int only_held_once(sd_dispatcher *d, uint64_t *accepted) {
+  *accepted = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
     /* A1: acquire; pairs with S1, P2 and W4: what was done before is seen by who is told that all is drained. */
     if (sd_load(&s->pending, acquire, A1) != 0 && !(sd_load(&s->control, acquire, A1) & SD_ASIDE)) return 0;
+    *accepted += sd_peek(&s->accepted);
   }
   return 1;
+}
+
+/* Once is not enough: a handler may publish to a strand already looked at, and be done before its own is looked at. When
+ * no strand took anything in between two looks that found it empty, all were empty when the second round began. */
+static int only_held(sd_dispatcher *d) {
+  uint64_t before, after;
+  return only_held_once(d, &before) && only_held_once(d, &after) && before == after;
 }
 
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {

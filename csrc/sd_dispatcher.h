@@ -125,6 +125,7 @@ int64_t sd_run_handler(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
 /* ---- publishers */
 /* A free publisher's slot, or SD_AGAIN when all are in use. */
 int64_t sd_publisher_enter(sd_dispatcher *d);
+/* Gives the slot back; a call that was answered SD_AGAIN is given up, so ask for what was rejected before. */
 void sd_publisher_leave(sd_dispatcher *d, uint32_t slot);
 int sd_publishers_create(sd_dispatcher *d);
 void sd_publishers_destroy(sd_dispatcher *d);

@@ -51,6 +51,7 @@ struct sd_publisher {
   int64_t n, at;     /* records in all; where the chunk starts */
   int64_t chunk;     /* records in the chunk */
   int nested;        /* published from inside a handler: never waits, never runs handlers */
+  int open;          /* a call is under way, perhaps between two slices */
   uint64_t since_look;
   /* which way */
   double queue_cost, claim_cost; /* clock counts a record; 0: not known yet */
@@ -99,8 +100,6 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
     if (sd_try_lock(&d->slots[slot].taken)) return slot;
   return SD_AGAIN;
 }
-
-void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) { sd_unlock(&d->slots[slot].taken); }
 
 /* ---- listing */
 
@@ -310,11 +309,11 @@ static void order_by_strand(sd_publisher *p, int64_t n) {
 }
 
 static inline void prefetch_publisher_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
-  if (i < n) __builtin_prefetch(&d->strands[groups[i].strand].publish_lock, 1);
+  if (i < n) sd_prefetch_write(&d->strands[groups[i].strand].publish_lock);
 }
 
 static inline void prefetch_token_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
-  if (i < n) __builtin_prefetch(&d->strands[groups[i].strand].pending, 1);
+  if (i < n) sd_prefetch_write(&d->strands[groups[i].strand].pending);
 }
 
 /* Takes the publish locks of the chunk's strands, never waiting while it holds one: those in use go to late[]. Returns how
@@ -391,11 +390,8 @@ static void unclaim(sd_dispatcher *d, sd_publisher *p, uint32_t from, uint32_t t
 static int64_t claim_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   const uint32_t n_groups = p->n_groups;
   for (uint32_t i = 0; i < n_groups; i++) {
-    if (i + 8 < n_groups) {
-      sd_strand *far = &d->strands[p->groups[i + 8].strand];
-      __builtin_prefetch(far, 1);
-      __builtin_prefetch(&far->publish_lock, 1);
-    }
+    prefetch_publisher_line(d, p->groups, i + 8, n_groups);
+    prefetch_token_line(d, p->groups, i + 8, n_groups);
     if (!sd_strand_claim(&d->strands[p->groups[i].strand], slot)) {
       unclaim(d, p, 0, i);
       return 0;
@@ -485,7 +481,6 @@ static uint64_t retry(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   }
   p->n_left = left;
   list_rest(d, slot, p);
-  sd_bump(&d->slots[slot].counters.accepted, dealt);
   p->since_look += dealt;
   return dealt;
 }
@@ -545,10 +540,9 @@ static int publish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
       return SD_OK;
     }
   }
+  /* Before any of them can be handled: pending, the difference, is never seen below 0. */
+  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
   queue_chunk(d, slot, p, start);
-  uint64_t waiting = 0;
-  for (uint32_t i = 0; i < p->n_left; i++) waiting += p->groups[i].to - p->groups[i].from;
-  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk - waiting);
   p->since_look += (uint64_t)p->chunk;
   if (!claiming && p->chunk >= CLAIM_LEAST) learn(&p->queue_cost, sd_now() - start, p->chunk);
   return SD_OK;
@@ -563,6 +557,28 @@ static int finish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64
   if (p->nested) return SD_E_WOULD_DEADLOCK;
   if (d->config.on_full == SD_RAISE) return SD_E_FULL;
   return wait_for_room(d, slot, p, slice_ns);
+}
+
+/* What the call ends without having put in was counted as accepted when its chunk was begun. */
+static void refuse(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  uint64_t waiting = 0;
+  for (uint32_t i = 0; i < p->n_left; i++) waiting += p->groups[i].to - p->groups[i].from;
+  sd_bump(&d->slots[slot].counters.accepted, 0 - waiting);
+}
+
+/* Ends the call, whether all is in or not. */
+static void end_call(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  if (SD_UNLIKELY(p->n_left)) refuse(d, slot, p);
+  p->open = 0;
+  /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. */
+  sd_store(&d->slots[slot].publishing, UINT64_MAX, release, M1);
+}
+
+void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
+  sd_publisher *p = publisher_of(d, slot);
+  /* Given up while it waited for room. */
+  if (SD_UNLIKELY(p->open)) end_call(d, slot, p);
+  sd_unlock(&d->slots[slot].taken);
 }
 
 int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
@@ -586,8 +602,7 @@ int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
       p->chunk = 0;
     }
   }
-  /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. */
-  if (code != SD_AGAIN) sd_store(&d->slots[slot].publishing, UINT64_MAX, release, M1);
+  if (code != SD_AGAIN) end_call(d, slot, p);
   return code;
 }
 
@@ -599,6 +614,7 @@ int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, 
   p->at = p->chunk = 0;
   p->n_left = 0;
   if (n == 0) return SD_OK;
+  p->open = 1;
   /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
    * number beyond this call's (M2) also sees it at work. */
   sd_store(&d->slots[slot].publishing, sd_load(&d->arena->next_sequence, acquire, M3), relaxed, M1);

@@ -178,9 +178,9 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
 static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_cache *cache) {
 #if !defined(SD_MODEL_RELACY)
   if (cache->head == SD_NONE) return;
-  __builtin_prefetch(sd_block_at(pool, cache->head), 1);
-  __builtin_prefetch(sd_block_record(pool, cache->head, 0), 1);
-  __builtin_prefetch(sd_block_record(pool, cache->head, 0) + SD_LINE, 1);
+  sd_prefetch_write(sd_block_at(pool, cache->head));
+  sd_prefetch_write(sd_block_record(pool, cache->head, 0));
+  sd_prefetch_write(sd_block_record(pool, cache->head, 0) + SD_LINE);
 #endif
 }
 
@@ -190,7 +190,7 @@ static inline void sd_strand_prefetch_tail(const sd_strand *s, const sd_pool *po
   if (s->tail == SD_NONE || s->fill == pool->records) return;
   const unsigned char *to = sd_block_record(pool, s->tail, s->fill);
   size_t bytes = (size_t)(n < 4 ? n : 4) * pool->record_size;
-  for (size_t line = 0; line < bytes && line < 4 * SD_LINE; line += SD_LINE) __builtin_prefetch(to + line, 1);
+  for (size_t line = 0; line < bytes && line < 4 * SD_LINE; line += SD_LINE) sd_prefetch_write(to + line);
 #endif
 }
 
@@ -299,7 +299,7 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
     if (size == 64) {
       for (uint32_t i = 0; i < run; i++, to += 64) {
         /* Another core drained this line last: ask for it before it is needed. */
-        __builtin_prefetch(to + 128, 1);
+        sd_prefetch_write(to + 128);
         sd_copy(to, records + (size_t)(pick ? pick[done + i] : done + i) * 64, 64);
       }
     } else {

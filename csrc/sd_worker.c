@@ -140,8 +140,8 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
     if (SD_UNLIKELY(run > *most)) run = *most;
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
     if (next != SD_NONE) {
-      __builtin_prefetch(sd_block_record(&d->pool, next, 0));
-      __builtin_prefetch(sd_block_at(&d->pool, next));
+      sd_prefetch(sd_block_record(&d->pool, next, 0));
+      sd_prefetch(sd_block_at(&d->pool, next));
     }
     int64_t ran = sd_run_handler(d, slot, handler, records, run, &ctx);
     failed = ran < run;
@@ -167,8 +167,8 @@ static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t lengt
   sd_list *list = &d->lists[slot];
   sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(d, slot), 0)];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
-  if (head != SD_NONE) __builtin_prefetch(sd_block_record(&d->pool, head, at < d->pool.records ? at : 0));
-  if (length > 1) __builtin_prefetch(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)], 1);
+  if (head != SD_NONE) sd_prefetch(sd_block_record(&d->pool, head, at < d->pool.records ? at : 0));
+  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)]);
 }
 
 /* A strand off slot's own list. SD_NONE: it is empty. */
@@ -246,7 +246,8 @@ static int anything_ready(sd_dispatcher *d) {
   return 0;
 }
 
-static void park(sd_dispatcher *d, uint32_t slot) {
+/* Sleeps unless there is something to do. Nonzero: a wake-up may have counted on this worker. */
+static int park(sd_dispatcher *d, uint32_t slot) {
   sd_idle *idle = &d->arena->idle;
   uint32_t epoch = sd_idle_enter(idle);
   if (!sd_dispatcher_stopping(d) && !anything_ready(d)) {
@@ -254,17 +255,20 @@ static void park(sd_dispatcher *d, uint32_t slot) {
     sd_idle_sleep(idle, epoch);
   }
   sd_idle_leave(idle);
+  return 1;
 }
 
-static void be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
+/* One turn of waiting; nonzero as park(). */
+static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
   int how = d->config.idle;
   if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) || (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
     for (int i = 0; i < PAUSES; i++) sd_pause();
   } else if (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS + YIELD_TURNS) {
     sd_give_way();
   } else {
-    park(d, slot);
+    return park(d, slot);
   }
+  return 0;
 }
 
 /* Python gets a quantum in a row: where it lies, or copied together. */
@@ -291,14 +295,20 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
 
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
   uint32_t turn = 0;
+  int woken = 0;
   uint64_t now = sd_now();
   for (;;) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
     uint32_t index = next_own(d, slot);
     if (index == SD_NONE) index = next_stolen(d, slot, d->watches[slot]);
     if (index == SD_NONE) {
-      be_idle(d, slot, turn++);
+      woken |= be_idle(d, slot, turn++);
       continue;
+    }
+    if (woken) {
+      /* Pushes made while this worker was on its way woke nobody else: what it does not take is for the next one. */
+      woken = 0;
+      if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
     }
     if (turn) now = sd_now();
     turn = 0;
@@ -310,7 +320,9 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       if (d->policy->promote) d->policy->promote(d, slot, now);
     } else {
       fill_claim(d, slot, index, claim);
-      return 1;
+      if (claim->n) return 1;
+      /* A lossy strand whose records were discarded meanwhile. */
+      sd_worker_done(d, slot, claim, 0, 0, NULL);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "handlers/spin.h"
 
+#include "sd_atomic.h"
+
 static inline void spin(sd_spin_row *row, const sd_tick *tick, int64_t steps) {
   row->broken += tick->sequence != row->last_sequence + 1;
   row->last_sequence = tick->sequence;
@@ -15,7 +17,7 @@ int64_t sd_handle_spin(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   unsigned char *base = rows;
   for (int64_t i = 0; i < n; i++) {
     /* The row two ticks on is often in another core's cache: ask for it now. */
-    __builtin_prefetch(base + ticks[i + 2 < n ? i + 2 : i].instrument_id * stride, 1);
+    sd_prefetch_write(base + ticks[i + 2 < n ? i + 2 : i].instrument_id * stride);
     int64_t steps = params->work;
     if (params->dear_every && ticks[i].instrument_id % params->dear_every == 0) steps *= params->dear_times;
     spin((sd_spin_row *)(base + ticks[i].instrument_id * stride), &ticks[i], steps);

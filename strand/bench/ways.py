@@ -43,7 +43,8 @@ MAX_PUBLISHERS: Final = 8
 class Job:
     """One stream to route. ``counts`` has shape (symbols,), its ticks by symbol.
 
-    ``counts_known``: whether strands are grouped by them, as static-lpt always is; else by a first look at the stream.
+    ``counts_known``: whether strands are grouped by them, as static-lpt always is; else by a first look at the stream's
+    start. Either way that is done before the clock runs.
     ``paced``: ticks are sent when due, by ``ts_recv`` from the first tick's, and latency is measured from then on.
     """
 
@@ -181,6 +182,8 @@ def _strand(job: Job, *, claiming: bool) -> tuple[Outcome, Rows]:
         batch_ticks=job.batch_ticks,
         max_publishers=MAX_PUBLISHERS,
     )
+    if dispatcher._strand_of is None:
+        dispatcher._route_first(job.ticks)  # before the clock runs, as static-lpt's homes are settled
     with dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):  # not before the workers exist: they may use all cores this thread may
@@ -203,8 +206,6 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
-    if dispatcher._strand_of is None:
-        dispatcher._route_first(job.ticks)
     with dispatcher._publisher() as slot:
         start = time.perf_counter_ns()
         code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)

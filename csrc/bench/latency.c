@@ -16,8 +16,8 @@ typedef struct game {
   sd_bench_ping *ping;
   uint32_t slot;
   int worker_code, publisher_code;
-  int64_t warm;              /* ticks sent before the measured ones */
-  uint64_t cpu_start_ns;     /* worker: its CPU time when the first measured tick arrived */
+  int64_t warm;          /* ticks sent before the measured ones */
+  uint64_t cpu_start_ns; /* worker: its CPU time when the first measured tick arrived */
   uint64_t cpu_end_ns;
   SD_ALIGNED(128) sd_a64 arrived; /* ticks handled */
   SD_ALIGNED(128) sd_a32 up;      /* the worker is pinned, or has failed */
@@ -97,14 +97,28 @@ static int play(game *g) {
   return code ? code : g->publisher_code;
 }
 
+/* One symbol, one strand, one worker. The publisher never handles anything itself. */
+static sd_config config_of(const sd_bench_ping *ping) {
+  sd_config c;
+  memset(&c, 0, sizeof c);
+  c.sizes.n_symbols = c.sizes.n_strands = c.sizes.n_workers = c.sizes.n_publishers = 1;
+  c.sizes.record_size = sizeof(sd_tick);
+  c.sizes.key_offset = offsetof(sd_tick, instrument_id);
+  c.sizes.sequence_offset = offsetof(sd_tick, sequence);
+  c.sizes.row_bytes = 64;
+  c.sizes.n_blocks = 1024;
+  c.idle = ping->idle;
+  c.on_error = SD_ON_ERROR_STOP;
+  c.on_full = SD_BLOCK;
+  c.capacity = 1024;
+  c.quantum_records = c.batch_records = c.ahead_records = 64;
+  c.quantum_ns = 1000000;
+  return c;
+}
+
 int sd_bench_ping_run(sd_bench_ping *ping) {
   if (ping->n <= 0 || !ping->latency_ns) return SD_E_ARGUMENT;
-  sd_config config = {
-      .sizes = {.n_symbols = 1, .n_strands = 1, .n_workers = 1, .n_publishers = 1, .record_size = sizeof(sd_tick),
-                .key_offset = offsetof(sd_tick, instrument_id), .sequence_offset = offsetof(sd_tick, sequence),
-                .row_bytes = 64, .n_blocks = 1024},
-      .idle = ping->idle, .on_error = SD_ON_ERROR_STOP, .on_full = SD_BLOCK, .capacity = 1024, .quantum_records = 64,
-      .quantum_ns = 1000000, .batch_records = 64, .ahead_records = 64, .publisher_drains = 0};
+  const sd_config config = config_of(ping);
   uint32_t strand = 0;
   uint16_t first = 0;
   game *g = aligned_alloc(128, (sizeof *g + 127) / 128 * 128);

@@ -23,8 +23,8 @@ int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_c
 
 /* When ticks are due. */
 typedef struct sd_bench_pace {
-  uint64_t start;       /* clock counts: when the first tick is due */
-  uint64_t first_ns;    /* its ts_recv */
+  uint64_t start;    /* clock counts: when the first tick is due */
+  uint64_t first_ns; /* its ts_recv */
   double counts_a_ns;
 } sd_bench_pace;
 

@@ -13,10 +13,10 @@
 #include "sd_dispatcher.h"
 
 enum {
-  SD_BENCH_RING = 1 << 14,  /* ticks a ring */
-  SD_BENCH_PUBLISH = 256,   /* ticks copied in before the rings' ends are published */
-  SD_BENCH_TAKE = 512,      /* most ticks a worker takes before it gives their room back */
-  SD_BENCH_SERIAL = 4096,   /* ticks a call of the plain loop */
+  SD_BENCH_RING = 1 << 14, /* ticks a ring */
+  SD_BENCH_PUBLISH = 256,  /* ticks copied in before the rings' ends are published */
+  SD_BENCH_TAKE = 512,     /* most ticks a worker takes before it gives their room back */
+  SD_BENCH_SERIAL = 4096,  /* ticks a call of the plain loop */
   SD_BENCH_MAX_WORKERS = 255
 };
 
@@ -43,7 +43,8 @@ int sd_bench_serial(sd_bench_run *run);
 int sd_bench_static(sd_bench_run *run);
 
 /* Publishes ticks to a dispatcher as they are due, what is due by then at a time, and at most `batch`. */
-int sd_bench_publish_paced(sd_dispatcher *d, uint32_t slot, const sd_tick *ticks, int64_t n, int64_t batch, sd_bench_probe *probe);
+int sd_bench_publish_paced(sd_dispatcher *d, uint32_t slot, const sd_tick *ticks, int64_t n, int64_t batch,
+                           sd_bench_probe *probe);
 
 /* A neighbour: a thread that does nothing but keep a core busy. Ends when told to, and by itself after `most_ns`. */
 typedef struct sd_bench_neighbour sd_bench_neighbour;

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine import Code, Engine, NativeFunction
+from strand._bindings.engine import Engine, NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
 __all__ = ["MAX_WORKERS", "RING_TICKS", "Neighbour", "Probe", "RunResult", "publish_paced", "serial", "static"]
@@ -59,7 +59,12 @@ class Probe:
 
 
 def _run(
-    call: Any, function: NativeFunction, rows: npt.NDArray[Any], ticks: npt.NDArray[Any], probe: Probe | None, **more: Any
+    call: Any,
+    function: NativeFunction,
+    rows: npt.NDArray[Any],
+    ticks: npt.NDArray[Any],
+    probe: Probe | None,
+    **more: Any,
 ) -> RunResult:
     if not (rows.flags.c_contiguous and ticks.flags.c_contiguous and rows.flags.writeable):
         raise ValueError("rows and ticks are contiguous, and rows can be written to")
@@ -100,6 +105,7 @@ def static(
     function: NativeFunction,
     rows: npt.NDArray[Any],
     ticks: npt.NDArray[Any],
+    *,
     home: npt.NDArray[np.uint8],
     cores: Sequence[int | None],
     probe: Probe | None = None,

@@ -21,11 +21,9 @@ P = ParamSpec("P")
 
 
 class _Refused(click.ClickException):
-    """What cannot be done as asked: a line, and exit status 2; 1 when the run itself failed."""
+    """What cannot be done as asked; a run that failed is an ordinary ClickException, whose exit status is 1."""
 
-    def __init__(self, error: StrandError) -> None:
-        super().__init__(str(error))
-        self.exit_code = 2 if isinstance(error, (ConfigurationError, MissingExtraError)) else 1
+    exit_code = 2
 
 
 def _refusing(command: Callable[P, None]) -> Callable[P, None]:
@@ -33,8 +31,10 @@ def _refusing(command: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **options: P.kwargs) -> None:
         try:
             command(*args, **options)
+        except (ConfigurationError, MissingExtraError) as error:
+            raise _Refused(str(error)) from error
         except StrandError as error:
-            raise _Refused(error) from error
+            raise click.ClickException(str(error)) from error
 
     return run
 

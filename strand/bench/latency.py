@@ -19,7 +19,7 @@ PARKED_GAP_NS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class LatencyResult:
-    """Times in ns. ``worker_cpu_share``: CPU time of the worker over the time the run took; ``cpu_ns_a_tick``: a tick."""
+    """Times in ns. ``worker_cpu_share``: the worker's CPU time over the run's; ``cpu_ns_a_tick``: a tick."""
 
     idle: str
     ticks: int
@@ -55,8 +55,16 @@ def measure_latency(spinning: int = 100_000, parked: int = 1_000) -> list[Latenc
         p50, p99, p999 = np.percentile(result.latency_ns, (50, 99, 99.9))
         results.append(
             LatencyResult(
-                idle, n, gap_ns, float(p50), float(p99), float(p999), float(result.latency_ns.max()),
-                round(result.worker_cpu_ns / max(result.wall_ns, 1), 5), round(result.worker_cpu_ns / n, 1), result.parks,
+                idle=idle,
+                ticks=n,
+                gap_ns=gap_ns,
+                p50_ns=float(p50),
+                p99_ns=float(p99),
+                p999_ns=float(p999),
+                max_ns=float(result.latency_ns.max()),
+                worker_cpu_share=round(result.worker_cpu_ns / max(result.wall_ns, 1), 5),
+                cpu_ns_a_tick=round(result.worker_cpu_ns / n, 1),
+                parks=result.parks,
             )
-        )  # fmt: skip
+        )
     return results

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from strand.bench.report import HEADINGS
+from strand.bench.report import HEADINGS, duration
 from strand.bench.scenarios import ScenarioResult
 from strand.errors import ConfigurationError, MissingExtraError
 
@@ -35,7 +36,7 @@ def check_plot_path(path: Path) -> None:
 
 
 def plot_scenarios(results: Sequence[ScenarioResult], machine: Mapping[str, Any], path: Path) -> None:
-    """Bars of throughput where the stream went flat out, and of the 99th percentile, with the median, where paced."""
+    """Bars of throughput where the stream went flat out, and of the 99th percentile where it was paced."""
     flat_out = [r for r in results if r.latency_ns is None]
     paced = [r for r in results if r.latency_ns is not None]
     panels = [(rows, draw) for rows, draw in ((flat_out, _draw_rates), (paced, _draw_latency)) if rows]
@@ -47,7 +48,7 @@ def plot_scenarios(results: Sequence[ScenarioResult], machine: Mapping[str, Any]
         axis.set_yticks(range(len(rows)), [r.title for r in rows])
         axis.invert_yaxis()
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes[0, 0].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.supxlabel(f"{machine['cpu']}, {machine['cores']} cores", fontsize=8, color="#666666")
     figure.savefig(path, dpi=150)
 
@@ -70,8 +71,13 @@ def _draw_rates(axis: Any, rows: Sequence[ScenarioResult]) -> None:
 
 
 def _draw_latency(axis: Any, rows: Sequence[ScenarioResult]) -> None:
-    ways = [way for way in HEADINGS if rows[0].latency_ns and way in rows[0].latency_ns]
-    _bars(axis, rows, ways, lambda r, way: r.latency_ns[way].p99 / 1e3, lambda r, way: f"{r.latency_ns[way].p99 / 1e3:.3g}")
+    latencies = [r.latency_ns for r in rows if r.latency_ns is not None]
+    ways = [way for way in HEADINGS if way in latencies[0]]
+    _bars(axis, rows, ways, lambda r, way: r.latency_ns[way].p99, lambda r, way: duration(r.latency_ns[way].p99))
+    least = min(latency[way].p99 for latency in latencies for way in ways)
     axis.set_xscale("log")
-    axis.set_title("Paced: 99th percentile, us from due to handled (less is better)", fontsize=10, loc="left")
+    axis.set_xlim(left=10 ** (math.floor(math.log10(max(least, 1.0))) - 0.3))  # bars need a foot to stand on
+    axis.xaxis.set_major_formatter(lambda ns, _: duration(ns))
+    axis.xaxis.set_minor_formatter("")
+    axis.set_title("Paced: 99th percentile from due to handled (less is better)", fontsize=10, loc="left")
     axis.margins(x=0.08)

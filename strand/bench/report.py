@@ -48,8 +48,9 @@ def print_route(console: Console, result: Mapping[str, Any]) -> None:
     console.print(table)
     console.print(
         f"{result['ticks']:,} ticks, {result['symbols']:,} symbols, skew {result['skew']} (hottest "
-        f"{result['hottest_share']:.1%}), work {result['work']}, {result['workers']} workers, {result['strands']:,} strands, "
-        f"batch {result['batch']:,}; the publisher handled {result['claimed_share']:.0%} where they lay"
+        f"{result['hottest_share']:.1%}), work {result['work']}, {result['workers']} workers, "
+        f"{result['strands']:,} strands, batch {result['batch']:,}; "
+        f"the publisher handled {result['claimed_share']:.0%} where they lay"
     )
     console.print(_machine_line(result["machine"]))
 

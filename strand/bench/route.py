@@ -53,7 +53,7 @@ class RouteOptions:
 
 
 def parse_skew(text: str) -> Skew:
-    """"calibrated" or a Zipf exponent. Raises ConfigurationError."""
+    """The word calibrated, or a Zipf exponent. Raises ConfigurationError."""
     if text == "calibrated":
         return "calibrated"
     try:
@@ -63,7 +63,7 @@ def parse_skew(text: str) -> Skew:
 
 
 def parse_strands(text: str) -> StrandsLike:
-    """"auto", "per-symbol" (or 0), or a number. Raises ConfigurationError."""
+    """The words auto and per-symbol (or 0 for it), or a number. Raises ConfigurationError."""
     if text in ("auto", "per-symbol"):
         return "auto" if text == "auto" else "per-symbol"
     if not text.isdecimal():
@@ -86,7 +86,7 @@ def make_job(options: RouteOptions) -> Job:
     )
 
 
-def route(options: RouteOptions, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
+def route(options: RouteOptions, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
     """Runs every way ``rounds`` times in turn and returns medians, ready for JSON.
 
     ``progress`` is called with the runs done and those in all. Raises EngineError when a way loses, reorders or changes
@@ -100,7 +100,8 @@ def route(options: RouteOptions, progress: Callable[[int, int], None] = lambda d
         for way, found in outcomes.items():
             found.append(run(way, job, expected)[0])
             done += 1
-            progress(done, total)
+            if progress is not None:
+                progress(done, total)
     return _report(options, job, outcomes)
 
 

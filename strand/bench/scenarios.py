@@ -1,7 +1,7 @@
 """``strand bench scenarios``: the cases in which it matters how ticks are routed, with the winner of each.
 
 Two kinds. Flat out: the stream goes as fast as it can, and throughput decides. Paced: every tick is due at a time, the
-load is a share of what static routing can carry at most, the same rate for all ways, and the 99th percentile of the time
+rate is a share of what static routing can carry at most and the same for all ways, and the 99th percentile of the time
 from when a tick was due to when its handler was done decides.
 """
 
@@ -61,20 +61,25 @@ def _market(count: int, symbols: int) -> Ticks:
     return route_stream(count, symbols)
 
 
+def _basket(count: int, symbols: int) -> Ticks:
+    return route_stream(count, symbols, 1.2)
+
+
+def _hot(count: int, symbols: int) -> Ticks:
+    return streams.with_hot_symbol(count, symbols, 0.4)
+
+
+def _bursts(count: int, symbols: int) -> Ticks:
+    return streams.market_day(count, symbols - 1)  # symbol 0 has no ticks
+
+
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("market", "full market, 8,172 symbols", 8_172, _market),
-    Scenario("basket", "basket of 50 symbols, Zipf 1.2", 50, lambda n, symbols: route_stream(n, symbols, 1.2)),
-    Scenario("hot", "one symbol has 40 % of the ticks", 8_172, lambda n, symbols: streams.with_hot_symbol(n, symbols, 0.4)),
+    Scenario("basket", "basket of 50 symbols, Zipf 1.2", 50, _basket),
+    Scenario("hot", "one symbol has 40 % of the ticks", 8_172, _hot),
     Scenario("dear", "one symbol in ten 20 times dearer", 8_172, _market, dear_every=10, dear_times=20),
     Scenario("neighbour", "a busy neighbour on one worker's core", 8_172, _market, neighbour=True),
-    Scenario(
-        "bursts",
-        "a day's bursts, squeezed to 30 % mean load",
-        8_173,
-        lambda n, symbols: streams.market_day(n, symbols - 1),
-        load=0.3,
-        bursts=True,
-    ),
+    Scenario("bursts", "a day's bursts, 30 % mean load", 8_173, _bursts, load=0.3, bursts=True),
     Scenario("paced-50", "evenly paced, 50 % load", 8_172, _market, load=0.5),
     Scenario("paced-80", "evenly paced, 80 % load", 8_172, _market, load=0.8),
     Scenario("symbols-1k", "1,000 symbols", 1_000, _market),
@@ -157,11 +162,11 @@ class ScenarioResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
-        return dataclasses.asdict(self) | {"winner": self.winner, "gain": round(self.gain, 3)}
+        return dataclasses.asdict(self) | {"winner": self.winner, "gain": self.gain}
 
 
 def run_scenarios(
-    options: ScenarioOptions, progress: Callable[[str, int, int], None] = lambda title, done, total: None
+    options: ScenarioOptions, progress: Callable[[str, int, int], None] | None = None
 ) -> list[ScenarioResult]:
     """Runs the chosen scenarios one after the other; ``progress`` is called with the one to come and the number done.
 
@@ -170,9 +175,9 @@ def run_scenarios(
     chosen = options.chosen()
     results = []
     for done, scenario in enumerate(chosen):
-        progress(scenario.title, done, len(chosen))
+        if progress is not None:
+            progress(scenario.title, done, len(chosen))
         results.append(_run_paced(scenario, options) if scenario.load else _run_flat_out(scenario, options))
-    progress("done", len(chosen), len(chosen))
     return results
 
 
@@ -203,9 +208,9 @@ def _neighbour(scenario: Scenario, job: Job) -> AbstractContextManager[object]:
     return Neighbour(core, NEIGHBOUR_S)
 
 
-def _rounds(job: Job, ways: Sequence[WayName], rounds: int, around: Callable[[], AbstractContextManager[object]]) -> dict[
-    WayName, list[Outcome]
-]:  # fmt: skip
+def _rounds(
+    job: Job, ways: Sequence[WayName], rounds: int, around: Callable[[], AbstractContextManager[object]]
+) -> dict[WayName, list[Outcome]]:
     expected = expected_rows(job)
     found: dict[WayName, list[Outcome]] = {way: [] for way in ways}
     for _ in range(rounds):

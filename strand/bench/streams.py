@@ -34,7 +34,7 @@ def with_hot_symbol(count: int, symbols: int, share: float, seed: int = 1) -> Ti
 
 
 def market_day(count: int, symbols: int, seed: int = 1) -> Ticks:
-    """A generated day with its bursts in time and its runs of one symbol; ``instrument_id`` is from 1 to ``symbols``."""
+    """A generated day with its bursts in time and runs of one symbol; ``instrument_id`` is from 1 to ``symbols``."""
     return numbered(stream(count, symbols, seed=seed))
 
 

@@ -162,7 +162,7 @@ def _static(job: Job, *, by_counts: bool) -> tuple[Outcome, Rows]:
     probe, rows, homes = _probe(job, 0), _new_rows(job), static_homes(job, by_counts=by_counts)
     function = probe.function if probe else job.function
     with pinned(job.cores.publisher):
-        result = route.static(function, rows, job.ticks, homes, job.cores.workers, probe)
+        result = route.static(function, rows, job.ticks, home=homes, cores=job.cores.workers, probe=probe)
     return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,10 +98,8 @@ def test_a_paced_run_handles_everything_and_books_each_tick_once(way: WayName) -
 def test_latency_counts_from_when_a_tick_was_due_and_not_from_when_it_was_sent() -> None:
     ticks = all_at_once(small_stream(20_000, 3, 3))
     outcome, _ = run("serial", job_of(ticks, 3, spin(400), paced=True))
-    latency = outcome.latency()
-    # All were due at the start, so half of them waited for at least the time the first half took.
-    assert latency.percentiles[50.0] * 1e-9 > outcome.seconds / 4
-    assert latency.maximum_ns * 1e-9 > outcome.seconds / 2
+    # All were due at the start, so the last one waited for as long as the whole run took.
+    assert outcome.latency().maximum_ns * 1e-9 > outcome.seconds / 2
 
 
 def test_a_way_that_loses_a_tick_is_found_out() -> None:
@@ -158,18 +158,30 @@ def test_more_workers_than_homes_can_number_are_refused() -> None:
         routes.static(spin(0).function, rows, small_stream(1, 1, 1), home=np.zeros(1, np.uint8), cores=[None] * 256)
 
 
-def test_a_neighbour_keeps_a_core_busy_and_ends() -> None:
-    before = time.process_time()
+def until(what: Callable[[], bool]) -> bool:
+    """Waits for it, for a minute at most."""
+    end = time.monotonic() + 60
+    while not what() and time.monotonic() < end:
+        time.sleep(0.005)
+    return what()
+
+
+def threads() -> set[str]:
+    return {path.name for path in Path("/proc/self/task").iterdir()}
+
+
+def test_a_neighbour_keeps_a_core_busy_until_the_context_is_left() -> None:
+    before, cpu = threads(), time.process_time()
     with routes.Neighbour(min(os.sched_getaffinity(0))):
-        time.sleep(0.05)
-    assert time.process_time() > before
-    start = time.monotonic()
+        assert until(lambda: time.process_time() > cpu + 0.02)
+        assert threads() > before
+    assert threads() == before
+
+
+def test_a_neighbour_ends_by_itself() -> None:
+    before = threads()
     with routes.Neighbour(min(os.sched_getaffinity(0)), most_s=0.01):
-        time.sleep(0.05)
-        spent = time.process_time()
-        time.sleep(0.05)
-    assert time.process_time() - spent < 0.04  # it had ended by itself
-    assert time.monotonic() - start < 30
+        assert until(lambda: threads() == before)
 
 
 def test_pinning_is_undone() -> None:

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLEEP_FROM_NS = 100000, SLICE_NS = 20000000, WARM = 64 };
+enum { SLEEP_FROM_NS = 100000, SLICE_NS = 20000000, WARM = 64, SETTLE_NS = 20000000 };
 
 typedef struct game {
   sd_dispatcher *d;
@@ -82,6 +82,22 @@ static void *publish(void *argument) {
   return NULL;
 }
 
+static uint64_t cpu_ns_of(pthread_t thread) {
+  clockid_t clock;
+  struct timespec t = {0, 0};
+  if (!pthread_getcpuclockid(thread, &clock)) clock_gettime(clock, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What a worker burns while nothing at all comes. */
+static void look_at_rest(game *g, pthread_t worker) {
+  rest(SETTLE_NS);
+  uint64_t start = sd_monotonic_ns(), cpu = cpu_ns_of(worker);
+  rest(g->ping->quiet_ns);
+  g->ping->quiet_cpu_ns = cpu_ns_of(worker) - cpu;
+  g->ping->quiet_ns = sd_monotonic_ns() - start;
+}
+
 static int play(game *g) {
   pthread_t worker, publisher;
   if (pthread_create(&worker, NULL, work, g)) return SD_E_NO_MEMORY;
@@ -92,6 +108,7 @@ static int play(game *g) {
     if (pthread_create(&publisher, NULL, publish, g)) code = SD_E_NO_MEMORY;
     else pthread_join(publisher, NULL);
   }
+  if (!code && !g->publisher_code) look_at_rest(g, worker);
   sd_dispatcher_stop(g->d);
   pthread_join(worker, NULL);
   return code ? code : g->publisher_code;

@@ -13,6 +13,8 @@ typedef struct sd_bench_ping {
   uint64_t *latency_ns;   /* out: n values, from before the publish to the handler's first look at the clock */
   uint64_t wall_ns;       /* out: from the first publish to the last handling */
   uint64_t worker_cpu_ns; /* out: the worker's CPU time in that span */
+  uint64_t quiet_ns;      /* how long to let the worker be after the last tick; out: how long that was */
+  uint64_t quiet_cpu_ns;  /* out: the worker's CPU time meanwhile */
   uint64_t parks;         /* out: how often the worker went to sleep */
 } sd_bench_ping;
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,20 @@ from strand.errors import ConfigurationError, EngineError
 __all__ = ["PingResult", "ping"]
 
 
+#: How long a worker is watched while nothing comes.
+QUIET_NS: Final = 200_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class PingResult:
-    """``latency_ns`` has shape (n,), uint64; the rest is of the whole span."""
+    """``latency_ns`` has shape (n,), uint64. ``wall_ns`` and ``worker_cpu_ns`` are of the span in which ticks came,
+    ``quiet_ns`` and ``quiet_cpu_ns`` of the one after it, in which none did."""
 
     latency_ns: npt.NDArray[np.uint64]
     wall_ns: int
     worker_cpu_ns: int
+    quiet_ns: int
+    quiet_cpu_ns: int
     parks: int
 
 
@@ -39,6 +46,7 @@ def ping(n: int, idle: str, gap_ns: int, publisher_core: int | None, worker_core
             "worker_core": -1 if worker_core is None else worker_core,
             "gap_ns": gap_ns,
             "n": n,
+            "quiet_ns": QUIET_NS,
             "latency_ns": ffi.from_buffer("uint64_t[]", latency_ns, require_writable=True),
         },
     )
@@ -49,4 +57,5 @@ def ping(n: int, idle: str, gap_ns: int, publisher_core: int | None, worker_core
         raise MemoryError("no memory, or no threads, to measure with")
     if code != lib.SD_OK:
         raise EngineError(f"a single tick was not published: code {code}")
-    return PingResult(latency_ns, int(ping.wall_ns), int(ping.worker_cpu_ns), int(ping.parks))
+    times = (ping.wall_ns, ping.worker_cpu_ns, ping.quiet_ns, ping.quiet_cpu_ns, ping.parks)
+    return PingResult(latency_ns, *map(int, times))

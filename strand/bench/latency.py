@@ -19,7 +19,8 @@ PARKED_GAP_NS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class LatencyResult:
-    """Times in ns. ``worker_cpu_share``: the worker's CPU time over the run's; ``cpu_ns_a_tick``: a tick."""
+    """Times in ns. CPU is the worker's: its share of the time while ticks come, a tick, and its share of the time while
+    nothing comes (``quiet``)."""
 
     idle: str
     ticks: int
@@ -30,6 +31,7 @@ class LatencyResult:
     max_ns: float
     worker_cpu_share: float
     cpu_ns_a_tick: float
+    quiet_cpu_share: float
     parks: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,6 +66,7 @@ def measure_latency(spinning: int = 100_000, parked: int = 1_000) -> list[Latenc
                 max_ns=float(result.latency_ns.max()),
                 worker_cpu_share=round(result.worker_cpu_ns / max(result.wall_ns, 1), 5),
                 cpu_ns_a_tick=round(result.worker_cpu_ns / n, 1),
+                quiet_cpu_share=round(result.quiet_cpu_ns / max(result.quiet_ns, 1), 5),
                 parks=result.parks,
             )
         )

@@ -74,10 +74,10 @@ def _draw_latency(axis: Any, rows: Sequence[ScenarioResult]) -> None:
     latencies = [r.latency_ns for r in rows if r.latency_ns is not None]
     ways = [way for way in HEADINGS if way in latencies[0]]
     _bars(axis, rows, ways, lambda r, way: r.latency_ns[way].p99, lambda r, way: duration(r.latency_ns[way].p99))
-    least = min(latency[way].p99 for latency in latencies for way in ways)
+    p99 = [latency[way].p99 for latency in latencies for way in ways]
     axis.set_xscale("log")
-    axis.set_xlim(left=10 ** (math.floor(math.log10(max(least, 1.0))) - 0.3))  # bars need a foot to stand on
+    # Bars need a foot to stand on, and room for what is written at their ends.
+    axis.set_xlim(10 ** (math.floor(math.log10(max(min(p99), 1.0))) - 0.3), max(p99) * 1.6)
     axis.xaxis.set_major_formatter(lambda ns, _: duration(ns))
     axis.xaxis.set_minor_formatter("")
     axis.set_title("Paced: 99th percentile from due to handled (less is better)", fontsize=10, loc="left")
-    axis.margins(x=0.08)

@@ -13,7 +13,7 @@ from strand.bench.scenarios import ScenarioResult
 
 __all__ = ["duration", "print_latency", "print_route", "print_scenarios"]
 
-HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "static, LPT", "strand": "strand"}
+HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "strand": "strand"}
 
 
 def duration(ns: float) -> str:
@@ -60,15 +60,16 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
     flat_out = [r for r in results if r.latency_ns is None]
     if flat_out:
         table = Table(title="Flat out: million ticks a second", title_justify="left")
-        table.add_column("scenario", min_width=20)
+        table.add_column("scenario")
         for heading in HEADINGS.values():
-            table.add_column(heading, justify="right", min_width=6)
-        table.add_column("winner")
-        table.add_column("strand / best static", justify="right", min_width=6)
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("winner", no_wrap=True)
+        table.add_column("gain", justify="right", no_wrap=True)
         for r in flat_out:
             cells = [_marked(f"{r.mticks_s[way]:.1f}", way == r.winner) for way in HEADINGS]
             table.add_row(r.title, *cells, HEADINGS[r.winner], f"{r.gain:.2f}x")
         console.print(table)
+        console.print("LPT: static, largest symbols first. Gain: strand over the better of static and LPT.")
     paced = [r for r in results if r.latency_ns is not None]
     if paced:
         table = Table(title="Paced: from when a tick was due to when its handler was done", title_justify="left")

@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from strand import report
-
-# BENCH from strand.bench.cli import bench
+from strand.bench.cli import bench
 from strand.errors import ConfigurationError, StrandError
 from strand.feeds import FeedInfo, open_feed
 from strand.feeds.synthetic import SyntheticFeed
@@ -90,7 +89,7 @@ def cli() -> None:
     """Market-data ticks through per-symbol handlers on all cores, in order."""
 
 
-# BENCH cli.add_command(bench)
+cli.add_command(bench)
 
 
 def _show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:

@@ -1,0 +1,151 @@
+"""``strand bench``: the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from strand.errors import ConfigurationError, MissingExtraError, StrandError
+
+__all__ = ["bench"]
+
+P = ParamSpec("P")
+
+
+class _Refused(click.ClickException):
+    """What cannot be done as asked; a run that failed is an ordinary ClickException, whose exit status is 1."""
+
+    exit_code = 2
+
+
+def _refusing(command: Callable[P, None]) -> Callable[P, None]:
+    @wraps(command)
+    def run(*args: P.args, **options: P.kwargs) -> None:
+        try:
+            command(*args, **options)
+        except (ConfigurationError, MissingExtraError) as error:
+            raise _Refused(str(error)) from error
+        except StrandError as error:
+            raise click.ClickException(str(error)) from error
+
+    return run
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, where somebody looks at it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("")
+
+        def update(title: str, done: int, total: int) -> None:
+            bar.update(task, description=title, completed=done, total=total)
+
+        yield update
+
+
+def _print_json(result: Any) -> None:
+    click.echo(json.dumps(result))
+
+
+@click.group()
+def bench() -> None:
+    """Measure strand on this machine, beside one core and beside static routing."""
+
+
+@bench.command()
+@click.option("--ticks", default=10_000_000, show_default=True, help="Ticks in the stream.")
+@click.option("--symbols", default=8_172, show_default=True, help="Symbols in the stream.")
+@click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent.")
+@click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
+@click.option("--workers", default=3, show_default=True, help="Threads that drain; one more publishes.")
+@click.option("--batch", default=4096, show_default=True, help="Ticks the publisher groups at one go.")
+@click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")
+@click.option("--rounds", default=5, show_default=True, help="Runs of each way; medians are shown.")
+@click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin", show_default=True)
+@click.option("--cores", default=None, help="The publisher's core, then the workers': 0,1,2,3.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@_refusing
+def route(as_json: bool, skew: str, strands: str, cores: str | None, **sizes: Any) -> None:
+    """Route one stream to one handler in every way, and compare throughput."""
+    from strand.bench.report import print_route
+    from strand.bench.route import RouteOptions, parse_skew, parse_strands
+    from strand.bench.route import route as measure
+
+    options = RouteOptions(skew=parse_skew(skew), strands=parse_strands(strands), cores=_core_list(cores), **sizes)
+    with _progress(as_json) as update:
+        result = measure(options, lambda done, total: update("routing", done, total))
+    if as_json:
+        _print_json(result)
+    else:
+        print_route(Console(), result)
+
+
+def _core_list(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigurationError(f"cores: {text!r} is not a list of core numbers such as 0,1,2,3")
+    return tuple(int(part) for part in parts)
+
+
+@bench.command()
+@click.option("--ticks", default=2_000_000, show_default=True, help="Ticks a run.")
+@click.option("--workers", default=3, show_default=True, help="Threads that drain; one more publishes.")
+@click.option("--rounds", default=5, show_default=True, help="Runs of each way.")
+@click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
+@click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")
+@click.option("--only", multiple=True, help="A scenario's name; may be given several times.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@_refusing
+def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> None:
+    """Run the cases in which it matters how ticks are routed, and name each one's winner."""
+    from strand.bench.machine import describe
+    from strand.bench.plot import check_plot_path, plot_scenarios
+    from strand.bench.report import print_scenarios
+    from strand.bench.route import parse_strands
+    from strand.bench.scenarios import ScenarioOptions, run_scenarios
+
+    options = ScenarioOptions(strands=parse_strands(strands), **sizes)
+    if plot is not None:
+        check_plot_path(plot)
+    machine = describe()
+    with _progress(as_json) as update:
+        results = run_scenarios(options, update)
+    if plot is not None:
+        plot_scenarios(results, machine, plot)
+    if as_json:
+        chosen = {"ticks": options.ticks, "workers": options.workers, "rounds": options.rounds, "work": options.work}
+        _print_json(chosen | {"scenarios": [r.as_dict() for r in results], "machine": machine})
+    else:
+        print_scenarios(Console(), results, machine)
+
+
+@bench.command()
+@click.option("--spinning", default=100_000, show_default=True, help="Ticks to a spinning worker.")
+@click.option("--parked", default=1_000, show_default=True, help="Ticks to a parked worker, 2 ms apart.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@_refusing
+def latency(as_json: bool, spinning: int, parked: int) -> None:
+    """Time one tick's way from the publisher to a handler on another core."""
+    from strand.bench.latency import measure_latency
+    from strand.bench.machine import describe
+    from strand.bench.report import print_latency
+
+    machine = describe()
+    results = measure_latency(spinning, parked)
+    if as_json:
+        _print_json({"latency": [r.as_dict() for r in results], "machine": machine})
+    else:
+        print_latency(Console(), results, machine)

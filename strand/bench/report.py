@@ -1,0 +1,113 @@
+"""Benchmark results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from strand.bench.latency import LatencyResult
+from strand.bench.scenarios import ScenarioResult
+
+__all__ = ["duration", "print_latency", "print_route", "print_scenarios"]
+
+HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "strand": "strand"}
+
+
+def duration(ns: float) -> str:
+    """A time in the unit that keeps it short: 850 ns, 41.8 us, 2.19 ms, 1.20 s."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def _machine_line(machine: Mapping[str, Any]) -> str:
+    return f"{machine['cpu']}, {machine['cores']} cores, load {machine['load_1m']}"
+
+
+def print_route(console: Console, result: Mapping[str, Any]) -> None:
+    """The ways of ``strand bench route``, each with its throughput and what publishing cost."""
+    table = Table(title="Million ticks a second, median of " + str(result["rounds"]), title_justify="left")
+    for heading in ("way", "Mticks/s", "of one core", "publish ns/tick"):
+        table.add_column(heading, justify="left" if heading == "way" else "right")
+    rates = result["mticks_s"]
+    queued = result["strand_queued"]
+    lines = (
+        ("one core, plain loop", rates["serial"], None),
+        ("static: symbol modulo workers", rates["static"], result["static_publish_ns"]),
+        ("static: largest first", rates["static_lpt"], None),
+        ("strand", rates["strand"], result["publish_ns"]),
+        ("strand, everything queued", queued["mticks_s"], queued["publish_ns"]),
+    )
+    for name, rate, publish_ns in lines:
+        cost = "" if publish_ns is None else f"{publish_ns:.1f}"
+        table.add_row(name, f"{rate:.1f}", f"{rate / rates['serial']:.2f}x", cost)
+    console.print(table)
+    console.print(
+        f"{result['ticks']:,} ticks, {result['symbols']:,} symbols, skew {result['skew']} (hottest "
+        f"{result['hottest_share']:.1%}), work {result['work']}, {result['workers']} workers, "
+        f"{result['strands']:,} strands, batch {result['batch']:,}; "
+        f"the publisher handled {result['claimed_share']:.0%} where they lay"
+    )
+    console.print(_machine_line(result["machine"]))
+
+
+def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine: Mapping[str, Any]) -> None:
+    """A table of throughput and one of latency, each line with its winner."""
+    flat_out = [r for r in results if r.latency_ns is None]
+    if flat_out:
+        table = Table(title="Flat out: million ticks a second", title_justify="left")
+        table.add_column("scenario")
+        for heading in HEADINGS.values():
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("winner", no_wrap=True)
+        table.add_column("gain", justify="right", no_wrap=True)
+        for r in flat_out:
+            cells = [_marked(f"{r.mticks_s[way]:.1f}", way == r.winner) for way in HEADINGS]
+            table.add_row(r.title, *cells, HEADINGS[r.winner], f"{r.gain:.2f}x")
+        console.print(table)
+        console.print("LPT: static, largest symbols first. Gain: strand over the better of static and LPT.")
+    paced = [r for r in results if r.latency_ns is not None]
+    if paced:
+        table = Table(title="Paced: from when a tick was due to when its handler was done", title_justify="left")
+        table.add_column("scenario")
+        table.add_column("Mticks/s", justify="right")
+        table.add_column("way", no_wrap=True)
+        for heading in ("p50", "p99", "p99.9", "max"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for r in paced:
+            _add_paced(table, r)
+        console.print(table)
+        console.print("Load is a share of what static routing carries at most; the rate is the same for all ways.")
+    console.print(_machine_line(machine))
+
+
+def _add_paced(table: Table, result: ScenarioResult) -> None:
+    assert result.latency_ns is not None
+    first = True
+    for way, p in result.latency_ns.items():
+        rate = f"{(result.ticks_per_s or 0) / 1e6:.1f}"
+        times = [duration(ns) for ns in (p.p50, p.p99, p.p999, p.maximum)]
+        cells = [_marked(cell, way == result.winner) for cell in (HEADINGS[way], *times)]
+        table.add_row(result.title if first else "", rate if first else "", *cells, end_section=way == "strand")
+        first = False
+
+
+def _marked(text: str, wins: bool) -> str:
+    return f"[bold green]{text}[/]" if wins else text
+
+
+def print_latency(console: Console, results: Sequence[LatencyResult], machine: Mapping[str, Any]) -> None:
+    """One line a way of waiting."""
+    table = Table(title="One tick, publisher to a handler on another core", title_justify="left")
+    for heading in ("worker", "ticks", "p50", "p99", "max", "CPU/tick", "CPU at rest"):
+        table.add_column(heading, justify="left" if heading == "worker" else "right", no_wrap=heading != "worker")
+    names = {"spin": "spinning", "park": "parked, 2 ms apart"}
+    for r in results:
+        times = [duration(ns) for ns in (r.p50_ns, r.p99_ns, r.max_ns)]
+        table.add_row(names[r.idle], f"{r.ticks:,}", *times, duration(r.cpu_ns_a_tick), f"{r.quiet_cpu_share:.1%}")
+    console.print(table)
+    console.print(_machine_line(machine))

@@ -1,0 +1,226 @@
+"""The ways of getting ticks to handlers that are compared, each run once and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import route
+from strand._bindings.engine import Code, NativeFunction, histogram_floors_ns
+from strand.bench.machine import Cores, pinned
+from strand.dispatcher import Dispatcher
+from strand.errors import EngineError
+from strand.grouping import StrandsLike
+from strand.handlers import SPIN_ROW, Handler
+from strand.stats import Latency
+
+__all__ = ["ROW", "THROUGHPUT_WAYS", "Job", "Outcome", "WayName", "expected_rows", "run", "static_homes"]
+
+WayName = Literal["serial", "static", "static_lpt", "strand", "strand_queued"]
+THROUGHPUT_WAYS: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand", "strand_queued")
+
+#: The spin handler's row as the engine lays rows out: one cache line each.
+ROW: Final = np.dtype(
+    {
+        "names": list(SPIN_ROW.names or ()),
+        "formats": [SPIN_ROW[name] for name in SPIN_ROW.names or ()],
+        "offsets": [8 * i for i in range(len(SPIN_ROW.names or ()))],
+        "itemsize": 64,
+    }
+)
+#: Time for workers to pin themselves and start looking for work.
+SETTLE_S: Final = 0.005
+MAX_PUBLISHERS: Final = 8
+
+
+@dataclass(frozen=True)
+class Job:
+    """One stream to route. ``counts`` has shape (symbols,), its ticks by symbol.
+
+    ``counts_known``: whether strands are grouped by them, as static-lpt always is; else by a first look at the stream's
+    start. Either way that is done before the clock runs.
+    ``paced``: ticks are sent when due, by ``ts_recv`` from the first tick's, and latency is measured from then on.
+    """
+
+    ticks: npt.NDArray[Any]
+    symbols: int
+    counts: npt.NDArray[Any]
+    handler: Handler
+    cores: Cores
+    batch_ticks: int = 4096
+    strands: StrandsLike = "auto"
+    idle: str = "spin"
+    counts_known: bool = True
+    paced: bool = False
+
+    @property
+    def workers(self) -> int:
+        return len(self.cores.workers)
+
+    @property
+    def function(self) -> NativeFunction:
+        if self.handler.function is None:
+            raise ValueError("benchmarks run native handlers")
+        return self.handler.function
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run. ``seconds``: from the first tick published to the last one handled; starting and ending threads is
+    excluded in every way. ``publish_ns``: a tick, without waiting for room and without handling. ``claimed_share``: of
+    the ticks, by the publisher where they lay. ``latency_counts``: ticks by bucket when paced.
+    """
+
+    seconds: float
+    publish_ns: float
+    claimed_share: float = 0.0
+    latency_counts: npt.NDArray[np.uint64] | None = None
+
+    def latency(self) -> Latency:
+        """By intended send time."""
+        if self.latency_counts is None:
+            raise ValueError("latency is measured in paced runs only")
+        return Latency.from_histogram(self.latency_counts, histogram_floors_ns())
+
+
+Rows = npt.NDArray[Any]
+
+
+def run(way: WayName, job: Job, expected: Rows | None = None) -> tuple[Outcome, Rows]:
+    """Runs the job once, and checks the rows: every tick counted, in order a symbol, and all equal to ``expected``.
+
+    Raises EngineError naming the way when they are not.
+    """
+    outcome, rows = _WAYS[way](job)
+    _check(way, job, rows, expected)
+    return outcome, rows
+
+
+def expected_rows(job: Job) -> Rows:
+    """The rows a plain loop leaves."""
+    return run("serial", dataclasses.replace(job, paced=False))[1]
+
+
+def _check(way: str, job: Job, rows: Rows, expected: Rows | None) -> None:
+    wrong = np.flatnonzero(rows["ticks"] != job.counts)
+    if len(wrong):
+        first = int(wrong[0])
+        raise EngineError(
+            f"{way}: symbol {first} handled {rows['ticks'][first]} of its {job.counts[first]} ticks, "
+            f"and {len(wrong) - 1} others are wrong"
+        )
+    broken = int(rows["broken"].sum())
+    if broken:
+        raise EngineError(f"{way}: {broken} ticks were handled out of order")
+    if expected is not None and not np.array_equal(rows["value"], expected["value"]):
+        raise EngineError(f"{way}: rows differ from those of a plain loop")
+
+
+def static_homes(job: Job, *, by_counts: bool) -> npt.NDArray[np.uint8]:
+    """Each symbol's worker: its index modulo the workers, or largest first by the counts of the whole stream."""
+    symbols = np.arange(job.symbols)
+    if not by_counts:
+        return (symbols % job.workers).astype(np.uint8)
+    load = [0] * job.workers
+    homes = np.zeros(job.symbols, np.uint8)
+    for symbol in np.argsort(-job.counts.astype(np.int64), kind="stable").tolist():
+        count = int(job.counts[symbol])
+        if count == 0:
+            break
+        worker = load.index(min(load))
+        homes[symbol] = worker
+        load[worker] += count
+    return homes
+
+
+def _new_rows(job: Job) -> Rows:
+    raw = np.zeros(job.symbols * ROW.itemsize + ROW.itemsize, np.uint8)
+    start = -raw.ctypes.data % ROW.itemsize
+    raw.fill(0)  # every page is there before the clock runs
+    return raw[start : start + job.symbols * ROW.itemsize].view(ROW)
+
+
+def _probe(job: Job, publishers: int) -> route.Probe | None:
+    return route.Probe(job.function, job.workers + publishers) if job.paced else None
+
+
+def _serial(job: Job) -> tuple[Outcome, Rows]:
+    probe, rows = _probe(job, 1), _new_rows(job)
+    function = probe.function if probe else job.function
+    with pinned(job.cores.publisher):
+        result = route.serial(function, rows, job.ticks, probe)
+    return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
+
+
+def _static(job: Job, *, by_counts: bool) -> tuple[Outcome, Rows]:
+    probe, rows, homes = _probe(job, 0), _new_rows(job), static_homes(job, by_counts=by_counts)
+    function = probe.function if probe else job.function
+    with pinned(job.cores.publisher):
+        result = route.static(function, rows, job.ticks, home=homes, cores=job.cores.workers, probe=probe)
+    return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
+
+
+def _strand(job: Job, *, claiming: bool) -> tuple[Outcome, Rows]:
+    probe = _probe(job, MAX_PUBLISHERS)
+    function = probe.function if probe else job.function
+    # Only a handler that promises not to publish is run by a publisher where the ticks lie.
+    handler = dataclasses.replace(job.handler, function=dataclasses.replace(function, pure=function.pure and claiming))
+    dispatcher = Dispatcher(
+        job.symbols,
+        handler,
+        workers=job.workers,
+        cores=job.cores.pinned_workers,
+        strands=job.strands,
+        counts=job.counts if job.counts_known else None,
+        idle=job.idle,
+        batch_ticks=job.batch_ticks,
+        max_publishers=MAX_PUBLISHERS,
+    )
+    if dispatcher._strand_of is None:
+        dispatcher._route_first(job.ticks)  # before the clock runs, as static-lpt's homes are settled
+    with dispatcher:
+        time.sleep(SETTLE_S)
+        with pinned(job.cores.publisher):  # not before the workers exist: they may use all cores this thread may
+            outcome = _publish_paced(dispatcher, job, probe) if probe else _publish(dispatcher, job)
+    return outcome, dispatcher.rows.array
+
+
+def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
+    start = time.perf_counter_ns()
+    dispatcher.publish(job.ticks)
+    published = time.perf_counter_ns()
+    mine = dispatcher._engine.counters(job.workers)  # the first publisher's slot
+    dispatcher.drain()
+    end = time.perf_counter_ns()
+    # busy_ns is of ticks handled where they lay and of visits; the time of visits is in waited_ns already.
+    claimed_ns = mine["busy_ns"] * mine["claimed"] / mine["handled"] if mine["handled"] else 0.0
+    spent_ns = published - start - mine["waited_ns"] - claimed_ns
+    n = len(job.ticks)
+    return Outcome((end - start) * 1e-9, max(0.0, spent_ns) / n, mine["claimed"] / n)
+
+
+def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
+    with dispatcher._publisher() as slot:
+        start = time.perf_counter_ns()
+        code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)
+        claimed = dispatcher._engine.counters(slot)["claimed"]
+    if code != Code.OK:
+        raise EngineError(f"strand: publishing ended with code {code}")
+    dispatcher.drain()
+    seconds = (time.perf_counter_ns() - start) * 1e-9
+    return Outcome(seconds, 0.0, claimed / len(job.ticks), latency_counts=probe.counts())
+
+
+_WAYS: Final[Mapping[WayName, Callable[[Job], tuple[Outcome, Rows]]]] = {
+    "serial": _serial,
+    "static": lambda job: _static(job, by_counts=False),
+    "static_lpt": lambda job: _static(job, by_counts=True),
+    "strand": lambda job: _strand(job, claiming=True),
+    "strand_queued": lambda job: _strand(job, claiming=False),
+}

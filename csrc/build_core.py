@@ -34,9 +34,6 @@ def _includes(headers: list[Path]) -> str:
 
 def _flags() -> tuple[list[str], list[str]]:
     compile_flags = ["-std=gnu11", "-O3", "-g1", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
-    if platform.machine() == "x86_64":
-        # Without it a prefetch for writing only fetches for reading. Processors without the instruction skip it.
-        compile_flags.append("-mprfchw")
     link_flags = ["-pthread"]
     sanitize = os.environ.get("STRAND_SANITIZE", "")
     if sanitize:

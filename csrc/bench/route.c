@@ -141,7 +141,7 @@ static void put(publisher *p, const sd_tick *ticks, int64_t n, const uint8_t *ho
     lane *l = &p->lanes[w];
     if (SD_UNLIKELY(l->tail - l->head >= RING)) wait_for_room(p, w);
     sd_tick *to = &l->slot[l->tail++ & MASK];
-    __builtin_prefetch(&l->slot[(l->tail + WRITE_AHEAD) & MASK], 1);
+    sd_prefetch_write(&l->slot[(l->tail + WRITE_AHEAD) & MASK]);
     *to = ticks[i];
   }
 }

@@ -197,12 +197,6 @@ def _compile(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: n
     numba = _numba()
     types = numba.types
     one = numba.njit(on_tick) if not hasattr(on_tick, "py_func") else on_tick
-    try:
-        rows_type, ticks_type = numba.from_dtype(row), numba.from_dtype(record)
-    except numba.core.errors.NumbaError as error:
-        raise ConfigurationError(
-            f"handler {name!r}: numba cannot hold a field of the row or the record: {error}"
-        ) from error
 
     def run(rows_at, ticks_at, n, context):  # type: ignore[no-untyped-def]
         rows = numba.carray(rows_at, (context[2],))  # context[2] is sd_context.n_rows
@@ -216,11 +210,13 @@ def _compile(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: n
             return done
         return n
 
-    signature = types.int64(
-        types.CPointer(rows_type), types.CPointer(ticks_type), types.int64, types.CPointer(types.int64)
-    )
+    # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
     try:
+        rows_type, ticks_type = numba.from_dtype(row), numba.from_dtype(record)
+        signature = types.int64(
+            types.CPointer(rows_type), types.CPointer(ticks_type), types.int64, types.CPointer(types.int64)
+        )
         function = numba.cfunc(signature)(run)
-    except numba.core.errors.NumbaError as error:
-        raise ConfigurationError(f"handler {name!r} does not compile: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"handler {name!r} does not compile: {type(error).__name__}: {error}") from error
     return NativeFunction(pointer_from_address(function.address), pure=True, keep=function)

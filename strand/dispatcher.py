@@ -131,7 +131,7 @@ class Dispatcher:
             ("max_publishers", max_publishers, 1024),
         ):
             _positive(name, value, most)
-        if not 0 < quantum_us < 1e9:
+        if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:
             raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
 
         self._alone = [not h.is_native for h in self._handlers]
@@ -389,6 +389,7 @@ class Dispatcher:
 
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics."""
+        watermark = self.watermark()  # before the totals, which then have what is below it
         t = self._engine.totals()
         floors = histogram_floors_ns()
         wait, handler, end_to_end = (
@@ -414,7 +415,7 @@ class Dispatcher:
             cut=t["cut"],
             parks=t["parks"],
             wakes=t["wakes"],
-            watermark=self.watermark(),
+            watermark=watermark,
             wait=wait,
             handler=handler,
             end_to_end=end_to_end,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand import TICK, Dispatcher
+from strand import TICK, Dispatcher, Handler, native
 
 SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
@@ -116,3 +116,10 @@ def subsequence(part: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether ``part`` is ``whole`` with some left out."""
     rest = iter(whole)
     return all(any(x == y for y in rest) for x in part)
+
+
+def native_gate(library: Path) -> tuple[Handler, npt.NDArray[np.uint64]]:
+    """A C handler that stands still at ticks whose action is W until the number it comes with is set to 1."""
+    gate = np.zeros(1, np.uint64)
+    params = int(gate.ctypes.data).to_bytes(8, "little")
+    return native(library, "on_gate", state=PAIR_ROW, params=params), gate

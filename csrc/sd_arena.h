@@ -20,7 +20,7 @@ enum { SD_ABI_VERSION = 1, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 typedef struct sd_failure {
   uint32_t strand;
   uint32_t key;
-  uint64_t sequence; /* of the record: its sequence field, else its number on the strand */
+  uint64_t sequence; /* of the record: its sequence field, else how many the strand had finished before */
   uint32_t handler;
   uint32_t slot;
   int32_t code;

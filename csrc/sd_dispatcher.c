@@ -133,7 +133,12 @@ int sd_dispatcher_stopping(sd_dispatcher *d) {
   return sd_load(&d->arena->stopping, acquire, T2) != 0;
 }
 
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code, const char *message) {
+static uint64_t finished(sd_strand *s) {
+  return sd_peek(&s->handled) + sd_load(&s->failed, relaxed, C2) + sd_load(&s->lost, relaxed, C2);
+}
+
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before, int32_t code,
+             const char *message) {
   sd_arena *a = d->arena;
   sd_lock(&a->failures_lock);
   /* C1 */
@@ -149,7 +154,7 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
     if (record) {
       memcpy(&f->key, record + a->key_offset, sizeof f->key);
       if (a->sequence_offset != SD_NONE) memcpy(&f->sequence, record + a->sequence_offset, sizeof f->sequence);
-      else f->sequence = sd_peek(&d->strands[strand].handled);
+      else f->sequence = finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
     }
     snprintf(f->message, sizeof f->message, "%s", message ? message : "");
   }
@@ -191,31 +196,33 @@ uint64_t sd_in_flight(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->n_slots; i++) {
     sd_counters *c = &d->slots[i].counters;
     gone += sd_peek(&c->handled) + sd_peek(&c->failed) + sd_peek(&c->lost);
-    if (i < d->n_workers) continue;
     for (int why = 0; why < SD_PUBLISH_REASONS; why++) gone += sd_peek(&c->dropped[why]);
   }
-  for (uint32_t i = d->n_workers; i < d->n_slots; i++) accepted += sd_peek(&d->slots[i].counters.accepted);
-  /* Every slot's counters start at the same number; workers accept nothing. */
-  return accepted - gone + (uint64_t)d->n_workers * d->config.sizes.counters_start;
+  for (uint32_t i = 0; i < d->n_slots; i++) accepted += sd_peek(&d->slots[i].counters.accepted);
+  /* Every counter starts at the same number. Read one after another, they may tell of different moments. */
+  return (int64_t)(accepted - gone) < 0 ? 0 : accepted - gone;
 }
 
-/* Nothing seen pending but on strands whose token is set aside; *accepted sums what all strands took in. */
-static int only_held_once(sd_dispatcher *d, uint64_t *accepted) {
-  *accepted = 0;
+/* Nothing left but on strands whose token is set aside. *seen: what the strands had accepted when each was looked at. */
+static int only_held(sd_dispatcher *d, uint64_t *seen) {
+  *seen = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
     /* A1: acquire; pairs with S1, P2 and W4: what was done before is seen by who is told that all is drained. */
-    if (sd_load(&s->pending, acquire, A1) != 0 && !(sd_load(&s->control, acquire, A1) & SD_ASIDE)) return 0;
-    *accepted += sd_peek(&s->accepted);
+    if (sd_load(&s->pending, acquire, A1) == 0) *seen += sd_peek(&s->accepted);
+    else if (sd_load(&s->control, acquire, A1) & SD_ASIDE) *seen += (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    else return 0;
   }
   return 1;
 }
 
-/* Once is not enough: a handler may publish to a strand already looked at, and be done before its own is looked at. When
- * no strand took anything in between two looks that found it empty, all were empty when the second round began. */
-static int only_held(sd_dispatcher *d) {
-  uint64_t before, after;
-  return only_held_once(d, &before) && only_held_once(d, &after) && before == after;
+/* One look at each strand in turn is not enough where handlers publish: one may have put records on a strand looked at before,
+ * and be done by the time its own is looked at. Two looks in a row that find nothing, and nothing accepted between them, show
+ * that there was nothing at the end of the first. */
+static int drained(sd_dispatcher *d) {
+  uint64_t first, second;
+  if (!only_held(d, &first)) return 0;
+  return d->one_pure || (only_held(d, &second) && first == second);
 }
 
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
@@ -225,7 +232,7 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
     if (may_help && sd_help(d, slot)) continue;
     /* The scan is what shows the handlers' writes; the counters only say when it is worth while. */
-    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && only_held(d)) return SD_OK;
+    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) return SD_OK;
     if (sd_now() - start > slice) return SD_AGAIN;
     if (turn < 200) {
       sd_pause();
@@ -246,18 +253,16 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
  * below T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
  * seen empty has reached it in any case. */
 
-static uint64_t finished(sd_strand *s) {
-  return sd_peek(&s->handled) + sd_load(&s->failed, relaxed, C2) + sd_load(&s->lost, relaxed, C2);
-}
-
 static void watermark_round(sd_dispatcher *d) {
   /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
   uint64_t low = sd_load(&d->arena->next_sequence, acquire, M5);
-  for (uint32_t i = d->n_workers; i < d->n_slots; i++) {
+  for (uint32_t i = 0; i < d->n_slots; i++) {
     /* M2: acquire; pairs with M1. */
     uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2);
     if (at != UINT64_MAX && (int64_t)(at - low) < 0) low = at;
   }
+  /* Who took its lower bound long ago may name one that has been passed. */
+  if ((int64_t)(low - d->watermark) < 0) low = d->watermark;
   d->watermark_next = low;
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
@@ -270,9 +275,8 @@ static void watermark_round(sd_dispatcher *d) {
   d->watermark_left = n;
 }
 
-uint64_t sd_watermark(sd_dispatcher *d) {
-  sd_lock(&d->watermark_lock);
-  if (d->watermark_left == 0 && d->watermark_next == d->watermark) watermark_round(d);
+/* Crosses off the strands that have reached the round's goal; ends the round when that is all of them. */
+static int watermark_reached(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->watermark_left;) {
     sd_strand *s = &d->strands[d->watermark_strand[i]];
     if (sd_load(&s->pending, acquire, A1) == 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
@@ -283,7 +287,18 @@ uint64_t sd_watermark(sd_dispatcher *d) {
       i++;
     }
   }
-  if (d->watermark_left == 0) d->watermark = d->watermark_next;
+  if (d->watermark_left) return 0;
+  d->watermark = d->watermark_next;
+  return 1;
+}
+
+uint64_t sd_watermark(sd_dispatcher *d) {
+  sd_lock(&d->watermark_lock);
+  /* An old round that ends now tells of an old moment: look afresh. */
+  if (watermark_reached(d)) {
+    watermark_round(d);
+    watermark_reached(d);
+  }
   uint64_t mark = d->watermark;
   sd_unlock(&d->watermark_lock);
   return mark;
@@ -304,7 +319,7 @@ void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   memset(t, 0, sizeof *t);
   const uint64_t base = d->config.sizes.counters_start;
-  /* What is finished is read before what was accepted: the difference, pending, is never below the truth's floor, 0. */
+  /* What is finished is read before what was accepted. */
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < d->n_slots; i++) {
       sd_counters *c = &d->slots[i].counters;
@@ -326,6 +341,12 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   }
   t->pending = t->accepted - t->handled - t->failed - t->lost;
   for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->pending -= t->dropped[why];
+  /* A reader without locks may see a count of finished records before the count that accepted them: what is finished has
+   * been accepted. */
+  if ((int64_t)t->pending < 0) {
+    t->accepted -= t->pending;
+    t->pending = 0;
+  }
   t->failures = sd_load(&d->arena->failures, acquire, F2);
   sd_free_list *list = &d->arena->free_list;
   sd_lock(&list->lock);

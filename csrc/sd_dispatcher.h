@@ -105,8 +105,10 @@ uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every publish sequence below the result has been handled (or dropped). Never goes back. */
 uint64_t sd_watermark(sd_dispatcher *d);
 
-/* Records a failure and acts on it as configured. */
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code, const char *message);
+/* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
+ * visit, in which `before` records of the strand were handled ahead of this one. */
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before, int32_t code,
+             const char *message);
 
 /* ---- workers */
 /* Runs native handlers until there is a strand for Python (1, *claim is filled) or the end (SD_E_STOPPED). */
@@ -116,11 +118,10 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
 /* One visit to one ready strand, native handlers only. Zero: none was ready. */
 int sd_help(sd_dispatcher *d, uint32_t slot);
 
-/* The one place where a native handler is called: returns how many of the n records in a row it handled and, short of n,
- * has reported the one it failed on. */
+/* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it failed
+ * on the next one, and *ctx says why: call sd_fail. */
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
-int64_t sd_run_handler(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const unsigned char *records, int64_t n,
-                       sd_context *ctx);
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n, sd_context *ctx);
 
 /* ---- publishers */
 /* A free publisher's slot, or SD_AGAIN when all are in use. */
@@ -134,7 +135,9 @@ void sd_publishers_destroy(sd_dispatcher *d);
 int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns);
 int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
 /* How many records were not accepted; fills `positions` (may be NULL) with up to `room` of them, in order. */
-int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int64_t *positions, int64_t room);
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int nested, int64_t *positions, int64_t room);
+/* From inside a handler that slot `slot` runs, worker's or publisher's: never waits, never runs handlers, and has what it
+ * needs set aside for it, so that publishers that wait for room cannot keep a handler from going on. */
 int sd_publish_nested(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n);
 int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
 

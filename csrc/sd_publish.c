@@ -52,6 +52,7 @@ struct sd_publisher {
   int64_t chunk;     /* records in the chunk */
   int nested;        /* published from inside a handler: never waits, never runs handlers */
   int open;          /* a call is under way, perhaps between two slices */
+  int within;        /* a nested call in the middle of the slot's own */
   uint64_t since_look;
   /* which way */
   double queue_cost, claim_cost; /* clock counts a record; 0: not known yet */
@@ -59,13 +60,22 @@ struct sd_publisher {
   int claiming;
 };
 
+/* One a slot for handlers that publish, then one a publisher's slot for its own calls: a publisher that runs a handler in the
+ * middle of a call needs both. */
+static uint32_t how_many(const sd_dispatcher *d) { return d->n_slots + d->arena->n_publishers; }
+
+static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t slot, int nested) {
+  return d->publishers[nested ? slot : d->n_slots + slot - d->n_workers];
+}
+
 int sd_publishers_create(sd_dispatcher *d) {
-  const uint32_t n = d->arena->n_publishers, batch = d->config.batch_records;
+  const uint32_t n = how_many(d), batch = d->config.batch_records;
   d->publishers = calloc(n, sizeof *d->publishers);
   if (!d->publishers) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
     sd_publisher *p = d->publishers[i] = calloc(1, sizeof *p);
     if (!p) return SD_E_NO_MEMORY;
+    p->nested = i < d->n_slots;
     p->count = calloc(d->arena->n_strands, sizeof *p->count);
     p->strand = calloc(batch, sizeof *p->strand);
     p->order = calloc(batch, sizeof *p->order);
@@ -79,7 +89,7 @@ int sd_publishers_create(sd_dispatcher *d) {
 
 void sd_publishers_destroy(sd_dispatcher *d) {
   if (!d->publishers) return;
-  for (uint32_t i = 0; i < d->arena->n_publishers; i++) {
+  for (uint32_t i = 0; i < how_many(d); i++) {
     sd_publisher *p = d->publishers[i];
     if (!p) continue;
     free(p->count);
@@ -92,8 +102,6 @@ void sd_publishers_destroy(sd_dispatcher *d) {
   }
   free(d->publishers);
 }
-
-static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t slot) { return d->publishers[slot - d->n_workers]; }
 
 int64_t sd_publisher_enter(sd_dispatcher *d) {
   for (uint32_t slot = d->n_workers; slot < d->n_slots; slot++)
@@ -403,7 +411,7 @@ static int64_t claim_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
   uint64_t start = sd_now();
-  int64_t done = sd_run_handler(d, slot, handler, records, p->chunk, &ctx), failed = done < p->chunk;
+  int64_t done = sd_run_handler(d, handler, records, p->chunk, &ctx), failed = done < p->chunk;
   uint64_t took = sd_now() - start;
   if (SD_UNLIKELY(failed)) {
     /* Count anew what was dealt with; the rest of the chunk is queued by the caller. */
@@ -411,6 +419,7 @@ static int64_t claim_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     for (uint32_t i = 0; i < n_groups; i++) p->count[p->groups[i].strand] = 0;
     for (int64_t i = 0; i < done; i++) p->count[p->strand[i]]++;
     sd_strand *s = &d->strands[bad];
+    sd_fail(d, slot, bad, records + (size_t)done * d->pool.record_size, p->count[bad], ctx.error_code, ctx.message);
     sd_bump(&s->accepted, 1);
     sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, relaxed, C1);
     sd_bump(&c->failed, 1);
@@ -554,8 +563,8 @@ static int finish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64
     p->chunk = 0;
     return SD_OK;
   }
-  if (p->nested) return SD_E_WOULD_DEADLOCK;
   if (d->config.on_full == SD_RAISE) return SD_E_FULL;
+  if (p->nested) return SD_E_WOULD_DEADLOCK;
   return wait_for_room(d, slot, p, slice_ns);
 }
 
@@ -570,19 +579,19 @@ static void refuse(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
 static void end_call(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   if (SD_UNLIKELY(p->n_left)) refuse(d, slot, p);
   p->open = 0;
-  /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. */
-  sd_store(&d->slots[slot].publishing, UINT64_MAX, release, M1);
+  /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. What a handler publishes
+   * in the middle of its slot's own call stays covered by that call's number. */
+  if (!p->within) sd_store(&d->slots[slot].publishing, UINT64_MAX, release, M1);
 }
 
 void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
-  sd_publisher *p = publisher_of(d, slot);
+  sd_publisher *p = publisher_of(d, slot, 0);
   /* Given up while it waited for room. */
   if (SD_UNLIKELY(p->open)) end_call(d, slot, p);
   sd_unlock(&d->slots[slot].taken);
 }
 
-int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
-  sd_publisher *p = publisher_of(d, slot);
+static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
   int code = SD_OK;
   while (p->n_left || p->at < p->n) {
     if (p->n_left == 0) {
@@ -606,24 +615,36 @@ int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
   return code;
 }
 
-int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
-  sd_publisher *p = publisher_of(d, slot);
-  if (n < 0 || slot < d->n_workers || slot >= d->n_slots) return SD_E_ARGUMENT;
+static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
+  sd_a64 *publishing = &d->slots[slot].publishing;
   p->records = records;
   p->n = n;
   p->at = p->chunk = 0;
   p->n_left = 0;
   if (n == 0) return SD_OK;
   p->open = 1;
-  /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
-   * number beyond this call's (M2) also sees it at work. */
-  sd_store(&d->slots[slot].publishing, sd_load(&d->arena->next_sequence, acquire, M3), relaxed, M1);
+  p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
+  if (!p->within) {
+    /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
+     * number beyond this call's (M2) also sees it at work. UINT64_MAX means at rest: one lower is as good a bound. */
+    uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
+    sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
+  }
   sd_fetch_add(&d->arena->next_sequence, (uint64_t)n, acq_rel, M4);
-  return sd_publish_more(d, slot, slice_ns);
+  return go_on(d, slot, p, slice_ns);
 }
 
-int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int64_t *positions, int64_t room) {
-  sd_publisher *p = publisher_of(d, slot);
+int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
+  if (n < 0 || slot < d->n_workers || slot >= d->n_slots) return SD_E_ARGUMENT;
+  return begin(d, slot, publisher_of(d, slot, 0), records, n, slice_ns);
+}
+
+int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
+  return go_on(d, slot, publisher_of(d, slot, 0), slice_ns);
+}
+
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int nested, int64_t *positions, int64_t room) {
+  sd_publisher *p = publisher_of(d, slot, nested);
   int64_t n = 0;
   for (uint32_t i = 0; i < p->n_left; i++)
     for (uint32_t j = p->groups[i].from; j < p->groups[i].to; j++, n++)
@@ -633,22 +654,14 @@ int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int64_t *positions,
   return n;
 }
 
-/* From inside a handler: never waits, never runs handlers. */
 int sd_publish_nested(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n) {
-  sd_publisher *p = publisher_of(d, slot);
-  p->nested = 1;
-  int code = sd_publish(d, slot, records, n, 0);
-  p->nested = 0;
-  return code;
+  if (n < 0 || slot >= d->n_slots) return SD_E_ARGUMENT;
+  return begin(d, slot, publisher_of(d, slot, 1), records, n, 0);
 }
 
 int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted) {
   sd_dispatcher *d = ctx->engine;
-  int64_t slot = sd_publisher_enter(d);
-  *accepted = 0;
-  if (slot < 0) return SD_AGAIN;
-  int code = sd_publish_nested(d, (uint32_t)slot, records, n);
-  *accepted = code ? n - sd_publish_rejected(d, (uint32_t)slot, NULL, 0) : n;
-  sd_publisher_leave(d, (uint32_t)slot);
+  int code = sd_publish_nested(d, ctx->slot, records, n);
+  *accepted = code == SD_E_ARGUMENT ? 0 : code ? n - sd_publish_rejected(d, ctx->slot, 1, NULL, 0) : n;
   return code;
 }

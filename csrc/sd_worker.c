@@ -24,20 +24,13 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->publish = sd_publish_from_handler;
 }
 
-int64_t sd_run_handler(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const unsigned char *records, int64_t n,
-                       sd_context *ctx) {
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n, sd_context *ctx) {
   int64_t done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
   if (SD_LIKELY(done == n)) return n;
   if (done < 0 || done > n) {
     snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done, (long long)n);
     done = 0;
   }
-  uint32_t key;
-  const unsigned char *failed = records + (size_t)done * d->arena->record_size;
-  memcpy(&key, failed + d->arena->key_offset, sizeof key);
-  sd_fail(d, slot, d->map[key], failed, ctx->error_code, ctx->message);
-  ctx->error_code = 0;
-  ctx->message[0] = 0;
   return done;
 }
 
@@ -110,9 +103,10 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   const sd_handler *handler = &d->handlers[s->handler];
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  int64_t n = copy_out(d, slot, s), done = n ? sd_run_handler(d, slot, handler, d->scratch[slot], n, &ctx) : 0;
+  int64_t n = copy_out(d, slot, s), done = n ? sd_run_handler(d, handler, d->scratch[slot], n, &ctx) : 0;
   int failed = done < n;
   uint64_t end = sd_now();
+  if (failed) sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, done, ctx.error_code, ctx.message);
   book(d, slot, s, done, failed, start, end);
   if (failed && n > done + 1) lose(d, slot, s, (uint64_t)(n - done - 1));
   finish_lossy(d, slot, index, n, start);
@@ -143,8 +137,10 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
       sd_prefetch(sd_block_record(&d->pool, next, 0));
       sd_prefetch(sd_block_at(&d->pool, next));
     }
-    int64_t ran = sd_run_handler(d, slot, handler, records, run, &ctx);
+    int64_t ran = sd_run_handler(d, handler, records, run, &ctx);
     failed = ran < run;
+    if (SD_UNLIKELY(failed))
+      sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code, ctx.message);
     uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;
@@ -226,7 +222,7 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
   if (SD_LIKELY(sd_strand_take(s, slot))) return 1;
-  sd_fail(d, slot, index, NULL, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
+  sd_fail(d, slot, index, NULL, 0, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
   sd_dispatcher_stop(d);
   return 0;
 }
@@ -333,7 +329,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   int failed = code != 0;
   if (failed) {
     const unsigned char *record = (const unsigned char *)claim->records + (size_t)n * d->arena->record_size;
-    sd_fail(d, slot, claim->strand, record, code, message);
+    sd_fail(d, slot, claim->strand, record, n, code, message);
   }
   book(d, slot, s, n, failed, claim->start, sd_now());
   if (s->lossy) {

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -34,7 +34,6 @@ from strand.errors import (
     ConfigurationError,
     EngineError,
     HandlerError,
-    RecordTypeError,
     StoppedError,
     UnknownSymbolError,
     WouldDeadlockError,
@@ -42,11 +41,12 @@ from strand.errors import (
 from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.policies import Fifo, Policy
+from strand.records import RecordReader
 from strand.rows import Rows
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import run_worker
+from strand.worker import RAISED, describe, run_worker
 
 __all__ = ["Dispatcher"]
 
@@ -113,11 +113,8 @@ class Dispatcher:
         _counters_start: int = 0,
     ) -> None:
         self._table = SymbolTable(symbols)
-        self._dtype, self._fields = dtype, dict(fields) if fields else None
-        key_offset = _key_offset(dtype, key)
-        self._key = key
-        if fields and dtype != TICK:
-            raise ConfigurationError("fields: a field map converts to ticks, so dtype must be left as it is")
+        self._reader = RecordReader(dtype, key, fields)
+        dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = _assign(self._table, handler, handlers, dtype)
         allowed = sorted(os.sched_getaffinity(0))
         self._workers = _positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
@@ -134,7 +131,7 @@ class Dispatcher:
             ("max_publishers", max_publishers, 1024),
         ):
             _positive(name, value, most)
-        if not 0 < quantum_us < 1e9:
+        if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:
             raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
 
         self._alone = [not h.is_native for h in self._handlers]
@@ -152,8 +149,8 @@ class Dispatcher:
                 n_workers=self._workers,
                 n_publishers=max_publishers,
                 record_size=dtype.itemsize,
-                key_offset=key_offset,
-                sequence_offset=_sequence_offset(dtype),
+                key_offset=self._reader.key_offset,
+                sequence_offset=self._reader.sequence_offset,
                 row_bytes=row_bytes,
                 n_blocks=_blocks(memory_bytes, slots, n_strands, ahead, capacity_ticks, dtype.itemsize),
                 idle=idle,
@@ -174,9 +171,12 @@ class Dispatcher:
         self._strand_of: npt.NDArray[np.uint32] | None = None
         self._route_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._causes: dict[int, BaseException] = {}
-        self._in_worker = threading.local()
-        self._closed = False
+        self._close_lock = threading.Lock()
+        self._causes: list[list[BaseException]] = [[] for _ in range(self._workers)]
+        self._broken: BaseException | None = None
+        self._this_thread = threading.local()
+        self._publishing: dict[int, int] = {}
+        self._closed = self._closing = False
         self._abandoned = 0
         if self._counts is not None or n_strands >= len(self._table):
             self._route(self._counts)
@@ -185,14 +185,16 @@ class Dispatcher:
 
     def start(self) -> Self:
         """Starts the workers; entering the context does. Raises StoppedError after a stop."""
-        if self._closed:
+        if self._closing:
             raise StoppedError("the dispatcher has been stopped: make a new one")
         if self._threads:
             return self
         _live.add(self)
         for slot in range(self._workers):
             core = self._cores[slot] if self._cores else None
-            thread = threading.Thread(target=run_worker, args=(self, slot, core), name=f"strand-worker-{slot}", daemon=True)
+            thread = threading.Thread(
+                target=run_worker, args=(self, slot, core), name=f"strand-worker-{slot}", daemon=True
+            )
             self._threads.append(thread)
             thread.start()
         return self
@@ -216,19 +218,42 @@ class Dispatcher:
 
         ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
         counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
-        failure has stopped the run. May be called again.
+        failure has stopped the run; it is stopped all the same. May be called again.
+
+        From inside a handler only ``drain=False`` works, and only asks for the stop: the handler's own visit goes on.
         """
-        drained = self.drain(timeout_s) if drain and not self._closed else False
-        if not self._closed:
-            self._closed = True
+        if self._slot is not None:
+            if drain:
+                raise WouldDeadlockError(
+                    "a handler cannot wait for its own tick to be handled: call stop(drain=False)", _NONE
+                )
             self._engine.stop()
-            for thread in self._threads:
-                if thread is not threading.current_thread():
-                    thread.join()
-            _live.discard(self)
-            self._abandoned = self._engine.totals()["pending"]
-            self._rows.keep()
+            return False
+        drained = False
+        try:
+            if drain and not self._closing:
+                drained = self.drain(timeout_s)
+        except StoppedError:
+            pass  # by a handler, or by another thread
+        finally:
+            self._close()
         return drained and self._abandoned == 0
+
+    def _close(self) -> None:
+        self._closing = True
+        self._engine.stop()
+        for thread in self._threads:
+            thread.join()
+        # Publishers notice too, but one may be running a handler: rows and books are final when they are out. Only a
+        # publisher of this thread, interrupted by a signal handler, cannot be waited for.
+        while any(ident != threading.get_ident() for ident in list(self._publishing.values())):
+            time.sleep(0.0001)
+        with self._close_lock:
+            if not self._closed:
+                self._closed = True
+                _live.discard(self)
+                self._abandoned = self._engine.totals()["pending"]
+                self._rows.keep()
 
     # ---- publishing
 
@@ -243,41 +268,50 @@ class Dispatcher:
         with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's failure has stopped
         the run; StoppedError after a stop.
         """
-        array = self._as_records(records)
-        if self._closed:
-            raise StoppedError("the dispatcher has been stopped: nothing more can be published")
+        array = self._reader.read(records)
+        if self._closing:
+            raise self._stopped_error()
+        if len(array) == 0:
+            return 0
         if self._strand_of is None:
             self._route_first(array)
-        engine = self._engine
-        with self._publisher() as slot:
-            if getattr(self._in_worker, "value", False):
-                code = engine.publish_nested(slot, array)
-            else:
-                code = engine.publish(slot, array, SLICE_NS)
-                deadline = None if timeout_s is None else time.monotonic() + timeout_s
-                while code == Code.AGAIN and (deadline is None or time.monotonic() < deadline):
-                    code = engine.publish_more(slot, SLICE_NS)
+        if self._slot is not None:
+            code = self._engine.publish_nested(self._slot, array)
             if code == Code.OK:
                 return len(array)
-            rejected = engine.rejected(slot)
+            raise self._publish_error(code, array, self._engine.rejected(self._slot, nested=True))
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._publisher(deadline) as slot:
+            if slot is None:
+                code, rejected = Code.AGAIN, np.arange(len(array))
+            else:
+                code = self._engine.publish(slot, array, _slice_ns(deadline))
+                while code == Code.AGAIN and self._threads and (deadline is None or time.monotonic() < deadline):
+                    code = self._engine.publish_more(slot, _slice_ns(deadline))
+                if code == Code.OK:
+                    return len(array)
+                rejected = self._engine.rejected(slot)
         raise self._publish_error(code, array, rejected)
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
 
-        Returns False when ``timeout_s`` passed first. Raises HandlerError when a handler's failure has stopped the run,
-        StoppedError after a stop.
+        Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
+        stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
+        handler.
         """
-        if self._closed:
-            raise StoppedError("the dispatcher has been stopped: there is nothing to drain")
+        if self._slot is not None:
+            raise WouldDeadlockError("a handler cannot wait for its own tick to be handled", _NONE)
+        if self._closing:
+            raise self._stopped_error()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._publisher() as slot:
-            code = Code.AGAIN
-            while code == Code.AGAIN:
-                left_ns = SLICE_NS if deadline is None else int((deadline - time.monotonic()) * 1e9)
-                if left_ns < 0:
+        # All slots may be taken by publishers that wait for this thread: then it waits without helping.
+        with self._publisher(time.monotonic()) as slot:
+            while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
+                if deadline is not None and time.monotonic() >= deadline:
                     return False
-                code = self._engine.drain(slot, min(SLICE_NS, left_ns))
+                if not self._threads:
+                    raise StoppedError(f"there are ticks to handle, but {_NOT_STARTED}")
         if code == Code.OK:
             return True
         raise self._stopped_error()
@@ -337,10 +371,15 @@ class Dispatcher:
     def failures(self) -> list[HandlerError]:
         """The first failures of handlers (64 at most), in the order they happened."""
         found = []
-        for i, f in enumerate(self._engine.failures()):
+        causes = [iter(list(raised)) for raised in self._causes]  # a worker's, in the order of its failures
+        for f in self._engine.failures():
             symbol = self._table.name(f.key) if f.key is not None else f"strand {f.strand}"
-            error = HandlerError(symbol, f.sequence, self._handlers[f.handler].name, f.code, f.message)
-            error.__cause__ = self._causes.get(i)
+            handler, reason = self._handlers[f.handler], f.message
+            if handler.on_tick is not None and not reason:
+                reason = "it raised an exception; call it from Python with this row and tick to see which"
+            error = HandlerError(symbol, f.sequence, handler.name, f.code, reason)
+            if f.code == RAISED:
+                error.__cause__ = next(causes[f.slot], None)
             found.append(error)
         return found
 
@@ -350,12 +389,12 @@ class Dispatcher:
 
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics."""
+        watermark = self.watermark()  # before the totals, which then have what is below it
         t = self._engine.totals()
         floors = histogram_floors_ns()
-        latency = {
-            name: Latency.from_histogram(self._engine.histogram(name), floors)
-            for name in ("wait", "handler", "end_to_end")
-        }
+        wait, handler, end_to_end = (
+            Latency.from_histogram(self._engine.histogram(name), floors) for name in ("wait", "handler", "end_to_end")
+        )
         dropped = {
             "newest": t["dropped_newest"],
             "oldest": t["dropped_oldest"],
@@ -365,14 +404,22 @@ class Dispatcher:
             "lost": t["lost"],
             "abandoned": self._abandoned,
         }
-        names = ("accepted", "handled", "claimed", "visits", "stolen", "cut", "parks", "wakes")
         return Statistics(
-            **{name: t[name] for name in names},
+            accepted=t["accepted"],
+            handled=t["handled"],
             dropped=dropped,
             pending=t["pending"] - self._abandoned,
-            watermark=self.watermark(),
+            claimed=t["claimed"],
+            visits=t["visits"],
+            stolen=t["stolen"],
+            cut=t["cut"],
+            parks=t["parks"],
+            wakes=t["wakes"],
+            watermark=watermark,
+            wait=wait,
+            handler=handler,
+            end_to_end=end_to_end,
             workers=self._worker_statistics(),
-            **latency,
         )
 
     def check(self) -> None:
@@ -385,42 +432,17 @@ class Dispatcher:
         keys = ("handled", "busy_ns", "visits", "stolen", "parks")
         config = self._engine.config
         slots = [self._engine.counters(i) for i in range(config.n_workers + config.n_publishers)]
-        start = config.counters_start
         found = [
-            WorkerStatistics(f"worker {i}", self._cores[i] if self._cores else None, c["handled"] - start,
+            WorkerStatistics(f"worker {i}", self._cores[i] if self._cores else None, c["handled"],
                              *(c[k] for k in keys[1:]))
             for i, c in enumerate(slots[: config.n_workers])
         ]  # fmt: skip
         rest = slots[config.n_workers :]
         sums = [sum(c[k] for c in rest) for k in keys]
-        return (*found, WorkerStatistics("publishers", None, sums[0] - start * len(rest), *sums[1:]))
-
-    def _as_records(self, records: npt.NDArray[Any] | np.void) -> npt.NDArray[Any]:
-        array = np.asarray(records)
-        if array.ndim == 0:
-            array = array.reshape(1)
-        if array.ndim != 1:
-            raise RecordTypeError(f"records must be one-dimensional, not of shape {array.shape}")
-        if array.dtype != self._dtype:
-            array = self._converted(array)
-        return np.ascontiguousarray(array)
-
-    def _converted(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if self._fields is None:
-            raise RecordTypeError(_difference(array.dtype, self._dtype))
-        ticks = np.zeros(len(array), TICK)
-        for to, source in self._fields.items():
-            if to not in (TICK.names or ()):
-                raise RecordTypeError(f"fields: {to!r} is not a field of a tick")
-            if source not in (array.dtype.names or ()):
-                raise RecordTypeError(f"fields: the array has no field {source!r} for {to!r}")
-            if not np.can_cast(array.dtype[source], TICK[to], "same_kind"):
-                raise RecordTypeError(f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({TICK[to]}) cannot hold")
-            ticks[to] = array[source]
-        return ticks
+        return (*found, WorkerStatistics("publishers", None, *sums))
 
     def _route_first(self, array: npt.NDArray[Any]) -> None:
-        keys = array[self._key][:FIRST_LOOK]
+        keys = array[self._reader.key][:FIRST_LOOK]
         seen = np.bincount(keys[keys < len(self._table)], minlength=len(self._table))
         self._route(seen)
 
@@ -433,22 +455,37 @@ class Dispatcher:
             self._engine.set_handlers(self._functions)
             self._strand_of = grouping.strand_of_symbol
 
+    @property
+    def _slot(self) -> int | None:
+        """The worker this thread is, if it is one: whoever calls from there is a handler."""
+        slot: int | None = getattr(self._this_thread, "slot", None)
+        return slot
+
     @contextmanager
-    def _publisher(self) -> Iterator[int]:
-        slot = self._engine.publisher_enter()
-        while slot is None:
+    def _publisher(self, deadline: float | None) -> Iterator[int | None]:
+        """A publisher's slot; None where all were in use until the deadline."""
+        while (slot := self._engine.publisher_enter()) is None:
+            if deadline is not None and time.monotonic() >= deadline:
+                yield None
+                return
             time.sleep(0.0001)
-            slot = self._engine.publisher_enter()
+        self._publishing[slot] = threading.get_ident()
         try:
             yield slot
         finally:
+            del self._publishing[slot]
             self._engine.publisher_leave(slot)
+
+    def _worker_broke(self, error: BaseException) -> None:
+        """A worker ended otherwise than by a stop: nothing may wait for what it was to do."""
+        self._broken = self._broken or error
+        self._engine.stop()
 
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.KEY:
             at = int(rejected[0])
             return UnknownSymbolError(
-                f"record {at}: {self._key} is {array[self._key][at]}, but there are {len(self._table)} symbols "
+                f"record {at}: {self._reader.key} is {array[self._reader.key][at]}, but there are {len(self._table)} symbols "
                 f"(0 to {len(self._table) - 1}); the {at} records before it were published",
                 position=at,
             )
@@ -458,12 +495,30 @@ class Dispatcher:
         if code == Code.WOULD_DEADLOCK:
             return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
         if code in (Code.FULL, Code.AGAIN):
-            return BackpressureError(text + "their strands are full", rejected)
+            why = "their strands are full"
+            return BackpressureError(text + (why if self._threads else f"{why}, and {_NOT_STARTED}"), rejected)
         return EngineError(f"publishing ended with code {code}")
 
     def _stopped_error(self) -> Exception:
         failures = self.failures
-        return failures[0] if failures else StoppedError("the dispatcher has been stopped")
+        if failures and self._engine.config.on_error == "stop":
+            return failures[0]
+        if self._broken is not None:
+            error = EngineError(f"a worker ended by {describe(self._broken)}")
+            error.__cause__ = self._broken
+            return error
+        return StoppedError("the dispatcher has been stopped: nothing more can be published or drained")
+
+
+_NONE = np.empty(0, dtype=np.int64)
+_NOT_STARTED = "no worker runs: use the dispatcher as a context manager, or call start()"
+
+
+def _slice_ns(deadline: float | None) -> int:
+    """How long C may wait at one go."""
+    if deadline is None:
+        return SLICE_NS
+    return max(0, min(SLICE_NS, int((deadline - time.monotonic()) * 1e9)))
 
 
 def _positive(name: str, value: int, most: int) -> int:
@@ -484,34 +539,21 @@ def _cores(cores: Sequence[int] | str | None, allowed: list[int], workers: int) 
         if cores != "auto":
             raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
         return [allowed[-1 - i % len(allowed)] for i in range(workers)][::-1]
+    if not isinstance(cores, Iterable):
+        raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+    cores = list(cores)
     missing = [c for c in cores if c not in allowed]
     if missing or not cores:
         raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
     return [cores[i % len(cores)] for i in range(workers)]
 
 
-def _key_offset(dtype: np.dtype[Any], key: str) -> int:
-    if not isinstance(dtype, np.dtype) or dtype.names is None or key not in dtype.names:
-        raise ConfigurationError(f"key: the records' dtype has no field {key!r}")
-    kind, offset = dtype.fields[key][:2] if dtype.fields else (dtype, 0)
-    if kind != np.dtype("<u4"):
-        raise ConfigurationError(f"key: field {key!r} is {kind}, but a symbol's index is a u32 ('<u4')")
-    if dtype.itemsize > 1984 or dtype.hasobject:
-        raise ConfigurationError(f"dtype: a record is plain memory of at most 1984 bytes, this one has {dtype.itemsize}")
-    return int(offset)
-
-
-def _sequence_offset(dtype: np.dtype[Any]) -> int | None:
-    found = (dtype.fields or {}).get("sequence")
-    return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
-
-
 def _counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
     if counts is None:
         return None
     array = np.asarray(counts)
-    if array.shape != (symbols,) or array.dtype.kind not in "uif" or (array < 0).any():
-        raise ConfigurationError(f"counts: give one non-negative number for each of the {symbols} symbols")
+    if array.shape != (symbols,) or array.dtype.kind not in "uif" or not np.isfinite(array).all() or (array < 0).any():
+        raise ConfigurationError(f"counts: give one finite, non-negative number for each of the {symbols} symbols")
     return array
 
 
@@ -522,21 +564,22 @@ def _assign(
         raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
     wanted = {"*": handler} if handlers is None else dict(handlers)
     distinct: list[Handler] = []
-    number: dict[int, int] = {}
+    number: dict[int | str, int] = {}
     of_symbol = np.zeros(len(table), dtype=np.uint16)
     default = wanted.pop("*", None)
     named = np.zeros(len(table), dtype=bool)
     for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
         if like is None:
             continue
-        if id(like) not in number:
-            number[id(like)] = len(distinct)
+        same = like if isinstance(like, str) else id(like)
+        if same not in number:
+            number[same] = len(distinct)
             distinct.append(resolve(like))
         if names is None:
-            of_symbol[~named] = number[id(like)]
+            of_symbol[~named] = number[same]
         else:
             at = table.index(names[0])
-            of_symbol[at], named[at] = number[id(like)], True
+            of_symbol[at], named[at] = number[same], True
     if default is None and not named.all():
         missing = table.name(int(np.flatnonzero(~named)[0]))
         raise ConfigurationError(f"handlers: there is none for {missing!r}; give one for '*' to serve all others")
@@ -544,19 +587,21 @@ def _assign(
         raise ConfigurationError("handlers: at most 65,535 different ones")
     for h in distinct:
         if h.needs_ticks and dtype != TICK:
-            raise ConfigurationError(f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype")
+            raise ConfigurationError(
+                f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype"
+            )
     return distinct, of_symbol
 
 
 def _padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
     """The same fields in records as far apart as rows are."""
-    fields = dtype.fields or {}
+    assert dtype.fields is not None
     names = list(dtype.names or ())
     return np.dtype(
         {
             "names": names,
-            "formats": [fields[n][0] for n in names],
-            "offsets": [fields[n][1] for n in names],
+            "formats": [dtype.fields[n][0] for n in names],
+            "offsets": [dtype.fields[n][1] for n in names],
             "itemsize": itemsize,
         }
     )
@@ -567,7 +612,12 @@ def _blocks(memory_bytes: int | None, slots: int, n_strands: int, ahead: int, ca
     a_block = block_records(record)
     in_caches = (slots + 1) * CACHED_BLOCKS
     if memory_bytes is None:
-        return in_caches + 2 * (ahead // a_block) + 4 * (min(capacity, 1 << 20) // a_block + 1) + 2 * min(n_strands, 32_768)
+        return (
+            in_caches
+            + 2 * (ahead // a_block)
+            + 4 * (min(capacity, 1 << 20) // a_block + 1)
+            + 2 * min(n_strands, 32_768)
+        )
     blocks = memory_bytes // 2048
     if blocks <= in_caches + capacity // a_block + 1:
         least = (in_caches + capacity // a_block + 2) * 2048

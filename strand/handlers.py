@@ -110,6 +110,8 @@ def native(
     """
     dtype = _row_dtype(state)
     if isinstance(source, int):
+        if source <= 0:
+            raise ConfigurationError(f"source: {source!r} is not the address of a function")
         return Handler(symbol or hex(source), dtype, NativeFunction(pointer_from_address(source), params, pure))
     if symbol is None:
         raise ConfigurationError("symbol: name the function to call in the shared object")
@@ -133,7 +135,7 @@ def handler(*, state: Any, name: str | None = None) -> Callable[[OnTick], Handle
     dtype = _row_dtype(state)
 
     def wrap(function: OnTick) -> Handler:
-        return Handler(name or function.__name__, dtype, on_tick=function)
+        return Handler(name or _name_of(function), dtype, on_tick=function)
 
     return wrap
 
@@ -147,9 +149,14 @@ def batch_handler(*, state: Any, name: str | None = None) -> Callable[[OnTicks],
     dtype = _row_dtype(state)
 
     def wrap(function: OnTicks) -> Handler:
-        return Handler(name or function.__name__, dtype, on_ticks=function)
+        return Handler(name or _name_of(function), dtype, on_ticks=function)
 
     return wrap
+
+
+def _name_of(function: Callable[..., None]) -> str:
+    """A partial, or an object that can be called, has no name of its own."""
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def resolve(like: HandlerLike) -> Handler:
@@ -167,7 +174,7 @@ def resolve(like: HandlerLike) -> Handler:
 
 def _row_dtype(state: Any) -> np.dtype[Any]:
     try:
-        dtype = np.dtype(state)
+        dtype: np.dtype[Any] = np.dtype(state)
     except TypeError as error:
         raise ConfigurationError(f"state: {state!r} is no dtype: {error}") from error
     if dtype.names is None:
@@ -190,7 +197,6 @@ def _compile(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: n
     numba = _numba()
     types = numba.types
     one = numba.njit(on_tick) if not hasattr(on_tick, "py_func") else on_tick
-    rows_type, ticks_type = numba.from_dtype(row), numba.from_dtype(record)
 
     def run(rows_at, ticks_at, n, context):  # type: ignore[no-untyped-def]
         rows = numba.carray(rows_at, (context[2],))  # context[2] is sd_context.n_rows
@@ -204,11 +210,13 @@ def _compile(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: n
             return done
         return n
 
-    signature = types.int64(
-        types.CPointer(rows_type), types.CPointer(ticks_type), types.int64, types.CPointer(types.int64)
-    )
+    # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
     try:
+        rows_type, ticks_type = numba.from_dtype(row), numba.from_dtype(record)
+        signature = types.int64(
+            types.CPointer(rows_type), types.CPointer(ticks_type), types.int64, types.CPointer(types.int64)
+        )
         function = numba.cfunc(signature)(run)
-    except numba.core.errors.NumbaError as error:
-        raise ConfigurationError(f"handler {name!r} does not compile: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"handler {name!r} does not compile: {type(error).__name__}: {error}") from error
     return NativeFunction(pointer_from_address(function.address), pure=True, keep=function)

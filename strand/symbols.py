@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Sequence, Sized
 from typing import overload
 
 from strand.errors import ConfigurationError, UnknownSymbolError
@@ -21,12 +22,17 @@ class SymbolTable(Sequence[str]):
         if isinstance(symbols, bool) or isinstance(symbols, str):
             raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names")
         self._names: list[str] | None = None
-        self._size = symbols if isinstance(symbols, int) else len(symbols)
+        try:
+            self._size = operator.index(symbols)  # type: ignore[arg-type]
+        except TypeError:
+            if not isinstance(symbols, Sized):
+                raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names") from None
+            self._size = len(symbols)
+            self._names = [str(s) for s in symbols]
         if not 1 <= self._size < 2**31:
             raise ConfigurationError(f"symbols: there must be from 1 to {2**31 - 1}, not {self._size}")
         self._index: dict[str, int] = {}
-        if not isinstance(symbols, int):
-            self._names = [str(s) for s in symbols]
+        if self._names is not None:
             for i, name in enumerate(self._names):
                 if name and self._index.setdefault(name, i) != i:
                     raise ConfigurationError(f"symbols: {name!r} is there twice, at {self._index[name]} and {i}")

@@ -31,3 +31,14 @@ def shared_data() -> Path:
     if not path.is_dir():
         pytest.skip(f"no recorded market data at {path} (STRAND_SHARED_DATA names the folder)")
     return path
+
+
+@pytest.fixture(scope="session")
+def c_handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shared object of handlers as a user would write them in C (tests/support/c_handlers.c)."""
+    from engine_support import compile_handlers
+
+    try:
+        return compile_handlers(tmp_path_factory.mktemp("handlers"))
+    except FileNotFoundError:
+        pytest.skip("there is no C compiler")

@@ -110,10 +110,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """One failure of a handler; ``slot`` is the worker or publisher that ran it."""
+
     strand: int
     key: int | None
     sequence: int
     handler: int
+    slot: int
     code: int
     message: str
 
@@ -153,6 +156,11 @@ def builtin(name: str) -> Any:
 
 def pointer_from_address(address: int) -> Any:
     return ffi.cast("sd_handler_fn", address)
+
+
+def _bytes(records: npt.NDArray[Any]) -> Any:
+    """The memory of contiguous records; as bytes, for numpy knows dtypes that buffers have no name for."""
+    return ffi.from_buffer(records.view(np.uint8))
 
 
 class _Memory:
@@ -240,7 +248,8 @@ class Engine:
         return Claim(claim.strand, claim.handler, claim.n, ffi.buffer(claim.records, size))
 
     def worker_done(self, slot: int, claim: Any, handled: int, code: int = 0, message: str = "") -> None:
-        if lib.sd_worker_done(self._d, slot, claim, handled, code, message.encode()[:255]) != lib.SD_OK:
+        text = message.encode(errors="backslashreplace")[:255]
+        if lib.sd_worker_done(self._d, slot, claim, handled, code, text) != lib.SD_OK:
             raise EngineError(f"{handled} of {claim.n} records cannot have been handled")
 
     # ---- publishers
@@ -253,17 +262,19 @@ class Engine:
         lib.sd_publisher_leave(self._d, slot)
 
     def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
-        return int(lib.sd_publish(self._d, slot, ffi.from_buffer(records), len(records), slice_ns))
+        return int(lib.sd_publish(self._d, slot, _bytes(records), len(records), slice_ns))
 
     def publish_more(self, slot: int, slice_ns: int) -> int:
         return int(lib.sd_publish_more(self._d, slot, slice_ns))
 
     def publish_nested(self, slot: int, records: npt.NDArray[Any]) -> int:
-        return int(lib.sd_publish_nested(self._d, slot, ffi.from_buffer(records), len(records)))
+        """From inside a handler that slot ``slot`` runs."""
+        return int(lib.sd_publish_nested(self._d, slot, _bytes(records), len(records)))
 
-    def rejected(self, slot: int) -> npt.NDArray[np.int64]:
-        positions = np.empty(lib.sd_publish_rejected(self._d, slot, ffi.NULL, 0), dtype=np.int64)
-        lib.sd_publish_rejected(self._d, slot, ffi.cast("int64_t *", ffi.from_buffer(positions)), len(positions))
+    def rejected(self, slot: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
+        positions = np.empty(lib.sd_publish_rejected(self._d, slot, nested, ffi.NULL, 0), dtype=np.int64)
+        to = ffi.cast("int64_t *", ffi.from_buffer(positions))
+        lib.sd_publish_rejected(self._d, slot, nested, to, len(positions))
         positions.sort()
         return positions
 
@@ -305,7 +316,10 @@ class Engine:
         """One slot's counters by name; a worker's slot is its number, publishers' slots follow."""
         values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
         lib.sd_slot_counters(self._d, slot, values)
-        return dict(zip(COUNTERS, map(int, values), strict=True))
+        counters = dict(zip(COUNTERS, map(int, values), strict=True))
+        for name in ("accepted", "handled"):
+            counters[name] = (counters[name] - self.config.counters_start) % 2**64
+        return counters
 
     def histogram(self, name: str) -> npt.NDArray[np.uint64]:
         counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
@@ -330,7 +344,7 @@ class Engine:
         while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
             message = ffi.string(f.message).decode(errors="replace")
-            found.append(Failure(int(f.strand), key, int(f.sequence), int(f.handler), int(f.code), message))
+            found.append(Failure(int(f.strand), key, int(f.sequence), int(f.handler), int(f.slot), int(f.code), message))
         return found
 
     def check(self) -> None:

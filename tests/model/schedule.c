@@ -136,7 +136,7 @@ static void publisher(void *unused, unsigned index) {
       sd_pause();
       code = sd_publish_more(R.d, (uint32_t)slot, 30);
     }
-    int64_t rejected = code ? sd_publish_rejected(R.d, (uint32_t)slot, NULL, 0) : 0;
+    int64_t rejected = code ? sd_publish_rejected(R.d, (uint32_t)slot, 0, NULL, 0) : 0;
     if (code && code != SD_E_STOPPED && code != SD_E_FULL) broken("publish failed for no reason");
     if (code == SD_E_FULL && R.config.on_full != SD_RAISE) broken("full although it should wait");
     R.accepted += (uint64_t)(n - rejected);

@@ -116,7 +116,7 @@ static void *publisher(void *argument) {
     }
     int code = sd_publish(S.d, (uint32_t)slot, batch, n, 1000000);
     while (code == SD_AGAIN) code = sd_publish_more(S.d, (uint32_t)slot, 1000000);
-    uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)slot, NULL, 0) : 0;
+    uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)slot, 0, NULL, 0) : 0;
     me->accepted += n - rejected;
     sd_publisher_leave(S.d, (uint32_t)slot);
     if (code == SD_E_STOPPED) break;

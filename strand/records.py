@@ -1,0 +1,125 @@
+"""What is published, as the engine takes it: contiguous records of the dispatcher's dtype, or an error naming the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, RecordTypeError
+from strand.ticks import TICK
+
+__all__ = ["LARGEST_RECORD", "RecordReader"]
+
+#: Bytes of the largest record: a block of the engine without its header.
+LARGEST_RECORD = 1984
+
+
+class RecordReader:
+    """Turns what users publish into records of one dtype.
+
+    ``dtype`` is the records' structured dtype, ``key`` its u32 field with the symbol's index, ``fields`` an optional map
+    of tick fields to fields of the arrays that will come, which are then converted to ticks. Raises ConfigurationError.
+    """
+
+    def __init__(self, dtype: Any, key: str, fields: Mapping[str, str] | None) -> None:
+        try:
+            self.dtype = np.dtype(dtype)
+        except TypeError as error:
+            raise ConfigurationError(f"dtype: {dtype!r} is no dtype: {error}") from error
+        self.key = key
+        self.key_offset = _key_offset(self.dtype, key)
+        self.fields = _fields(fields, self.dtype) if fields is not None else None
+
+    @property
+    def sequence_offset(self) -> int | None:
+        """Where the u64 field ``sequence`` is, if there is one."""
+        assert self.dtype.fields is not None
+        found = self.dtype.fields.get("sequence")
+        return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
+
+    def read(self, records: npt.NDArray[Any] | np.void) -> npt.NDArray[Any]:
+        """Contiguous records, shape (n,): the array itself where that is possible. Raises RecordTypeError."""
+        array = np.asarray(records)
+        if array.ndim == 0:
+            array = array.reshape(1)
+        if array.ndim != 1:
+            raise RecordTypeError(f"records: an array of shape {array.shape} has no order; give one of shape (n,)")
+        if array.dtype != self.dtype:
+            if self.fields is None:
+                raise RecordTypeError(_difference(array.dtype, self.dtype))
+            array = self._converted(array, self.fields)
+        return np.ascontiguousarray(array)
+
+    def _converted(self, array: npt.NDArray[Any], fields: Mapping[str, str]) -> npt.NDArray[Any]:
+        ticks = np.zeros(len(array), TICK)
+        for to, source in fields.items():
+            if source not in (array.dtype.names or ()):
+                there = ", ".join(array.dtype.names or ()) or f"none, it is {array.dtype}"
+                raise RecordTypeError(f"fields: the array has no field {source!r} for {to!r}; its fields: {there}")
+            given = array[source]
+            if not np.can_cast(given.dtype, TICK[to], "same_kind") or given.ndim != 1:
+                raise RecordTypeError(
+                    f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({TICK[to]}) cannot hold; convert it first"
+                )
+            ticks[to] = given
+            if not np.can_cast(given.dtype, TICK[to], "safe"):
+                changed = np.flatnonzero(ticks[to] != given)
+                if len(changed):
+                    at = int(changed[0])
+                    raise RecordTypeError(
+                        f"fields: record {at}: {source!r} is {given[at]}, which {to!r} ({TICK[to]}) cannot hold"
+                    )
+        return ticks
+
+
+def _key_offset(dtype: np.dtype[Any], key: str) -> int:
+    if dtype.fields is None:
+        raise ConfigurationError(f"dtype: {dtype} has no fields; give a structured dtype with a u32 field {key!r}")
+    if dtype.hasobject or dtype.itemsize > LARGEST_RECORD:
+        what = "Python objects" if dtype.hasobject else f"{dtype.itemsize} bytes"
+        raise ConfigurationError(
+            f"dtype: a record is plain memory of at most {LARGEST_RECORD} bytes, this one has {what}"
+        )
+    if key not in dtype.fields:
+        raise ConfigurationError(f"key: the records' dtype has no field {key!r}; its fields: {', '.join(dtype.fields)}")
+    kind, offset = dtype.fields[key][:2]
+    if kind != np.dtype("<u4"):
+        raise ConfigurationError(f"key: field {key!r} is {kind}, but a symbol's index is a u32 ('<u4')")
+    return int(offset)
+
+
+def _fields(fields: Mapping[str, str], dtype: np.dtype[Any]) -> dict[str, str]:
+    if dtype != TICK:
+        raise ConfigurationError("fields: a field map converts to ticks, so dtype must be left as it is")
+    for to in fields:
+        if to not in (TICK.names or ()):
+            raise ConfigurationError(
+                f"fields: {to!r} is not a field of a tick; those are {', '.join(TICK.names or ())}"
+            )
+    if "instrument_id" not in fields:
+        raise ConfigurationError("fields: name the field that holds the symbol's index, as {'instrument_id': ...}")
+    return dict(fields)
+
+
+def _difference(given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
+    """What is wrong with a dtype, by the first field that differs."""
+    assert wanted.fields is not None
+    here, there = given.fields, wanted.fields
+    hint = "convert the array, or make the dispatcher with dtype=, or with fields= to map names"
+    if here is None:
+        return f"records: the array is {given}, not a structured array with the fields {', '.join(there)}; {hint}"
+    for name, about in there.items():
+        if name not in here:
+            return f"records: field {name!r} ({about[0]}) is missing; {hint}"
+        if here[name][0] != about[0]:
+            return f"records: field {name!r} is {here[name][0]}, not {about[0]}; {hint}"
+    extra = [name for name in here if name not in there]
+    if extra:
+        return f"records: field {extra[0]!r} is not one of the dispatcher's records; {hint}"
+    for name, about in there.items():
+        if here[name][1] != about[1]:
+            return f"records: field {name!r} is at byte {here[name][1]}, not {about[1]}; {hint}"
+    return f"records: a record has {given.itemsize} bytes, not {wanted.itemsize}; {hint}"

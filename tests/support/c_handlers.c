@@ -1,0 +1,140 @@
+/* Handlers that tests compile into a shared object, as a user would. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sd_error.h"
+#include "sd_handler.h"
+
+static void *row_of(void *rows, const sd_tick *t, const sd_context *ctx) {
+  return (char *)rows + t->instrument_id * ctx->row_stride;
+}
+
+/* Each publisher (publisher_id) numbers a symbol's ticks 1, 2, 3 ... in `sequence`. */
+typedef struct order_row {
+  _Atomic uint32_t busy;
+  uint32_t overlaps; /* two at a time */
+  uint64_t disorder; /* not the publisher's next */
+  uint64_t ticks;
+  uint64_t last[8];
+} order_row;
+
+int64_t on_order(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    order_row *row = row_of(rows, &ticks[i], ctx);
+    if (atomic_exchange(&row->busy, 1)) row->overlaps++;
+    uint64_t *last = &row->last[ticks[i].publisher_id & 7];
+    if (ticks[i].sequence != *last + 1) row->disorder++;
+    *last = ticks[i].sequence;
+    row->ticks++;
+    if (row->ticks % 97 == 0) sched_yield(); /* leaves time to be caught in the middle */
+    atomic_store(&row->busy, 0);
+  }
+  return n;
+}
+
+/* Passes a tick on to the next symbol until it has gone order_id steps; order_id 0 ends it. */
+typedef struct relay_row {
+  uint64_t ticks;
+  uint64_t refused;
+} relay_row;
+
+int64_t on_relay(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    relay_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+    if (ticks[i].order_id == 0) continue;
+    sd_tick next = ticks[i];
+    int64_t accepted;
+    next.order_id--;
+    next.instrument_id = (uint32_t)((ticks[i].instrument_id + 1) % ctx->n_rows);
+    if (ctx->publish(ctx, &next, 1, &accepted) != SD_OK || accepted != 1) row->refused++;
+  }
+  return n;
+}
+
+/* Publishes order_id ticks to its own symbol; the row keeps the code it got and how many went in. */
+typedef struct burst_row {
+  uint64_t ticks;
+  int64_t code;
+  int64_t accepted;
+} burst_row;
+
+int64_t on_burst(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    burst_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+    if (ticks[i].order_id == 0) continue;
+    sd_tick more[64];
+    int64_t count = ticks[i].order_id < 64 ? (int64_t)ticks[i].order_id : 64;
+    for (int64_t j = 0; j < count; j++) {
+      more[j] = ticks[i];
+      more[j].order_id = 0;
+    }
+    row->code = ctx->publish(ctx, more, count, &row->accepted);
+  }
+  return n;
+}
+
+/* Sums sizes, and fails on a tick whose action is X. */
+typedef struct sum_row {
+  uint64_t ticks;
+  uint64_t total;
+} sum_row;
+
+int64_t on_sum(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    if (ticks[i].action == 'X') {
+      ctx->error_code = 42;
+      snprintf(ctx->message, sizeof ctx->message, "action X at sequence %llu", (unsigned long long)ticks[i].sequence);
+      return i;
+    }
+    sum_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+    row->total += ticks[i].size;
+  }
+  return n;
+}
+
+/* Fails without a word. */
+int64_t on_fail(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  (void)rows, (void)ticks, (void)n, (void)ctx;
+  return 0;
+}
+
+/* Returns what no handler may. */
+int64_t on_nonsense(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  (void)rows, (void)ticks, (void)ctx;
+  return n + 7;
+}
+
+/* Any record with a u32 at params[0] bytes: counts, and fails where the u32 at params[1] is not 0. */
+typedef struct raw_row {
+  uint64_t ticks;
+} raw_row;
+
+int64_t on_raw(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const uint32_t *at = ctx->params;
+  for (int64_t i = 0; i < n; i++) {
+    const char *record = (const char *)ticks + (uint64_t)i * ctx->record_size;
+    uint32_t key, fails;
+    memcpy(&key, record + at[0], sizeof key);
+    memcpy(&fails, record + at[1], sizeof fails);
+    if (fails) return i;
+    ((raw_row *)((char *)rows + key * ctx->row_stride))->ticks++;
+  }
+  return n;
+}
+
+/* Sleeps on the scheduler until the flag that params points to is set. */
+int64_t on_gate(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  _Atomic uint64_t *open = *(_Atomic uint64_t *const *)ctx->params;
+  for (int64_t i = 0; i < n; i++) {
+    if (ticks[i].action == 'W')
+      while (!atomic_load(open)) sched_yield();
+    sum_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+  }
+  return n;
+}

@@ -1,0 +1,125 @@
+"""What tests of the dispatcher share: streams of ticks, plain loops to compare with, and a C compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand import TICK, Dispatcher, Handler, native
+
+SUPPORT = Path(__file__).resolve().parent
+CSRC = SUPPORT.parent.parent / "csrc"
+
+ORDER_ROW = np.dtype(
+    [("busy", "<u4"), ("overlaps", "<u4"), ("disorder", "<u8"), ("ticks", "<u8"), ("last", "<u8", (8,))]
+)
+PAIR_ROW = np.dtype([("ticks", "<u8"), ("total", "<u8")])
+RELAY_ROW = np.dtype([("ticks", "<u8"), ("refused", "<u8")])
+BURST_ROW = np.dtype([("ticks", "<u8"), ("code", "<i8"), ("accepted", "<i8")])
+COUNT_ROW = np.dtype([("ticks", "<u8")])
+
+
+def compile_handlers(folder: Path) -> Path:
+    """Builds c_handlers.c into a shared object, as a user's handlers are."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise FileNotFoundError("a C compiler")
+    built = folder / "c_handlers.so"
+    source = SUPPORT / "c_handlers.c"
+    subprocess.run(
+        [compiler, "-O1", "-g", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}", "-o", str(built), str(source)], check=True
+    )
+    return built
+
+
+def ticks_for(keys: npt.ArrayLike, *, publisher: int = 0, kind: int = 0) -> npt.NDArray[Any]:
+    """Ticks of the symbols ``keys``, in that order; ``sequence`` counts each symbol's from 1, ``size`` all from 0."""
+    keys = np.asarray(keys, dtype=np.int64)
+    ticks = np.zeros(len(keys), TICK)
+    ticks["instrument_id"] = keys
+    ticks["sequence"] = numbered(keys)
+    ticks["size"] = np.arange(len(keys)) % 2**32
+    ticks["price"] = (np.arange(len(keys)) * 2654435761) % 1_000_003
+    ticks["publisher_id"] = publisher
+    ticks["ts_recv"] = np.arange(len(keys))
+    ticks["action"] = b"A"
+    ticks["kind"] = kind
+    return ticks
+
+
+def numbered(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Each key's place among the equal ones, from 1."""
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(keys) else np.empty(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(keys)])
+    places = np.empty(len(keys), np.uint64)
+    places[order] = np.arange(len(keys)) - np.repeat(starts, lengths) + 1
+    return places
+
+
+def spin_rows(ticks: npt.NDArray[Any], symbols: int, work: int = 0) -> npt.NDArray[Any]:
+    """What the handler "spin" leaves, by a plain loop."""
+    rows = np.zeros(symbols, [("ticks", "<u8"), ("value", "<u8"), ("last_sequence", "<u8"), ("broken", "<u8")])
+    with np.errstate(over="ignore"):
+        for tick in ticks:
+            row = rows[tick["instrument_id"]]
+            row["broken"] += tick["sequence"] != row["last_sequence"] + np.uint64(1)
+            row["last_sequence"] = tick["sequence"]
+            row["ticks"] += np.uint64(1)
+            x = np.uint64(row["value"]) + np.uint64(int(tick["price"]) % 2**64)
+            for _ in range(work):
+                x = x * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            row["value"] = x
+    return rows
+
+
+def balanced(dispatcher: Dispatcher) -> None:
+    """The books at rest, as counted by strand and in all."""
+    s = dispatcher.statistics()
+    assert s.accepted == s.handled + sum(s.dropped.values()) + s.pending
+    assert 0 <= s.pending < 2**62
+    dispatcher.check()
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Waits for something another thread is about to do; the limit only keeps a broken build from hanging."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.001)
+
+
+def worker_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("strand-worker")]
+
+
+def run_python(code: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own. The limit is there for a build that hangs."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def subsequence(part: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether ``part`` is ``whole`` with some left out."""
+    rest = iter(whole)
+    return all(any(x == y for y in rest) for x in part)
+
+
+def native_gate(library: Path) -> tuple[Handler, npt.NDArray[np.uint64]]:
+    """A C handler that stands still at ticks whose action is W until the number it comes with is set to 1."""
+    gate = np.zeros(1, np.uint64)
+    params = int(gate.ctypes.data).to_bytes(8, "little")
+    return native(library, "on_gate", state=PAIR_ROW, params=params), gate

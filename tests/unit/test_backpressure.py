@@ -1,0 +1,292 @@
+"""Bounds (rule 6): what each policy keeps, what it drops, and what it says of it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import balanced, subsequence, ticks_for, wait_until
+
+from strand import Dispatcher, batch_handler
+from strand.errors import BackpressureError, ConfigurationError, UnknownSymbolError
+
+REASONS = ("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned")
+
+
+class Saw:
+    """A Python handler that keeps each symbol's sequence numbers."""
+
+    def __init__(self, symbols: int) -> None:
+        self.sequences: list[list[int]] = [[] for _ in range(symbols)]
+        self.handler = batch_handler(state=[("ticks", "u8")], name="saw")(self.on_ticks)
+
+    def on_ticks(self, symbol: str, ticks: Any, row: Any) -> None:
+        self.sequences[int(ticks["instrument_id"][0])] += ticks["sequence"].tolist()
+
+
+def dropped(d: Dispatcher) -> dict[str, int]:
+    """The reasons that count anything."""
+    drops = d.statistics().dropped
+    assert tuple(drops) == REASONS
+    return {reason: n for reason, n in drops.items() if n}
+
+
+@pytest.mark.parametrize("batches", [1, 3, 50])
+def test_drop_newest_keeps_the_first_that_fit(batches: int) -> None:
+    saw = Saw(2)
+    with Dispatcher(2, saw.handler, workers=1, cores=None, on_full="drop_newest", capacity_ticks=100) as d:
+        d.pause(0)
+        for part in np.array_split(ticks_for([0, 1] * 250), batches):
+            assert d.publish(part) == len(part)
+        wait_until(lambda: d.look(1).pending == 0)
+        assert d.look(0).dropped == (150, 0, 0, 0)
+        assert d.look(0).pending == 100
+        d.resume(0)
+        d.drain()
+        assert saw.sequences[0] == list(range(1, 101))
+        assert dropped(d).get("newest", 0) >= 150
+        assert d.statistics().accepted == 500
+        balanced(d)
+
+
+@pytest.mark.parametrize("batches", [1, 3, 50])
+@pytest.mark.parametrize("capacity", [1, 31, 32, 100])
+def test_drop_oldest_keeps_the_last_that_fit(batches: int, capacity: int) -> None:
+    saw = Saw(1)
+    with Dispatcher(1, saw.handler, workers=1, cores=None, on_full="drop_oldest", capacity_ticks=capacity) as d:
+        d.pause(0)
+        for part in np.array_split(ticks_for([0] * 500), batches):
+            assert d.publish(part) == len(part)
+        assert dropped(d) == {"oldest": 500 - capacity}
+        assert d.look(0).pending == capacity
+        d.resume(0)
+        d.drain()
+        assert saw.sequences[0] == list(range(501 - capacity, 501))
+        s = d.statistics()
+        assert (s.accepted, s.handled, s.pending) == (500, capacity, 0)
+        balanced(d)
+
+
+@pytest.mark.parametrize("batches", [1, 3, 50])
+def test_conflate_keeps_the_latest_of_each_symbol_in_order(batches: int) -> None:
+    keys = np.random.default_rng(4).integers(0, 12, 500)
+    saw = Saw(12)
+    order: list[int] = []
+    latest = batch_handler(state=[("ticks", "u8")])(
+        lambda symbol, ticks, row: (saw.on_ticks(symbol, ticks, row), order.extend(ticks["size"].tolist()))[0]
+    )
+    with Dispatcher(12, latest, workers=1, cores=None, on_full="conflate", capacity_ticks=2) as d:
+        for symbol in range(12):
+            d.pause(symbol)
+        for part in np.array_split(ticks_for(keys), batches):
+            assert d.publish(part) == len(part)
+        counts = np.bincount(keys, minlength=12)
+        pending = sum(d.look(i).pending for i in range(12))
+        assert dropped(d) == {"conflated": 500 - pending}
+        for symbol in range(12):
+            d.resume(symbol)
+        d.drain()
+        for symbol in range(12):
+            assert len(saw.sequences[symbol]) <= 2
+            assert saw.sequences[symbol][-1] == counts[symbol]
+            assert subsequence(saw.sequences[symbol], range(1, counts[symbol] + 1))
+        balanced(d)
+
+
+@pytest.mark.parametrize("batches", [1, 7])
+def test_conflate_on_a_shared_strand_keeps_each_symbol_s_latest(batches: int) -> None:
+    keys = np.random.default_rng(5).integers(0, 8, 400)
+    ticks = ticks_for(keys)
+    with Dispatcher(8, "spin", strands=1, workers=1, cores=None, on_full="conflate", capacity_ticks=16) as d:
+        d.pause(0)
+        for part in np.array_split(ticks, batches):
+            d.publish(part)
+        assert d.look(0).pending <= 16
+        d.resume(0)
+        d.drain()
+        assert d.rows.array["last_sequence"].tolist() == np.bincount(keys, minlength=8).tolist()
+        s = d.statistics()
+        assert s.handled + s.dropped["conflated"] == 400
+        balanced(d)
+
+
+def test_raise_tells_exactly_which_ticks_did_not_go_in() -> None:
+    saw = Saw(3)
+    with Dispatcher(3, saw.handler, workers=1, cores=None, on_full="raise", capacity_ticks=10) as d:
+        d.pause(0)
+        d.pause(1)
+        ticks = ticks_for(([0, 1] * 4 + [2]) * 8)
+        with pytest.raises(BackpressureError, match="44 of 72 records were not accepted, the first at position 22") as caught:
+            d.publish(ticks)
+        expected = np.flatnonzero(ticks["sequence"] > 10).tolist()
+        assert caught.value.rejected.dtype == np.int64
+        assert caught.value.rejected.tolist() == expected
+        assert d.statistics().accepted == 28
+        assert dropped(d) == {}
+        assert (d.look(0).pending, d.look(1).pending) == (10, 10)
+        d.drain()
+        balanced(d)
+
+
+def test_raise_leaves_the_batches_after_the_full_one_unpublished() -> None:
+    saw = Saw(2)
+    with Dispatcher(2, saw.handler, workers=1, cores=None, on_full="raise", capacity_ticks=10, batch_ticks=16) as d:
+        d.pause(0)
+        with pytest.raises(BackpressureError) as caught:
+            d.publish(ticks_for([0] * 12 + [1] * 100))
+        assert caught.value.rejected.tolist() == [10, 11, *range(16, 112)]
+        d.drain()
+        assert saw.sequences[1] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("on_full", ["raise", "block"])
+@pytest.mark.parametrize("batch", [16, 4096])
+def test_publishing_the_rejected_again_gives_everything_once_and_in_order(on_full: str, batch: int) -> None:
+    keys = np.random.default_rng(6).integers(0, 5, 3_000)
+    saw = Saw(5)
+    options: dict[str, Any] = {"timeout_s": 0.0} if on_full == "block" else {}
+    with Dispatcher(
+        5, saw.handler, workers=2, cores=None, on_full=on_full, capacity_ticks=20, batch_ticks=batch, quantum_ticks=7
+    ) as d:
+        left, turns = ticks_for(keys), 0
+        while len(left):
+            try:
+                assert d.publish(left, **options) == len(left)
+                break
+            except BackpressureError as error:
+                assert (np.diff(error.rejected) > 0).all()
+                left = left[error.rejected]
+                turns += 1
+                for symbol in range(5):  # some of them stand still now and then
+                    (d.pause if (turns + symbol) % 3 == 0 else d.resume)(symbol)
+        for symbol in range(5):
+            d.resume(symbol)
+        d.drain()
+        assert turns > 0
+        assert d.statistics().handled == 3_000
+        balanced(d)
+    for symbol in range(5):
+        assert saw.sequences[symbol] == list(range(1, int((keys == symbol).sum()) + 1))
+
+
+def test_block_waits_until_there_is_room() -> None:
+    saw = Saw(1)
+    with Dispatcher(1, saw.handler, workers=1, cores=None, capacity_ticks=10) as d:
+        d.pause(0)
+        publisher = threading.Thread(target=d.publish, args=(ticks_for([0] * 1_000),))
+        publisher.start()
+        wait_until(lambda: d.look(0).pending == 10)
+        assert publisher.is_alive()
+        d.resume(0)
+        publisher.join()
+        d.drain()
+        assert saw.sequences[0] == list(range(1, 1_001))
+        assert dropped(d) == {}
+
+
+def test_block_with_a_time_limit_tells_which_ticks_did_not_go_in() -> None:
+    saw = Saw(2)
+    with Dispatcher(2, saw.handler, workers=1, cores=None, capacity_ticks=10, batch_ticks=100) as d:
+        d.pause(0)
+        with pytest.raises(BackpressureError) as caught:
+            d.publish(ticks_for([0, 1] * 100), timeout_s=0.02)
+        # The batch under way went in as far as there was room; those after it did not start.
+        assert caught.value.rejected.tolist() == [*range(20, 100, 2), *range(100, 200)]
+        d.drain()
+        assert saw.sequences[1] == list(range(1, 51))
+        assert d.watermark() <= 200
+        d.resume(0)
+        d.drain()
+        assert d.watermark() == 200
+        balanced(d)
+
+
+def test_the_bound_of_a_strand_that_blocks_is_never_passed() -> None:
+    highest = 0
+
+    @batch_handler(state=[("ticks", "u8")])
+    def looks(symbol: str, ticks: Any, row: Any) -> None:
+        nonlocal highest
+        highest = max(highest, d.look(0).pending)
+
+    with Dispatcher(1, looks, workers=1, cores=None, capacity_ticks=25, quantum_ticks=3) as d:
+        threads = [threading.Thread(target=d.publish, args=(ticks_for([0] * 2_000),)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert 0 < highest <= 25
+
+
+def test_strands_together_cannot_take_more_blocks_than_there_are() -> None:
+    saw = Saw(64)
+    least = (1 + 1 + 1) * 128 * 2048 + 64 * 2048
+    with Dispatcher(
+        64, saw.handler, workers=1, cores=None, max_publishers=1, memory_bytes=least, capacity_ticks=31, on_full="raise"
+    ) as d:
+        for symbol in range(64):
+            d.pause(symbol)
+        taken = 0
+        for symbol in range(64):
+            try:
+                taken += d.publish(ticks_for([symbol] * 31))
+            except BackpressureError as error:
+                taken += 31 - len(error.rejected)
+        assert taken == sum(d.look(i).pending for i in range(64)) == d.statistics().pending
+        for symbol in range(64):
+            d.resume(symbol)
+        d.drain()
+        assert d.statistics().handled == taken
+        balanced(d)
+
+
+@pytest.mark.parametrize("on_full", ["block", "drop_newest", "drop_oldest", "conflate", "raise"])
+def test_a_key_outside_the_table_is_named_with_its_position_and_what_came_before_is_in(on_full: str) -> None:
+    for bad in (0, 1, 5, 99):
+        saw = Saw(4)
+        with Dispatcher(4, saw.handler, workers=1, cores=None, on_full=on_full, batch_ticks=6, capacity_ticks=500) as d:
+            ticks = ticks_for(np.arange(100) % 4)
+            ticks["instrument_id"][bad] = 4
+            with pytest.raises(UnknownSymbolError, match=f"record {bad}: instrument_id is 4, but there are 4") as caught:
+                d.publish(ticks)
+            assert caught.value.position == bad
+            d.drain()
+            assert sum(map(len, saw.sequences)) == bad == d.statistics().accepted
+            balanced(d)
+
+
+@pytest.mark.parametrize("key", [2**31, 2**32 - 1])
+def test_the_largest_keys_are_refused_too(key: int) -> None:
+    with Dispatcher(4, "count", workers=1, cores=None) as d:
+        ticks = ticks_for([0])
+        ticks["instrument_id"] = key
+        with pytest.raises(UnknownSymbolError, match=str(key)):
+            d.publish(ticks)
+
+
+def test_memory_that_cannot_hold_one_strand_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="memory_bytes: 1000000 cannot hold") as caught:
+        Dispatcher(4, "count", workers=1, memory_bytes=1_000_000)
+    least = int(str(caught.value).split("at least ")[1].split(",")[0])
+    Dispatcher(4, "count", workers=1, memory_bytes=least)
+    with pytest.raises(ConfigurationError):
+        Dispatcher(4, "count", workers=1, memory_bytes=least - 2048)
+
+
+def test_a_conflating_strand_must_be_able_to_hold_a_tick_of_each_of_its_symbols() -> None:
+    with pytest.raises(ConfigurationError, match="capacity_ticks: 10 cannot keep the latest"):
+        Dispatcher(1_000, "count", strands=10, on_full="conflate", capacity_ticks=10)
+
+
+def test_conflating_twenty_symbols_of_one_strand_while_it_runs_ends_with_each_one_s_latest(c_handlers: Path) -> None:
+    keys = np.random.default_rng(8).integers(0, 20, 100_000)
+    ticks = ticks_for(keys)
+    with Dispatcher(20, "spin", strands=2, workers=2, cores=None, on_full="conflate", capacity_ticks=64) as d:
+        for part in np.array_split(ticks, 300):
+            d.publish(part)
+        d.drain()
+        balanced(d)
+        assert d.rows.array["last_sequence"].tolist() == np.bincount(keys, minlength=20).tolist()

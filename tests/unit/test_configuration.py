@@ -1,0 +1,119 @@
+"""Arguments that cannot work are refused by name, before anything starts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import worker_threads
+
+from strand import Dispatcher, Fifo
+from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.policies import Policy
+from strand.symbols import SymbolTable
+
+MISSING = max(os.sched_getaffinity(0)) + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"workers": 0}, "workers: 0 is not a whole number from 1 to 1024"),
+        ({"workers": -1}, "workers: -1"),
+        ({"workers": 1.5}, "workers: 1.5"),
+        ({"workers": True}, "workers: True"),
+        ({"workers": 1025}, "workers: 1025"),
+        ({"cores": [MISSING]}, rf"cores: \[{MISSING}\] cannot be used; this process may use \["),
+        ({"cores": [-1]}, r"cores: \[-1\] cannot be used"),
+        ({"cores": []}, "cores: an empty list"),
+        ({"cores": "0,1"}, "cores: '0,1' is not 'auto', None or a list"),
+        ({"cores": 3}, "cores: 3 is not 'auto', None or a list"),
+        ({"capacity_ticks": 0}, "capacity_ticks: 0"),
+        ({"capacity_ticks": 2**31}, "capacity_ticks: 2147483648 is not a whole number from 1 to 2147483647"),
+        ({"quantum_ticks": 0}, "quantum_ticks: 0"),
+        ({"quantum_us": 0}, "quantum_us: 0 is not"),
+        ({"quantum_us": float("nan")}, "quantum_us: nan"),
+        ({"quantum_us": float("inf")}, "quantum_us: inf"),
+        ({"quantum_us": "1"}, "quantum_us: '1'"),
+        ({"batch_ticks": 65_537}, "batch_ticks: 65537"),
+        ({"max_publishers": 0}, "max_publishers: 0"),
+        ({"on_full": "wait"}, "on_full: 'wait' is not one of block, drop_newest, drop_oldest, conflate, raise"),
+        ({"on_error": "ignore"}, "on_error: 'ignore' is not one of stop, quarantine"),
+        ({"idle": "sleep"}, "idle: 'sleep' is not one of spin, backoff, park"),
+        ({"policy": Policy()}, "policy: Policy\\(\\) is not a policy"),
+        ({"strands": 0}, "strands: 0"),
+        ({"counts": [1.0]}, "counts: give one finite, non-negative number for each of the 3 symbols"),
+        ({"counts": [1, 2, -3]}, "counts: give one"),
+        ({"counts": [1.0, float("nan"), 2.0]}, "counts: give one"),
+        ({"counts": [1.0, float("inf"), 2.0]}, "counts: give one"),
+        ({"counts": ["a", "b", "c"]}, "counts: give one"),
+        ({"memory_bytes": -5}, "memory_bytes: -5 cannot hold"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Dispatcher(3, "count", **options)
+    assert worker_threads() == []
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    d = Dispatcher(np.int64(3), "count", workers=np.int32(2), cores=None, capacity_ticks=np.uint16(9))  # type: ignore[arg-type]
+    assert (len(d.symbols), d.workers) == (3, 2)
+
+
+def test_a_dispatcher_has_a_policy_and_workers_by_itself() -> None:
+    with Dispatcher(3, "count", policy=Fifo()) as d:
+        assert d.workers == max(1, len(os.sched_getaffinity(0)) - 1)
+        assert d.n_strands == 3
+
+
+@pytest.mark.parametrize(
+    ("symbols", "text"),
+    [
+        (0, "there must be from 1 to"),
+        (-1, "there must be from 1 to"),
+        ([], "there must be from 1 to"),
+        (2**31, "there must be from 1 to"),
+        (True, "is not a number or a sequence"),
+        ("AAPL", "is not a number or a sequence"),
+        (2.0, "is not a number or a sequence"),
+        (None, "is not a number or a sequence"),
+        (iter("ab"), "is not a number or a sequence"),
+        (["A", "B", "A"], "'A' is there twice, at 0 and 2"),
+    ],
+)
+def test_symbols_that_cannot_be_a_table_are_refused(symbols: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        SymbolTable(symbols)
+
+
+def test_a_symbol_is_found_by_name_by_index_and_by_made_up_name() -> None:
+    table = SymbolTable(["A", "", "C"])
+    assert [table.index(s) for s in ("A", "C", "#1", 1, np.uint32(2))] == [0, 2, 1, 1, 2]
+    assert list(table) == ["A", "#1", "C"]
+    assert (table[-1], table[1:]) == ("C", ["#1", "C"])
+    for unknown in ("B", "", "#3", "#-1", "#", 3, -1):
+        with pytest.raises(UnknownSymbolError, match="there is no symbol"):
+            table.index(unknown)
+    with pytest.raises(IndexError):
+        table[3]
+
+
+def test_a_table_learns_names_where_there_are_none() -> None:
+    table = SymbolTable(3)
+    table.learn(["A", "", "C", "beyond"])
+    assert list(table) == ["A", "#1", "C"]
+    table.learn(["X", "B"])
+    assert list(table) == ["A", "B", "C"]
+    assert [table.index(s) for s in ("A", "B", "#0")] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "release", "look", "strand_of"])
+def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
+    d = Dispatcher(["A"], "count", workers=1)
+    with pytest.raises(UnknownSymbolError, match="there is no symbol 'B' among the 1"):
+        getattr(d, call)("B")
+    with pytest.raises(UnknownSymbolError, match="there is no symbol 1"):
+        d.rows[1]

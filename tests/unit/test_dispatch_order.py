@@ -1,0 +1,360 @@
+"""Rule 1 of the contract, order and never two at a time, in the shapes that have broken other runtimes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import (
+    BURST_ROW,
+    ORDER_ROW,
+    PAIR_ROW,
+    RELAY_ROW,
+    balanced,
+    run_python,
+    spin_rows,
+    ticks_for,
+    wait_until,
+)
+
+from strand import Dispatcher, batch_handler, native
+from strand.errors import BackpressureError, WouldDeadlockError
+
+
+class Recorder:
+    """A Python handler that keeps what it saw and notices company."""
+
+    def __init__(self, symbols: int) -> None:
+        self.seen: list[list[tuple[int, int]]] = [[] for _ in range(symbols)]
+        self.inside = [0] * symbols
+        self.overlaps = 0
+
+    def handler(self) -> Any:
+        @batch_handler(state=[("ticks", "u8")], name="recorder")
+        def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
+            key = int(ticks["instrument_id"][0])
+            self.inside[key] += 1
+            self.overlaps += self.inside[key] != 1
+            assert (ticks["instrument_id"] == key).all()
+            assert symbol == f"#{key}"
+            self.seen[key] += zip(ticks["publisher_id"].tolist(), ticks["sequence"].tolist(), strict=True)
+            row["ticks"] += len(ticks)
+            self.inside[key] -= 1
+
+        return on_ticks
+
+
+@pytest.mark.parametrize("pure", [False, True], ids=["queued", "may be claimed"])
+@pytest.mark.parametrize("strands", ["per-symbol", 3])
+def test_a_native_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in_order(
+    c_handlers: Path, strands: Any, pure: bool
+) -> None:
+    handler = native(c_handlers, "on_order", state=ORDER_ROW, pure=pure)
+    symbols, publishers, per_publisher = 16, 8, 20_000
+    with Dispatcher(symbols, handler, workers=3, cores=None, strands=strands, quantum_ticks=64, batch_ticks=256) as d:
+        start = threading.Barrier(publishers)
+
+        def publish(number: int) -> None:
+            keys = np.random.default_rng(number).integers(0, symbols, per_publisher)
+            ticks = ticks_for(keys, publisher=number)
+            start.wait()
+            for at in range(0, per_publisher, 701):
+                d.publish(ticks[at : at + 701])
+
+        threads = [threading.Thread(target=publish, args=(i,)) for i in range(publishers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        d.drain()
+        balanced(d)
+    rows = d.rows.array
+    assert rows["overlaps"].sum() == 0
+    assert rows["disorder"].sum() == 0
+    assert rows["ticks"].sum() == publishers * per_publisher
+
+
+def test_the_order_handler_notices_disorder_and_company(c_handlers: Path) -> None:
+    with Dispatcher(1, native(c_handlers, "on_order", state=ORDER_ROW), workers=1, cores=None) as d:
+        ticks = ticks_for([0] * 10)
+        d.publish(ticks[::-1].copy())
+        d.drain()
+        assert d.rows[0]["disorder"] == 10
+        d.rows[0]["busy"] = 1
+        d.publish(ticks[:1])
+        d.drain()
+        assert d.rows[0]["overlaps"] == 1
+
+
+def test_a_python_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in_order() -> None:
+    symbols, publishers = 5, 8
+    recorder = Recorder(symbols)
+    with Dispatcher(symbols, recorder.handler(), workers=4, cores=None, quantum_ticks=16) as d:
+
+        def publish(number: int) -> None:
+            keys = np.random.default_rng(number).integers(0, symbols, 2_000)
+            ticks = ticks_for(keys, publisher=number)
+            for at in range(0, len(ticks), 37):
+                d.publish(ticks[at : at + 37])
+
+        threads = [threading.Thread(target=publish, args=(i,)) for i in range(publishers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        d.drain()
+        balanced(d)
+    assert recorder.overlaps == 0
+    for key in range(symbols):
+        for number in range(publishers):
+            mine = [sequence for publisher, sequence in recorder.seen[key] if publisher == number]
+            assert mine == list(range(1, len(mine) + 1))
+        assert d.rows[key]["ticks"] == len(recorder.seen[key])
+    assert sum(map(len, recorder.seen)) == publishers * 2_000
+
+
+def test_a_python_handler_may_publish_to_its_own_symbol_and_to_others() -> None:
+    symbols = 4
+    seen: list[list[int]] = [[] for _ in range(symbols)]
+
+    @batch_handler(state=[("ticks", "u8")])
+    def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
+        key = int(ticks["instrument_id"][0])
+        for tick in ticks:
+            row["ticks"] += 1
+            seen[key].append(int(tick["sequence"]))
+            if tick["order_id"]:
+                both = np.array([tick, tick])
+                both["order_id"] -= 1
+                both["instrument_id"][1] = (key + 1) % symbols
+                assert d.publish(both) == 2
+
+    with Dispatcher(symbols, on_ticks, workers=3, cores=None) as d:
+        first = ticks_for([0])
+        first["order_id"] = 8
+        d.publish(first)
+        assert d.drain()
+        balanced(d)
+        assert d.statistics().handled == 2**9 - 1
+    assert sum(map(len, seen)) == 2**9 - 1
+
+
+def test_a_handler_publishes_even_while_every_publisher_waits_for_room() -> None:
+    """Publishers in wait for this very handler must not keep it from going on."""
+    release = threading.Event()
+
+    @batch_handler(state=[("ticks", "u8")])
+    def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
+        row["ticks"] += len(ticks)
+        if symbol == "A" and (ticks["order_id"] != 0).any():
+            release.wait()
+            more = ticks[:1].copy()
+            more["instrument_id"], more["order_id"] = 1, 0
+            assert d.publish(more) == 1
+
+    with Dispatcher(["A", "B"], on_ticks, workers=1, cores=None, max_publishers=2, capacity_ticks=4) as d:
+        first = ticks_for([0])
+        first["order_id"] = 1
+        d.publish(first)
+        wait_until(lambda: d.look("A").owner is not None)
+        threads = [threading.Thread(target=d.publish, args=(ticks_for([0] * 20),)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: d.look("A").pending == 4)
+        assert not d.drain(timeout_s=0)
+        release.set()
+        for thread in threads:
+            thread.join()
+        d.drain()
+        balanced(d)
+        assert (d.rows["A"]["ticks"], d.rows["B"]["ticks"]) == (41, 1)
+
+
+def test_a_c_handler_publishes_through_its_context(c_handlers: Path) -> None:
+    symbols, hops = 50, 40
+    with Dispatcher(symbols, native(c_handlers, "on_relay", state=RELAY_ROW), workers=3, cores=None, max_publishers=1) as d:
+        ticks = ticks_for(range(symbols))
+        ticks["order_id"] = hops - 1
+        d.publish(ticks)
+        assert d.drain()
+        balanced(d)
+    assert d.rows.array["refused"].sum() == 0
+    assert d.rows.array["ticks"].tolist() == [hops] * symbols
+
+
+@pytest.mark.parametrize(("on_full", "code"), [("block", -6), ("raise", -5), ("drop_newest", 0), ("drop_oldest", 0)])
+def test_a_c_handler_that_meets_a_full_strand_is_told_at_once(c_handlers: Path, on_full: str, code: int) -> None:
+    handler = native(c_handlers, "on_burst", state=BURST_ROW)
+    with Dispatcher(1, handler, workers=1, cores=None, capacity_ticks=8, on_full=on_full) as d:
+        tick = ticks_for([0])
+        tick["order_id"] = 20
+        d.publish(tick)
+        d.drain()
+        balanced(d)
+        s = d.statistics()
+    row = d.rows[0]
+    assert row["code"] == code
+    # The tick in hand counts against the bound of a strand that keeps what it has, not of one that drops the oldest.
+    fits = 8 if on_full == "drop_oldest" else 7
+    assert row["accepted"] == (20 if code == 0 else 7)
+    assert row["ticks"] == 1 + fits
+    assert sum(s.dropped.values()) == (20 - fits if code == 0 else 0)
+
+
+@pytest.mark.parametrize(("on_full", "error"), [("block", WouldDeadlockError), ("raise", BackpressureError)])
+def test_a_python_handler_that_meets_a_full_strand_is_told_which_ticks_did_not_go_in(
+    on_full: str, error: type[BackpressureError]
+) -> None:
+    caught: list[BackpressureError] = []
+
+    @batch_handler(state=[("ticks", "u8")])
+    def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
+        row["ticks"] += len(ticks)
+        if ticks["order_id"][0]:
+            more = np.repeat(ticks[:1], 10)
+            more["order_id"] = 0
+            try:
+                d.publish(more)
+            except BackpressureError as e:
+                caught.append(e)
+
+    with Dispatcher(1, on_ticks, workers=1, cores=None, capacity_ticks=4, on_full=on_full) as d:
+        tick = ticks_for([0])
+        tick["order_id"] = 1
+        d.publish(tick)
+        d.drain()
+        balanced(d)
+    assert [type(e) for e in caught] == [error]
+    assert caught[0].rejected.tolist() == list(range(3, 10))
+    assert d.rows[0]["ticks"] == 4
+
+
+def test_a_handler_cannot_wait_for_itself() -> None:
+    caught: list[Exception] = []
+
+    @batch_handler(state=[("ticks", "u8")])
+    def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
+        for wait in (d.drain, d.stop):
+            try:
+                wait()
+            except WouldDeadlockError as error:
+                caught.append(error)
+
+    with Dispatcher(1, on_ticks, workers=1, cores=None) as d:
+        d.publish(ticks_for([0]))
+    assert len(caught) == 2
+
+
+def test_drain_waits_for_what_handlers_publish_to_strands_it_has_looked_at_already(c_handlers: Path) -> None:
+    symbols, hops = 300, 3_000
+    handler = native(c_handlers, "on_relay", state=RELAY_ROW)
+    with Dispatcher(symbols, handler, strands="per-symbol", workers=2, cores=None, publisher_drains=False) as d:
+        for _ in range(5):
+            tick = ticks_for([0])
+            tick["order_id"] = hops - 1
+            before = int(d.rows.array["ticks"].sum())
+            d.publish(tick)
+            d.drain()
+            assert int(d.rows.array["ticks"].sum()) == before + hops
+
+
+@pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
+def test_waves_of_ten_thousand_are_each_handled_to_the_last(idle: str) -> None:
+    with Dispatcher(100, "spin", workers=2, cores=None, idle=idle, strands="per-symbol") as d:
+        keys = np.random.default_rng(1).integers(0, 100, 10_000)
+        for wave in range(1, 11):
+            ticks = ticks_for(keys)
+            ticks["sequence"] += np.uint64(wave - 1) * np.bincount(keys, minlength=100).astype(np.uint64)[keys]
+            d.publish(ticks)
+            assert d.drain()
+            assert d.rows.array["ticks"].sum() == wave * 10_000
+        balanced(d)
+    assert d.rows.array["broken"].sum() == 0
+
+
+@pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
+def test_two_thousand_quick_symbols_are_done_while_a_slow_one_still_runs(c_handlers: Path, idle: str) -> None:
+    gate = np.zeros(1, np.uint64)
+    slow = native(
+        c_handlers, "on_gate", state=PAIR_ROW, params=int(gate.ctypes.data).to_bytes(8, "little")
+    )
+    symbols = 2_001
+    handlers = {"#0": slow, "*": native(c_handlers, "on_sum", state=PAIR_ROW)}
+    with Dispatcher(
+        symbols, handlers=handlers, workers=2, cores=None, idle=idle, publisher_drains=False, strands="per-symbol"
+    ) as d:
+        first = ticks_for([0] * 50)
+        first["action"] = b"W"
+        d.publish(first)
+        wait_until(lambda: d.look(0).owner is not None)
+        try:
+            quick = ticks_for(np.tile(np.arange(1, symbols), 20))
+            d.publish(quick)
+            counts = d.rows.of_handler("on_sum")["ticks"]
+            wait_until(lambda: (counts[1:] == 20).all())
+            assert d.look(0).handled == 0
+            assert d.look(0).pending == 50
+            assert d.watermark() < 50
+        finally:
+            gate[0] = 1
+        d.drain()
+        balanced(d)
+        assert d.look(0).handled == 50
+
+
+@pytest.mark.parametrize("start", [2**32 - 5, 2**64 - 5, 2**63 - 5])
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
+def test_counters_may_wrap_around(start: int, on_full: str) -> None:
+    keys = np.random.default_rng(7).integers(0, 9, 30_000)
+    ticks = ticks_for(keys)
+    with Dispatcher(9, "spin", workers=2, cores=None, on_full=on_full, quantum_ticks=100, _counters_start=start) as d:
+        assert d.watermark() == start
+        for at in range(0, len(ticks), 1_000):
+            d.publish(ticks[at : at + 1_000])
+            assert 0 <= d.statistics().pending <= 30_000
+        d.drain()
+        balanced(d)
+        assert d.watermark() == (start + len(ticks)) % 2**64
+        s = d.statistics()
+        assert (s.accepted, s.handled, s.pending) == (30_000, 30_000, 0)
+        assert sum(w.handled for w in s.workers) == 30_000
+        assert sum(d.look(i).handled for i in range(9)) == 30_000
+    assert d.rows.array["broken"].sum() == 0
+    assert (d.rows.array["value"] == spin_rows(ticks, 9)["value"]).all()
+
+
+def test_a_symbol_keeps_its_order_where_it_shares_a_strand_with_hot_ones() -> None:
+    weights = 1 / np.arange(1, 41) ** 1.5
+    keys = np.random.default_rng(3).choice(40, 60_000, p=weights / weights.sum())
+    ticks = ticks_for(keys)
+    with Dispatcher(40, "spin", strands=5, counts=weights, workers=3, cores=None, batch_ticks=512) as d:
+        assert d.n_strands == 5
+        for at in range(0, len(ticks), 999):
+            d.publish(ticks[at : at + 999])
+        d.drain()
+        balanced(d)
+    assert d.rows.array["broken"].sum() == 0
+    assert d.rows.array["ticks"].tolist() == np.bincount(keys, minlength=40).tolist()
+
+
+def test_results_do_not_depend_on_hash_seeds_or_on_who_ran_what() -> None:
+    """Rule 5, across processes: the rows are the same bytes."""
+    code = """
+        import sys, hashlib, numpy as np, strand
+        ticks = np.zeros(50_000, strand.TICK)
+        rng = np.random.default_rng(5)
+        ticks["instrument_id"] = rng.integers(0, 64, len(ticks))
+        ticks["price"] = rng.integers(1, 10**9, len(ticks))
+        ticks["size"] = rng.integers(1, 1000, len(ticks))
+        ticks["kind"] = 2
+        with strand.Dispatcher(64, "vwap", workers=int(sys.argv[1]), cores=None, quantum_ticks=int(sys.argv[2])) as d:
+            for part in np.array_split(ticks, int(sys.argv[3])):
+                d.publish(part)
+        print(hashlib.sha256(d.rows.array.tobytes()).hexdigest())
+    """
+    results = [run_python(code, *arguments) for arguments in (("1", "4096", "1"), ("4", "7", "50"), ("2", "100", "9"))]
+    assert [r.stderr for r in results] == [""] * 3
+    assert len({r.stdout for r in results}) == 1

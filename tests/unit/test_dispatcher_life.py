@@ -1,0 +1,515 @@
+"""Start, drain, pause, stop: what is promised of each, and that no thread is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import PAIR_ROW, balanced, run_python, ticks_for, wait_until, worker_threads
+
+from strand import Dispatcher, batch_handler, native
+from strand.errors import BackpressureError, EngineError, StoppedError
+
+
+@batch_handler(state=[("ticks", "u8")])
+def counting(symbol: str, ticks: Any, row: Any) -> None:
+    row["ticks"] += len(ticks)
+
+
+def test_leaving_the_context_drains_and_leaves_no_thread() -> None:
+    with Dispatcher(10, counting, workers=3, cores=None) as d:
+        assert len(worker_threads()) == 3
+        d.publish(ticks_for(np.arange(10_000) % 10))
+    assert worker_threads() == []
+    assert d.rows.array["ticks"].tolist() == [1_000] * 10
+    s = d.statistics()
+    assert (s.handled, s.pending, sum(s.dropped.values())) == (10_000, 0, 0)
+    d.check()
+
+
+@pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
+def test_leaving_by_an_exception_abandons_what_is_pending_and_counts_it(idle: str) -> None:
+    with pytest.raises(ZeroDivisionError), Dispatcher(4, counting, workers=2, cores=None, idle=idle) as d:
+        d.pause(0)
+        d.publish(ticks_for([0] * 500))
+        raise ZeroDivisionError
+    assert worker_threads() == []
+    s = d.statistics()
+    assert (s.accepted, s.handled, s.dropped["abandoned"], s.pending) == (500, 0, 500, 0)
+    d.check()
+
+
+def test_stopping_without_draining_ends_at_the_visit_under_way() -> None:
+    first, go = threading.Event(), threading.Event()
+
+    @batch_handler(state=[("ticks", "u8")])
+    def waits(symbol: str, ticks: Any, row: Any) -> None:
+        first.set()
+        go.wait()
+        row["ticks"] += len(ticks)
+
+    d = Dispatcher(1, waits, workers=1, cores=None, quantum_ticks=10).start()
+    d.publish(ticks_for([0] * 100))
+    first.wait()
+    threading.Timer(0.05, go.set).start()
+    assert d.stop(drain=False) is False
+    s = d.statistics()
+    assert s.handled < 100
+    assert s.handled + s.dropped["abandoned"] == 100
+    assert s.pending == 0
+    assert d.rows[0]["ticks"] == s.handled
+    balanced(d)
+
+
+def test_stop_tells_whether_everything_was_handled() -> None:
+    d = Dispatcher(1, counting, workers=1, cores=None).start()
+    d.publish(ticks_for([0] * 10))
+    assert d.stop() is True
+    d = Dispatcher(1, counting, workers=1, cores=None).start()
+    d.pause(0)
+    d.publish(ticks_for([0] * 10))
+    assert d.stop() is False
+    assert d.statistics().dropped["abandoned"] == 10
+
+
+def test_a_drain_with_a_time_limit_gives_up_and_a_later_one_finishes(c_handlers: Path) -> None:
+    gate = np.zeros(1, np.uint64)
+    params = int(gate.ctypes.data).to_bytes(8, "little")
+    handler = native(c_handlers, "on_gate", state=PAIR_ROW, params=params)
+    with Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False) as d:
+        assert d.drain(timeout_s=0)
+        ticks = ticks_for([0])
+        ticks["action"] = b"W"
+        d.publish(ticks)
+        try:
+            assert not d.drain(timeout_s=0)
+            assert not d.drain(timeout_s=0.01)
+            assert not d.drain(timeout_s=-1)
+            assert d.statistics().pending == 1
+        finally:
+            gate[0] = 1
+        assert d.drain(timeout_s=60)
+        assert d.drain(timeout_s=0)
+
+
+def test_a_stop_with_a_time_limit_abandons_what_is_left_and_waits_for_the_visit(c_handlers: Path) -> None:
+    gate = np.zeros(1, np.uint64)
+    params = int(gate.ctypes.data).to_bytes(8, "little")
+    handler = native(c_handlers, "on_gate", state=PAIR_ROW, params=params)
+    d = Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False, quantum_ticks=1).start()
+    ticks = ticks_for([0, 0, 0])
+    ticks["action"][0] = b"W"
+    d.publish(ticks)
+    opens = threading.Timer(0.2, gate.__setitem__, (0, 1))
+    opens.start()
+    assert d.stop(timeout_s=0.01) is False
+    s = d.statistics()
+    assert (s.handled + s.dropped["abandoned"], s.pending) == (3, 0)
+    assert s.handled >= 1
+    balanced(d)
+
+
+def test_a_stopped_dispatcher_refuses_and_says_so_and_keeps_its_rows() -> None:
+    d = Dispatcher(["A"], counting, workers=1, cores=None)
+    with d:
+        d.publish(ticks_for([0]))
+    assert d.stop() is False
+    for call in (lambda: d.publish(ticks_for([0])), d.drain, d.start, d.__enter__):
+        with pytest.raises(StoppedError, match="stopped"):
+            call()
+    assert d.rows["A"]["ticks"] == 1
+    assert d.look("A").handled == 1
+    assert d.watermark() == 1
+    row = d.rows["A"]
+    array = d.rows.array
+    del d
+    assert (row["ticks"], array["ticks"][0]) == (1, 1)
+
+
+def test_rows_taken_while_running_stay_readable_when_the_dispatcher_is_gone() -> None:
+    with Dispatcher(["A"], "count", workers=1, cores=None) as d:
+        array, row = d.rows.array, d.rows["A"]
+        d.publish(ticks_for([0] * 3))
+        d.drain()
+    del d
+    assert (array["ticks"][0], row["ticks"]) == (3, 3)
+
+
+def test_starting_twice_is_starting_once() -> None:
+    d = Dispatcher(1, counting, workers=2, cores=None)
+    with d.start(), d:
+        assert len(worker_threads()) == 2
+
+
+def test_waiting_for_a_dispatcher_that_was_never_started_is_refused() -> None:
+    d = Dispatcher(1, counting, workers=1, cores=None, capacity_ticks=4)
+    assert d.drain()
+    d.publish(ticks_for([0] * 3))
+    with pytest.raises(StoppedError, match="start"):
+        d.drain()
+    with pytest.raises(BackpressureError, match="start") as caught:
+        d.publish(ticks_for([0] * 3))
+    assert caught.value.rejected.tolist() == [1, 2]
+    d.start()
+    assert d.drain()
+    assert d.rows[0]["ticks"] == 4
+    d.stop()
+
+
+def test_a_native_dispatcher_that_was_never_started_is_drained_by_its_publisher() -> None:
+    d = Dispatcher(5, "count", workers=1, cores=None, capacity_ticks=100)
+    d.publish(ticks_for(np.arange(10_000) % 5))
+    assert d.drain()
+    assert d.rows.array["ticks"].tolist() == [2_000] * 5
+    assert d.stop() is True
+
+
+def test_a_handler_may_ask_for_the_stop() -> None:
+    @batch_handler(state=[("ticks", "u8")])
+    def until_five(symbol: str, ticks: Any, row: Any) -> None:
+        row["ticks"] += len(ticks)
+        if row["ticks"] == 5:
+            assert d.stop(drain=False) is False
+
+    with Dispatcher(1, until_five, workers=1, cores=None, quantum_ticks=1) as d:
+        d.publish(ticks_for([0] * 20))
+        with pytest.raises(StoppedError):
+            d.drain()
+    assert d.rows[0]["ticks"] == 5
+    s = d.statistics()
+    assert (s.handled, s.dropped["abandoned"], s.pending) == (5, 15, 0)
+    balanced(d)
+
+
+def test_several_threads_may_stop_and_all_of_them_find_it_stopped() -> None:
+    for _ in range(10):
+        d = Dispatcher(4, counting, workers=2, cores=None).start()
+        d.publish(ticks_for(np.arange(1_000) % 4))
+        alive: list[int] = []
+
+        def stop(d: Dispatcher = d, alive: list[int] = alive) -> None:
+            d.stop()
+            alive.append(sum(t.is_alive() for t in d._threads))
+
+        threads = [threading.Thread(target=stop) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert alive == [0] * 4
+        balanced(d)
+
+
+def test_publishers_in_other_threads_are_out_before_rows_and_books_are_final() -> None:
+    """They run handlers too, and must not be caught in the middle of one."""
+    for _ in range(10):
+        d = Dispatcher(8, "spin", workers=1, cores=None).start()
+        ends: list[str] = []
+
+        def publish(d: Dispatcher = d, ends: list[str] = ends) -> None:
+            ticks = ticks_for(np.random.default_rng().integers(0, 8, 50_000))
+            try:
+                while True:
+                    d.publish(ticks)
+            except StoppedError:
+                ends.append("stopped")
+
+        threads = [threading.Thread(target=publish) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda d=d: d.statistics().handled > 0)  # type: ignore[misc]
+        d.stop(drain=False)
+        rows, before = d.rows.array.copy(), d.statistics()
+        for thread in threads:
+            thread.join()
+        after = d.statistics()
+        assert ends == ["stopped"] * 3
+        assert (before.accepted, before.handled, before.dropped) == (after.accepted, after.handled, after.dropped)
+        assert rows["ticks"].sum() == after.handled
+        assert after.pending == 0
+        balanced(d)
+
+
+def test_pausing_holds_a_symbol_back_and_resuming_lets_it_go_on() -> None:
+    with Dispatcher(["A", "B"], counting, workers=2, cores=None) as d:
+        d.pause("A")
+        d.pause("A")
+        d.publish(ticks_for([0, 1] * 50))
+        assert d.drain()
+        assert (d.rows["A"]["ticks"], d.rows["B"]["ticks"]) == (0, 50)
+        assert d.look("A").paused
+        assert d.watermark() == 0
+        d.resume("A")
+        d.resume("A")
+        assert d.drain()
+        assert d.rows["A"]["ticks"] == 50
+        assert not d.look("A").paused
+        assert d.watermark() == 100
+        balanced(d)
+
+
+@pytest.mark.parametrize("handler", ["count", counting], ids=["native", "python"])
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
+def test_pausing_and_resuming_from_several_threads_loses_nothing(handler: Any, on_full: str) -> None:
+    keys = np.random.default_rng(2).integers(0, 6, 60_000)
+    ticks = ticks_for(keys)
+    with Dispatcher(6, handler, workers=3, cores=None, quantum_ticks=50, strands="per-symbol", on_full=on_full) as d:
+        done = threading.Event()
+
+        def switch(seed: int) -> None:
+            rng = np.random.default_rng(seed)
+            while not done.is_set():
+                symbol = int(rng.integers(0, 6))
+                d.pause(symbol)
+                d.resume(symbol)
+
+        threads = [threading.Thread(target=switch, args=(i,)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for at in range(0, len(ticks), 500):
+            d.publish(ticks[at : at + 500])
+        done.set()
+        for thread in threads:
+            thread.join()
+        for symbol in range(6):
+            d.resume(symbol)
+        d.drain()
+        balanced(d)
+    assert d.rows.array["ticks"].tolist() == np.bincount(keys, minlength=6).tolist()
+
+
+def test_a_released_strand_that_is_paused_stays_paused() -> None:
+    @batch_handler(state=[("ticks", "u8")])
+    def fails_on_x(symbol: str, ticks: Any, row: Any) -> None:
+        if ticks["action"][0] == b"X":
+            raise ValueError
+        row["ticks"] += len(ticks)
+
+    with Dispatcher(1, fails_on_x, workers=1, cores=None, on_error="quarantine", quantum_ticks=1) as d:
+        ticks = ticks_for([0] * 4)
+        ticks["action"][0] = b"X"
+        d.publish(ticks)
+        d.drain()
+        d.pause(0)
+        d.release(0)
+        d.drain()
+        assert d.rows[0]["ticks"] == 0
+        d.resume(0)
+        d.drain()
+        assert d.rows[0]["ticks"] == 3
+
+
+def test_a_paused_strand_holds_up_a_publisher_only_at_its_bound() -> None:
+    with Dispatcher(["A", "B"], counting, workers=1, cores=None, capacity_ticks=16) as d:
+        d.pause("A")
+        assert d.publish(ticks_for([0] * 16 + [1] * 500)) == 516
+        with pytest.raises(BackpressureError) as caught:
+            d.publish(ticks_for([0, 1]), timeout_s=0)
+        assert caught.value.rejected.tolist() == [0]
+        d.drain()
+        assert d.rows["B"]["ticks"] == 501
+
+
+def test_a_time_limit_holds_even_where_all_publishers_slots_are_taken() -> None:
+    with Dispatcher(1, counting, workers=1, cores=None, capacity_ticks=4, max_publishers=1) as d:
+        d.pause(0)
+        other = threading.Thread(target=d.publish, args=(ticks_for([0] * 5),))
+        other.start()
+        wait_until(lambda: d.look(0).pending == 4)
+        with pytest.raises(BackpressureError) as caught:
+            d.publish(ticks_for([0] * 3), timeout_s=0.01)
+        assert caught.value.rejected.tolist() == [0, 1, 2]
+        assert d.drain()  # everything but what is held back
+        d.resume(0)
+        other.join()
+        d.drain()
+        assert d.rows[0]["ticks"] == 5
+
+
+def affinity_of(thread: threading.Thread) -> set[int]:
+    assert thread.native_id is not None
+    return os.sched_getaffinity(thread.native_id)
+
+
+def test_workers_are_pinned_to_the_cores_asked_for_in_turn() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    cores = allowed[:2]
+    before = os.sched_getaffinity(0)
+    with Dispatcher(1, counting, workers=5, cores=cores) as d:
+        wait_until(lambda: all(len(affinity_of(t)) == 1 for t in d._threads))
+        assert [affinity_of(t) for t in d._threads] == [{cores[i % len(cores)]} for i in range(5)]
+        assert [w.core for w in d.statistics().workers] == [*(cores[i % len(cores)] for i in range(5)), None]
+        d.publish(ticks_for([0] * 100))
+    assert os.sched_getaffinity(0) == before
+    assert d.rows[0]["ticks"] == 100
+
+
+def test_workers_are_not_pinned_where_no_cores_are_named() -> None:
+    with Dispatcher(1, counting, workers=2, cores=None) as d:
+        d.publish(ticks_for([0]))
+        d.drain()
+        assert all(affinity_of(t) == os.sched_getaffinity(0) for t in d._threads)
+
+
+def test_auto_takes_the_last_cores_this_process_may_use() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    with Dispatcher(1, counting, workers=1, cores="auto") as d:
+        assert [w.core for w in d.statistics().workers] == [allowed[-1], None]
+    with Dispatcher(1, counting, workers=3 * len(allowed), cores="auto") as d:
+        assert {w.core for w in d.statistics().workers} == {*allowed, None}
+
+
+def test_a_worker_that_cannot_be_pinned_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(pid: int, cores: set[int]) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuses)
+    with pytest.raises(EngineError, match="Invalid argument"), Dispatcher(1, counting, workers=1) as d:
+        wait_until(lambda: not any(t.is_alive() for t in d._threads))
+        d.publish(ticks_for([0]))
+    assert worker_threads() == []
+
+
+@pytest.mark.parametrize("idle", ["backoff", "park"])
+def test_idle_workers_sleep_and_wake_for_a_tick(idle: str) -> None:
+    """Processor time, not wall time: a worker that spun would use all of it."""
+    with Dispatcher(4, counting, workers=3, cores=None, idle=idle) as d:
+        d.publish(ticks_for([0, 1, 2, 3]))
+        d.drain()
+        wait_until(lambda: d.statistics().parks >= 3)
+        wait_until(lambda: all(state_of(t) == "S" for t in d._threads))
+        before = [cpu_ticks(t) for t in d._threads]
+        time.sleep(0.5)
+        assert sum(cpu_ticks(t) for t in d._threads) - sum(before) <= 3
+        d.publish(ticks_for([0, 1, 2, 3]))
+        d.drain()
+        assert d.rows.array["ticks"].tolist() == [2] * 4
+
+
+def test_a_spinning_worker_uses_its_core_which_the_measure_above_sees() -> None:
+    with Dispatcher(1, counting, workers=1, cores=None, idle="spin") as d:
+        start = cpu_ticks(d._threads[0])
+        wait_until(lambda: cpu_ticks(d._threads[0]) - start > 10)
+
+
+def state_of(thread: threading.Thread) -> str:
+    return stat_of(thread)[0]
+
+
+def cpu_ticks(thread: threading.Thread) -> int:
+    """Hundredths of a second of processor time."""
+    return sum(map(int, stat_of(thread)[11:13]))
+
+
+def stat_of(thread: threading.Thread) -> list[str]:
+    return Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+
+
+# ---- the end of the process
+
+PROGRAM = """
+    import sys, threading, time
+    import numpy as np, strand
+
+    @strand.batch_handler(state=[("ticks", "u8")])
+    def counting(symbol, ticks, row):
+        row["ticks"] += len(ticks)
+
+    @strand.batch_handler(state=[("ticks", "u8")])
+    def slow(symbol, ticks, row):
+        time.sleep(0.001)
+
+    ticks = np.zeros(1000, strand.TICK)
+    ticks["instrument_id"] = np.arange(1000) % 4
+"""
+
+
+def program(body: str) -> str:
+    return textwrap.dedent(PROGRAM) + textwrap.dedent(body)
+
+
+@pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
+@pytest.mark.parametrize("handler", ["counting", "'count'", "slow"])
+@pytest.mark.parametrize(
+    ("ending", "status"), [("", 0), ("sys.exit(3)", 3), ("raise ZeroDivisionError", 1)], ids=["end", "exit", "error"]
+)
+def test_the_interpreter_may_end_while_a_dispatcher_runs(idle: str, handler: str, ending: str, status: int) -> None:
+    code = program(f"""
+        d = strand.Dispatcher(4, {handler}, workers=2, cores=None, idle={idle!r}, quantum_ticks=1).start()
+        d.publish(ticks)
+        {ending}
+    """)
+    result = run_python(code)
+    assert result.returncode == status
+    assert ("ZeroDivisionError" in result.stderr) == (status == 1)
+    assert "Fatal" not in result.stderr
+    assert (result.stderr == "") == (status != 1)
+
+
+def test_the_interpreter_may_end_while_another_thread_waits_for_room() -> None:
+    result = run_python(program("""
+        d = strand.Dispatcher(4, counting, workers=2, cores=None, capacity_ticks=10).start()
+        d.pause(0)
+        threading.Thread(target=d.publish, args=(ticks,), daemon=True).start()
+        while d.look(0).pending < 10:
+            time.sleep(0.001)
+        print("ending")
+    """))
+    assert (result.returncode, result.stdout) == (0, "ending\n")
+    assert "Fatal" not in result.stderr
+
+
+INTERRUPTED = {
+    "publish": "d.pause(0); say(); d.publish(ticks)",
+    "drain": "d.publish(hard); say(); d.drain()",
+    "the end of the block": "d.publish(hard); say()",
+    "the body": "d.publish(hard); say(); time.sleep(60)",
+}
+
+
+@pytest.mark.parametrize("where", INTERRUPTED)
+def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
+    code = program(f"""
+        def say():
+            print("waiting", flush=True)
+
+        @strand.batch_handler(state=[("ticks", "u8")])
+        def hours(symbol, ticks, row):
+            time.sleep(0.01)
+
+        hard = np.zeros(100_000, strand.TICK)
+        try:
+            with strand.Dispatcher(4, hours, workers=2, cores=None, capacity_ticks=100_000 if {where!r} != "publish" else 10,
+                                   quantum_ticks=1) as d:
+                {INTERRUPTED[where]}
+        except KeyboardInterrupt:
+            s = d.statistics()
+            d.check()
+            left = [t for t in threading.enumerate() if t.name.startswith("strand")]
+            print(s.accepted == s.handled + sum(s.dropped.values()), s.pending, len(left), flush=True)
+            raise
+    """)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert out == "True 0 0\n", err
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert process.returncode == -signal.SIGINT

@@ -1,0 +1,240 @@
+"""What may be published: any record with a u32 key, or arrays that a field map turns into ticks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import COUNT_ROW, balanced, ticks_for
+
+from strand import TICK, Dispatcher, batch_handler, native
+from strand.errors import ConfigurationError, RecordTypeError, UnknownSymbolError
+
+
+def record(size: int, offset: int) -> np.dtype[Any]:
+    """A record of a size whose key is at an offset, with a u32 that says whether to fail right after or before it."""
+    fails = offset + 4 if offset + 8 <= size else offset - 4
+    return np.dtype({"names": ["key", "fails"], "formats": ["<u4", "<u4"], "offsets": [offset, fails], "itemsize": size})
+
+
+SHAPES = [(8, 0), (8, 4), (9, 1), (13, 5), (64, 60), (65, 61), (100, 33), (640, 300), (992, 988), (1000, 0), (1983, 7),
+          (1984, 1980)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "offset"), SHAPES)
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
+def test_a_record_may_have_any_size_and_its_key_may_be_anywhere(
+    c_handlers: Path, size: int, offset: int, on_full: str
+) -> None:
+    dtype = record(size, offset)
+    params = np.array([offset, dtype.fields["fails"][1]], "<u4").tobytes()  # type: ignore[index]
+    rng = np.random.default_rng(size)
+    records = rng.integers(0, 256, (3_000, size), dtype=np.uint8).view(dtype)[:, 0]
+    records["key"] = rng.integers(0, 7, len(records))
+    records["fails"] = 0
+    native_handler = native(c_handlers, "on_raw", state=COUNT_ROW, params=params)
+    seen: list[list[bytes]] = [[] for _ in range(7)]
+
+    @batch_handler(state=[("ticks", "u8")])
+    def keeps(symbol: str, ticks: Any, row: Any) -> None:
+        assert ticks.dtype == dtype
+        seen[int(ticks["key"][0])] += map(bytes, ticks.view(np.uint8).reshape(-1, size))
+        row["ticks"] += len(ticks)
+
+    for handler in (native_handler, keeps):
+        with Dispatcher(
+            7, handler, workers=2, cores=None, dtype=dtype, key="key", on_full=on_full, quantum_ticks=50
+        ) as d:
+            for part in np.array_split(records, 9):
+                d.publish(part)
+            d.drain()
+            balanced(d)
+            assert d.rows.array["ticks"].tolist() == np.bincount(records["key"], minlength=7).tolist()
+    for key in range(7):
+        assert seen[key] == [*map(bytes, records.view(np.uint8).reshape(-1, size)[records["key"] == key])]
+
+
+def test_records_may_hold_what_buffers_have_no_name_for() -> None:
+    dtype = np.dtype([("when", "M8[ns]"), ("key", "<u4"), ("span", "m8[us]"), ("price", "<f8"), ("levels", "<i4", (3, 2))])
+    total = np.timedelta64(0, "us")
+
+    @batch_handler(state=[("last", "M8[ns]"), ("best", "<i4", (2,))])
+    def keeps(symbol: str, ticks: Any, row: Any) -> None:
+        nonlocal total
+        row["last"] = ticks["when"][-1]
+        row["best"] = ticks["levels"][-1, 2]
+        total += ticks["span"].sum()
+
+    records = np.zeros(10, dtype)
+    records["when"] = np.datetime64("2024-05-06T07:08:09", "ns") + np.arange(10)
+    records["span"] = 3
+    records["levels"] = np.arange(60).reshape(10, 3, 2)
+    with Dispatcher(2, keeps, workers=1, cores=None, dtype=dtype, key="key") as d:
+        d.publish(records)
+        d.publish(records[0])
+    assert d.rows[0]["last"] == records["when"][0]
+    assert d.rows[0]["best"].tolist() == [4, 5]
+    assert total == np.timedelta64(33, "us")
+
+
+def published(array: Any, **options: Any) -> np.ndarray[Any, Any]:
+    """The ticks a Python handler sees of what is published."""
+    seen: list[Any] = []
+    keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: seen.extend(ticks.copy()))
+    with Dispatcher(8, keeps, workers=1, cores=None, **options) as d:
+        assert d.publish(array) == (1 if np.ndim(array) == 0 else len(array))
+    return np.array(seen, dtype=options.get("dtype", TICK))
+
+
+def test_arrays_that_are_not_contiguous_are_published_as_they_read() -> None:
+    ticks = ticks_for([0] * 20)
+    wide = np.zeros(20, [("before", "u1"), ("tick", TICK), ("after", "u1")])
+    wide["tick"] = ticks
+    for array in (ticks[::3], ticks[::-1], wide["tick"], np.broadcast_to(ticks[:1], 5), ticks.view(np.recarray)):
+        assert (published(array) == np.asarray(array)).all()
+
+
+def test_arrays_may_be_read_only_and_are_the_caller_s_again_at_return() -> None:
+    ticks = ticks_for([0] * 20)
+    ticks.flags.writeable = False
+    assert (published(ticks) == ticks).all()
+    seen: list[int] = []
+    keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: seen.extend(ticks["sequence"].tolist()))
+    with Dispatcher(1, keeps, workers=1, cores=None) as d:
+        d.pause(0)
+        mine = ticks_for([0] * 100)
+        d.publish(mine)
+        mine["sequence"] = 0
+        d.resume(0)
+    assert seen == list(range(1, 101))
+
+
+def test_a_single_tick_may_be_published_as_a_record_or_as_an_array_of_none_or_one_dimension() -> None:
+    tick = ticks_for([3])
+    for single in (tick, tick[0], tick[0].copy(), tick.reshape(())):
+        assert (published(single) == tick).all()
+
+
+def test_an_empty_array_is_published_as_nothing_and_tells_auto_nothing() -> None:
+    with Dispatcher(1_000, "count", workers=1, cores=None, strands=10) as d:
+        assert d.publish(np.empty(0, TICK)) == 0
+        assert d.watermark() == 0
+        ticks = ticks_for([5] * 1_000 + list(range(1_000)))
+        d.publish(ticks)
+        d.drain()
+        alone = d.strand_of(5)
+        assert [i for i in range(1_000) if d.strand_of(i) == alone] == [5]
+        balanced(d)
+
+
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [
+        (np.zeros(3), "the array is float64, not a structured array"),
+        ([1, 2, 3], "the array is int64, not a structured array"),
+        (np.zeros((2, 2), TICK), r"shape \(2, 2\)"),
+        (np.zeros(2, [("instrument_id", "<u4")]), "field 'ts_event' \\(uint64\\) is missing"),
+        (np.zeros(2, [(n, "<f8" if n == "price" else TICK[n]) for n in TICK.names or ()]), "field 'price' is float64, not int64"),
+        (np.zeros(2, [*TICK.descr, ("more", "u1")]), "field 'more' is not one"),
+        (np.zeros(2, np.dtype({"names": TICK.names, "formats": [TICK[n] for n in TICK.names or ()],
+                               "offsets": [TICK.fields[n][1] + 8 for n in TICK.names or ()]})),  # type: ignore[index]
+         "field 'ts_event' is at byte 8, not 0"),
+        (np.zeros(2, np.dtype({"names": TICK.names, "formats": [TICK[n] for n in TICK.names or ()],
+                               "offsets": [TICK.fields[n][1] for n in TICK.names or ()], "itemsize": 72})),  # type: ignore[index]
+         "a record has 72 bytes, not 64"),
+        (np.array([{"price": 1}]), "the array is object"),
+    ],
+)  # fmt: skip
+def test_another_dtype_is_refused_by_the_field_that_differs(array: Any, text: str) -> None:
+    with Dispatcher(8, "count", workers=1, cores=None) as d:
+        with pytest.raises(RecordTypeError, match=text):
+            d.publish(array)
+        assert d.statistics().accepted == 0
+
+
+OWN = np.dtype([("id", "<u4"), ("px", "<i8"), ("qty", "<u2"), ("wide", "<u8"), ("real", "<f8"), ("act", "S1"), ("long", "S3")])
+
+
+def test_a_field_map_turns_arrays_into_ticks() -> None:
+    own = np.zeros(4, OWN)
+    own["id"], own["px"], own["qty"], own["act"] = [0, 1, 1, 0], [5, 6, 7, 8], [1, 2, 3, 4], b"T"
+    fields = {"instrument_id": "id", "price": "px", "size": "qty", "action": "act"}
+    ticks = published(own[::2], fields=fields)
+    assert sorted(ticks["price"].tolist()) == [5, 7]
+    assert set(ticks["action"].tolist()) == {b"T"}
+    assert (ticks["ts_event"] == 0).all()
+    already = ticks_for([0, 1])
+    assert len(published(already, fields=fields)) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"instrument_id": "id", "pricee": "px"}, "'pricee' is not a field of a tick"),
+        ({"price": "px"}, "name the field that holds the symbol's index"),
+        ({}, "name the field that holds the symbol's index"),
+    ],
+)
+def test_a_field_map_that_cannot_work_is_refused_when_it_is_given(fields: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Dispatcher(2, "count", fields=fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"instrument_id": "nobody"}, "the array has no field 'nobody' for 'instrument_id'; its fields: id, px"),
+        ({"instrument_id": "id", "price": "real"}, "'real' is float64, which 'price' \\(int64\\) cannot hold; convert"),
+        ({"instrument_id": "id", "size": "wide"}, "record 2: 'wide' is 4294967297, which 'size' \\(uint32\\) cannot hold"),
+        ({"instrument_id": "wide"}, "record 2: 'wide' is 4294967297, which 'instrument_id'"),
+        ({"instrument_id": "id", "action": "long"}, "record 1: 'long' is b'TT', which 'action'"),
+    ],
+)
+def test_a_field_map_that_does_not_fit_the_array_is_refused_by_field_and_record(fields: dict[str, str], text: str) -> None:
+    own = np.zeros(4, OWN)
+    own["wide"][2], own["long"][1] = 2**32 + 1, b"TT"
+    with Dispatcher(2, "count", workers=1, cores=None, fields=fields) as d:
+        with pytest.raises(RecordTypeError, match=text):
+            d.publish(own)
+        assert d.statistics().accepted == 0
+        if "nobody" not in text:
+            return
+        with pytest.raises(RecordTypeError, match="its fields: none, it is float64"):
+            d.publish(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"dtype": np.dtype("<u4")}, "dtype: uint32 has no fields"),
+        ({"dtype": "no such"}, "dtype: 'no such' is no dtype"),
+        ({"dtype": [("key", "<u4"), ("o", object)], "key": "key"}, "this one has Python objects"),
+        ({"dtype": [("key", "<u4"), ("x", "V1981")], "key": "key"}, "at most 1984 bytes, this one has 1985"),
+        ({"dtype": [("key", "<u4")], "key": "other"}, "no field 'other'; its fields: key"),
+        ({"dtype": [("key", ">u4")], "key": "key"}, "field 'key' is >u4"),
+        ({"dtype": [("key", "<i4")], "key": "key"}, "field 'key' is int32"),
+        ({"dtype": [("key", "<u4")], "key": "key"}, "'count' reads strand.TICK records"),
+        ({"key": "price"}, "field 'price' is int64"),
+        ({"dtype": [("key", "<u4")], "key": "key", "fields": {"size": "key"}}, "dtype must be left as it is"),
+    ],
+)
+def test_a_dtype_that_cannot_work_is_refused_by_argument(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Dispatcher(2, "count", **options)
+
+
+def test_a_dtype_may_be_given_as_a_list_of_fields() -> None:
+    dtype = [("key", "<u4"), ("x", "<f4")]
+    records = np.zeros(3, dtype)
+    assert len(published(records, dtype=dtype, key="key")) == 3
+
+
+def test_the_field_that_holds_the_key_is_named_in_the_error() -> None:
+    dtype = np.dtype([("row", "<u4")])
+    keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: None)
+    with Dispatcher(2, keeps, workers=1, cores=None, dtype=dtype, key="row") as d, pytest.raises(
+        UnknownSymbolError, match="record 1: row is 2"
+    ):
+        d.publish(np.array([(1,), (2,)], dtype))

@@ -34,7 +34,7 @@ int64_t on_order(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   return n;
 }
 
-/* Passes a tick on to the next symbol until it has gone order_id steps; order_id 0 ends it. */
+/* Passes a tick on to the next symbol, or across the table where side is B, until it has gone order_id steps. */
 typedef struct relay_row {
   uint64_t ticks;
   uint64_t refused;
@@ -48,7 +48,7 @@ int64_t on_relay(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
     sd_tick next = ticks[i];
     int64_t accepted;
     next.order_id--;
-    next.instrument_id = (uint32_t)((ticks[i].instrument_id + 1) % ctx->n_rows);
+    next.instrument_id = (uint32_t)((ticks[i].side == 'B' ? ctx->n_rows - 1 - ticks[i].instrument_id : ticks[i].instrument_id + 1) % ctx->n_rows);
     if (ctx->publish(ctx, &next, 1, &accepted) != SD_OK || accepted != 1) row->refused++;
   }
   return n;

@@ -249,12 +249,13 @@ def test_a_handler_cannot_wait_for_itself() -> None:
 
 
 def test_drain_waits_for_what_handlers_publish_to_strands_it_has_looked_at_already(c_handlers: Path) -> None:
-    symbols, hops = 300, 3_000
+    symbols, hops = 1_000, 10_000
     handler = native(c_handlers, "on_relay", state=RELAY_ROW)
-    with Dispatcher(symbols, handler, strands="per-symbol", workers=2, cores=None, publisher_drains=False) as d:
-        for _ in range(5):
-            tick = ticks_for([0])
+    with Dispatcher(symbols, handler, strands="per-symbol", workers=1, cores=None, publisher_drains=False) as d:
+        for _ in range(20):
+            tick = ticks_for([symbols - 1])
             tick["order_id"] = hops - 1
+            tick["side"] = b"B"  # between the first strand and the last: where a look from first to last may miss it
             before = int(d.rows.array["ticks"].sum())
             d.publish(tick)
             d.drain()

@@ -39,9 +39,9 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         raw = cast(BinaryIO, temporary.open("xb"))
         try:
-            if final.is_dir():
-                raise IsADirectoryError(None, "it is a folder")
             with raw:
+                if final.is_dir():
+                    raise IsADirectoryError(None, "it is a folder")
                 if final.suffix == ".gz":
                     with _gzip_writer(raw) as compressed:
                         yield compressed

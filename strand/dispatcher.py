@@ -462,7 +462,7 @@ class Dispatcher:
         return slot
 
     @contextmanager
-    def _publisher(self, deadline: float | None) -> Iterator[int | None]:
+    def _publisher(self, deadline: float | None = None) -> Iterator[int | None]:
         """A publisher's slot; None where all were in use until the deadline."""
         while (slot := self._engine.publisher_enter()) is None:
             if deadline is not None and time.monotonic() >= deadline:

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from strand import report
 from strand.bench.cli import bench
+from strand.demo import run_demo
 from strand.errors import ConfigurationError, StrandError
 from strand.feeds import FeedInfo, open_feed
 from strand.feeds.synthetic import SyntheticFeed
@@ -264,6 +265,13 @@ def _skew(text: str) -> Any:
         return float(text)
     except ValueError:
         raise ConfigurationError(f"skew: {text!r} is neither 'calibrated' nor a number") from None
+
+
+@cli.command("demo")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def demo_command(as_json: bool) -> None:
+    """Replay the sample that ships with strand, and compare with static routing."""
+    run_demo(as_json)
 
 
 class _progress:  # noqa: N801 - used like a function

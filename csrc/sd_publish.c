@@ -15,13 +15,15 @@
 #include <time.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { SPLICE = 2, CLAIM_LEAST = 1, PROBE_EVERY = 3, PROBE_CHUNKS = 2, NAP_NS = 50000 };
+enum { SPLICE = 2, CLAIM_LEAST = 1, FIRST_TRIALS = 2, PROBE_EVERY = 3, PROBE_CHUNKS = 2, SETTLE_NS = 20, NAP_NS = 50000 };
 #else
 enum {
   SPLICE = 64,         /* strands listed at one go */
   CLAIM_LEAST = 64,    /* records in a chunk before claiming is worth a thought */
-  PROBE_EVERY = 64,    /* chunks between two trials of the other way */
+  FIRST_TRIALS = 8,    /* chunks of trials at the start: half claimed, half queued */
+  PROBE_EVERY = 128,   /* chunks between two trials of the other way */
   PROBE_CHUNKS = 2,    /* chunks a trial lasts */
+  SETTLE_NS = 100000,
   NAP_NS = 50000
 };
 #endif
@@ -56,8 +58,7 @@ struct sd_publisher {
   uint64_t since_look;
   /* which way */
   double queue_cost, claim_cost; /* clock counts a record; 0: not known yet */
-  uint32_t chunks, probe_left;
-  int claiming;
+  uint32_t chunks;
 };
 
 /* One a slot for handlers that publish, then one a publisher's slot for its own calls: a publisher that runs a handler in the
@@ -446,21 +447,33 @@ static int64_t claim_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
 
 /* ---- which way */
 
+/* Above any cost. */
+#define UNKNOWN 1e18
+
 static void learn(double *cost, uint64_t counts, int64_t n) {
   double now = (double)counts / (double)n;
-  *cost = *cost == 0 ? now : *cost + (now - *cost) / 8;
+  *cost = *cost == 0 || *cost == UNKNOWN ? now : *cost + (now - *cost) / 8;
 }
 
-/* Whether to try claiming this chunk: the cheaper way, and the other one for a moment every PROBE_EVERY chunks. */
+/* Whether to try claiming this chunk. Both ways are tried at the start (the very first chunk, all misses, teaches nothing),
+ * then the cheaper one is taken, and the other one for a moment every PROBE_EVERY chunks. */
 static int choose(sd_dispatcher *d, sd_publisher *p) {
   if (!d->one_pure || !d->config.publisher_drains || p->nested || p->chunk < CLAIM_LEAST) return 0;
-  if (p->queue_cost > 0 && p->claim_cost > 0) p->claiming = p->claim_cost < p->queue_cost;
-  if (++p->chunks % PROBE_EVERY == 0) p->probe_left = PROBE_CHUNKS;
-  if (p->probe_left) {
-    p->probe_left--;
-    return !p->claiming;
+  uint32_t chunk = p->chunks++;
+  if (chunk < FIRST_TRIALS) return chunk < FIRST_TRIALS / 2;
+  int claiming = p->claim_cost > 0 && (p->queue_cost == 0 || p->claim_cost < p->queue_cost);
+  return chunk % PROBE_EVERY < PROBE_CHUNKS ? !claiming : claiming;
+}
+
+/* Waits, and helps, until strands that workers still have are idle again, so that they can be claimed: what handlers that
+ * cost less than queueing leave to do is done in a moment. */
+static void settle(sd_dispatcher *d, uint32_t slot) {
+  uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
+  while (sd_help(d, slot) || sd_in_flight(d)) {
+    if (sd_now() - start > most) break;
+    sd_pause();
   }
-  return p->claiming;
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
 }
 
 /* ---- the call */
@@ -542,18 +555,26 @@ static int publish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   }
   if (claiming) {
     int64_t done = claim_chunk(d, slot, p);
-    if (done == p->chunk) learn(&p->claim_cost, sd_now() - start, done);
+    if (done == 0) {
+      settle(d, slot);
+      start = sd_now();
+      done = claim_chunk(d, slot, p);
+    }
+    if (done == p->chunk && p->chunks > 1) learn(&p->claim_cost, sd_now() - start, done);
+    /* Not to be had, by a pause perhaps: as dear as it gets, until the next trial. */
+    if (done == 0) p->claim_cost = UNKNOWN;
     if (done) {
       p->at += done;
       p->chunk = 0;
       return SD_OK;
     }
+    start = sd_now();
   }
   /* Before any of them can be handled: pending, the difference, is never seen below 0. */
   sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
   queue_chunk(d, slot, p, start);
   p->since_look += (uint64_t)p->chunk;
-  if (!claiming && p->chunk >= CLAIM_LEAST) learn(&p->queue_cost, sd_now() - start, p->chunk);
+  if (p->chunk >= CLAIM_LEAST) learn(&p->queue_cost, sd_now() - start, p->chunk);
   return SD_OK;
 }
 

@@ -207,6 +207,7 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
     with dispatcher._publisher() as slot:
+        assert slot is not None  # without a deadline there is one
         start = time.perf_counter_ns()
         code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)
         claimed = dispatcher._engine.counters(slot)["claimed"]

@@ -153,9 +153,9 @@ def test_a_core_that_does_not_exist_is_refused() -> None:
 
 
 def test_more_workers_than_homes_can_number_are_refused() -> None:
-    rows = np.zeros(1, np.dtype(("V", 64)))
+    rows, ticks = np.zeros(1, np.dtype(("V", 64))), small_stream(1, 1, 1)
     with pytest.raises(ConfigurationError, match="workers: 256"):
-        routes.static(spin(0).function, rows, small_stream(1, 1, 1), home=np.zeros(1, np.uint8), cores=[None] * 256)
+        routes.static(job_of(ticks, 1).function, rows, ticks, home=np.zeros(1, np.uint8), cores=[None] * 256)
 
 
 def until(what: Callable[[], bool]) -> bool:
@@ -228,7 +228,7 @@ def test_a_squeezed_day_keeps_its_bursts_at_another_rate() -> None:
     squeezed(ticks, times, 1e6)
     assert ticks["ts_recv"][0] == 0
     assert ticks["ts_recv"][-1] == pytest.approx(20_000 / 1e6 * 1e9, rel=1e-6)
-    gaps, were = np.diff(ticks["ts_recv"].astype(np.int64)), np.diff(times.astype(np.int64))
+    gaps, were = (np.diff(column.astype(np.float64)) for column in (ticks["ts_recv"], times))
     assert (gaps >= 0).all()
     assert np.corrcoef(gaps, were)[0, 1] > 0.999
     run("static", job_of(ticks, 201))

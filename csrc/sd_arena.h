@@ -31,9 +31,9 @@ typedef struct sd_failure {
 /* What one worker or publisher writes: its lines are nobody else's to write. */
 typedef struct sd_slot {
   SD_ALIGNED(2 * SD_LINE) sd_block_cache cache;
-  uint32_t most_a_call;  /* records a handler is given at once: fewer where it turns out slow */
-  sd_a32 taken;          /* publishers: in use by a thread */
-  sd_a64 publishing;     /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
+  uint32_t most_a_call; /* records a handler is given at once: fewer where it turns out slow */
+  sd_a32 taken;         /* publishers: in use by a thread */
+  sd_a64 publishing;    /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_slot;
 
@@ -52,7 +52,7 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
   sd_a32 failures_lock;
-  sd_a32 failures; /* recorded in all; the first SD_ERRORS are kept */
+  sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* publish sequence of the next record */
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;

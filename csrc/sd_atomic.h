@@ -41,7 +41,8 @@ void sd_schedule_point(const char *label);
 #define sd_fetch_and(p, v, order, label) (SD_POINT(label) atomic_fetch_and_explicit((p), (v), memory_order_##order))
 /* Strong; relaxed when it fails, so the value it then leaves in *expected may only be compared, not followed. */
 #define sd_cas(p, expected, desired, order, label) \
-  (SD_POINT(label) atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, memory_order_relaxed))
+  (SD_POINT(label) atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, \
+                                                           memory_order_relaxed))
 /* Before the memory is shared: no order, no label. */
 #define sd_init(p, v) atomic_init((p), (v))
 

@@ -50,7 +50,7 @@ typedef struct sd_free_list {
 /* One process's way to the pool. */
 typedef struct sd_pool {
   sd_free_list *list;
-  SD_PLAIN(uint32_t) *stack; /* under the free list's lock */
+  SD_PLAIN(uint32_t) * stack; /* under the free list's lock */
 #if defined(SD_MODEL_RELACY)
   sd_block *blocks;
 #else
@@ -62,7 +62,9 @@ typedef struct sd_pool {
 } sd_pool;
 
 #if defined(SD_MODEL_RELACY)
-static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) { return &pool->blocks[sd_model_index(index)]; }
+static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) {
+  return &pool->blocks[sd_model_index(index)];
+}
 static inline sd_byte *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
   return &sd_block_at(pool, index)->record[at];
 }

@@ -8,7 +8,12 @@
 
 #include "sd_atomic.h"
 
-enum { SD_SUB_BITS = 4, SD_SUB = 1 << SD_SUB_BITS, SD_OCTAVES = 44, SD_BUCKETS = SD_SUB * (SD_OCTAVES - SD_SUB_BITS + 1) };
+enum {
+  SD_SUB_BITS = 4,
+  SD_SUB = 1 << SD_SUB_BITS,
+  SD_OCTAVES = 44,
+  SD_BUCKETS = SD_SUB * (SD_OCTAVES - SD_SUB_BITS + 1)
+};
 
 typedef struct sd_histogram {
   sd_a64 bucket[SD_BUCKETS];
@@ -16,26 +21,28 @@ typedef struct sd_histogram {
 
 /* A slot's counters. Workers and publishers have the same ones. */
 typedef struct sd_counters {
-  sd_a64 accepted;     /* records published through this slot, dropped ones included */
-  sd_a64 handled;      /* records whose handler ran here */
-  sd_a64 failed;       /* records whose handler failed here */
-  sd_a64 dropped[4];   /* by this publisher: newest, oldest, conflated, quarantined */
-  sd_a64 lost;         /* records a lossy strand's holder had in its hands when it was quarantined */
-  sd_a64 visits;       /* strands drained */
-  sd_a64 claimed;      /* records handled where they lay, without queueing */
-  sd_a64 stolen;       /* strands taken from another's list */
-  sd_a64 cut;          /* visits ended by the quantum */
-  sd_a64 busy;         /* clock counts spent draining */
-  sd_a64 parks;        /* times gone to sleep */
-  sd_a64 wakes;        /* others woken */
-  sd_a64 waited;       /* publishers: clock counts spent waiting for room or helping to drain */
-  sd_histogram wait;      /* oldest record's time from publish to the start of the visit, counted once a record */
-  sd_histogram handler;   /* handler time a record */
+  sd_a64 accepted;         /* records published through this slot, dropped ones included */
+  sd_a64 handled;          /* records whose handler ran here */
+  sd_a64 failed;           /* records whose handler failed here */
+  sd_a64 dropped[4];       /* by this publisher: newest, oldest, conflated, quarantined */
+  sd_a64 lost;             /* records a lossy strand's holder had in its hands when it was quarantined */
+  sd_a64 visits;           /* strands drained */
+  sd_a64 claimed;          /* records handled where they lay, without queueing */
+  sd_a64 stolen;           /* strands taken from another's list */
+  sd_a64 cut;              /* visits ended by the quantum */
+  sd_a64 busy;             /* clock counts spent draining */
+  sd_a64 parks;            /* times gone to sleep */
+  sd_a64 wakes;            /* others woken */
+  sd_a64 waited;           /* publishers: clock counts spent waiting for room or helping to drain */
+  sd_histogram wait;       /* oldest record's time from publish to the start of the visit, counted once a record */
+  sd_histogram handler;    /* handler time a record */
   sd_histogram end_to_end; /* oldest record's time from publish to the end of the visit, counted once a record */
 } sd_counters;
 
 /* C1: relaxed; one writer, so no read-modify-write is needed. */
-static inline void sd_bump(sd_a64 *counter, uint64_t n) { sd_store(counter, sd_load(counter, relaxed, C1) + n, relaxed, C1); }
+static inline void sd_bump(sd_a64 *counter, uint64_t n) {
+  sd_store(counter, sd_load(counter, relaxed, C1) + n, relaxed, C1);
+}
 /* C2: relaxed; for readers, who put up with a value a moment old. */
 static inline uint64_t sd_peek(sd_a64 *counter) { return sd_load(counter, relaxed, C2); }
 
@@ -53,6 +60,8 @@ static inline uint64_t sd_bucket_floor(unsigned bucket) {
   return (1ull << octave) + ((uint64_t)(bucket % SD_SUB) << (octave - SD_SUB_BITS));
 }
 
-static inline void sd_record(sd_histogram *h, uint64_t value, uint64_t weight) { sd_bump(&h->bucket[sd_bucket_of(value)], weight); }
+static inline void sd_record(sd_histogram *h, uint64_t value, uint64_t weight) {
+  sd_bump(&h->bucket[sd_bucket_of(value)], weight);
+}
 
 #endif

@@ -48,7 +48,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->slots = sd_arena_at(a, a->slots);
   d->map = sd_arena_at(a, a->map);
   d->rows = sd_arena_at(a, a->rows);
-  d->pool = (sd_pool){&a->free_list, sd_arena_at(a, a->stack), sd_arena_at(a, a->blocks), SD_BLOCK_BYTES, a->record_size, a->block_records};
+  d->pool = (sd_pool){&a->free_list,  sd_arena_at(a, a->stack), sd_arena_at(a, a->blocks),
+                      SD_BLOCK_BYTES, a->record_size,           a->block_records};
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
@@ -61,7 +62,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watches && d->watermark_target && d->watermark_strand ? sd_publishers_create(d) : SD_E_NO_MEMORY;
+  code =
+      d->scratch && d->watches && d->watermark_target && d->watermark_strand ? sd_publishers_create(d) : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_slots; i++) {
     d->scratch[i] = malloc((size_t)config->quantum_records * a->record_size);
     d->watches[i] = calloc(d->n_slots, sizeof **d->watches);
@@ -137,8 +139,8 @@ static uint64_t finished(sd_strand *s) {
   return sd_peek(&s->handled) + sd_load(&s->failed, relaxed, C2) + sd_load(&s->lost, relaxed, C2);
 }
 
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before, int32_t code,
-             const char *message) {
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
+             int32_t code, const char *message) {
   sd_arena *a = d->arena;
   sd_lock(&a->failures_lock);
   /* C1 */
@@ -308,9 +310,10 @@ uint64_t sd_watermark(sd_dispatcher *d) {
 
 void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
   sd_counters *c = &d->slots[slot].counters;
-  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted, &c->handled, &c->failed, &c->dropped[0], &c->dropped[1], &c->dropped[2],
-                                       &c->dropped[3], &c->lost, &c->visits, &c->claimed, &c->stolen, &c->cut,
-                                       &c->busy, &c->parks, &c->wakes, &c->waited};
+  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,    &c->failed,     &c->dropped[0],
+                                       &c->dropped[1], &c->dropped[2], &c->dropped[3], &c->lost,
+                                       &c->visits,     &c->claimed,    &c->stolen,     &c->cut,
+                                       &c->busy,       &c->parks,      &c->wakes,      &c->waited};
   for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
   out[12] = sd_clock_ns(out[12]);
   out[15] = sd_clock_ns(out[15]);
@@ -405,7 +408,8 @@ static const char *wrong_with(const sd_look *k, uint32_t listed) {
   uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3];
   if (k->owner) return "owned although nothing runs";
   if (k->pending < 0) return "pending is negative";
-  if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending) return "accepted is not handled + dropped + pending";
+  if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
+    return "accepted is not handled + dropped + pending";
   uint32_t places = listed + ((k->control & SD_ASIDE) != 0);
   if (k->pending && places != 1) return places ? "its token is in more than one place" : "its token is lost";
   if (!k->pending && places) return "listed although nothing is pending";

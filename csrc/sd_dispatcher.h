@@ -23,7 +23,8 @@ typedef struct sd_config {
   uint64_t quantum_ns;      /* time after which a visit ends at the next run of records */
   uint32_t batch_records;   /* records grouped at one go by a publisher */
   uint32_t ahead_records;   /* records in flight beyond which a publisher helps to drain */
-  int32_t publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
+  int32_t
+      publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
 } sd_config;
 
 /* A handler: fn NULL says that Python runs it. */
@@ -69,10 +70,10 @@ typedef struct sd_dispatcher {
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
-  sd_watch **watches;          /* a slot: what it knows of the others */
-  unsigned char **scratch;     /* a quantum of records a worker */
+  sd_watch **watches;      /* a slot: what it knows of the others */
+  unsigned char **scratch; /* a quantum of records a worker */
   sd_publisher **publishers;
-  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
+  uint64_t *watermark_target; /* a round's goal a strand, see sd_watermark */
   uint32_t *watermark_strand;
   uint32_t watermark_left;
   uint64_t watermark_next, watermark;
@@ -107,21 +108,23 @@ uint64_t sd_watermark(sd_dispatcher *d);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
  * visit, in which `before` records of the strand were handled ahead of this one. */
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before, int32_t code,
-             const char *message);
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
+             int32_t code, const char *message);
 
 /* ---- workers */
 /* Runs native handlers until there is a strand for Python (1, *claim is filled) or the end (SD_E_STOPPED). */
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* Python handled the first n records of the claim; code nonzero: and failed on the next one. */
-int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code, const char *message);
+int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code,
+                   const char *message);
 /* One visit to one ready strand, native handlers only. Zero: none was ready. */
 int sd_help(sd_dispatcher *d, uint32_t slot);
 
 /* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it failed
  * on the next one, and *ctx says why: call sd_fail. */
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n, sd_context *ctx);
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n,
+                       sd_context *ctx);
 
 /* ---- publishers */
 /* A free publisher's slot, or SD_AGAIN when all are in use. */

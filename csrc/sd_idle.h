@@ -33,7 +33,9 @@ void sd_futex_wake(sd_a32 *word, uint32_t n);
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-static inline void sd_futex_wait(sd_a32 *word, uint32_t seen) { syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0); }
+static inline void sd_futex_wait(sd_a32 *word, uint32_t seen) {
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+}
 static inline void sd_futex_wake(sd_a32 *word, uint32_t n) { syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0); }
 #endif
 

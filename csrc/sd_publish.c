@@ -15,14 +15,22 @@
 #include <time.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { SPLICE = 2, CLAIM_LEAST = 1, FIRST_TRIALS = 2, PROBE_EVERY = 3, PROBE_CHUNKS = 2, SETTLE_NS = 20, NAP_NS = 50000 };
+enum {
+  SPLICE = 2,
+  CLAIM_LEAST = 1,
+  FIRST_TRIALS = 2,
+  PROBE_EVERY = 3,
+  PROBE_CHUNKS = 2,
+  SETTLE_NS = 20,
+  NAP_NS = 50000
+};
 #else
 enum {
-  SPLICE = 64,         /* strands listed at one go */
-  CLAIM_LEAST = 64,    /* records in a chunk before claiming is worth a thought */
-  FIRST_TRIALS = 8,    /* chunks of trials at the start: half claimed, half queued */
-  PROBE_EVERY = 128,   /* chunks between two trials of the other way */
-  PROBE_CHUNKS = 2,    /* chunks a trial lasts */
+  SPLICE = 64,       /* strands listed at one go */
+  CLAIM_LEAST = 64,  /* records in a chunk before claiming is worth a thought */
+  FIRST_TRIALS = 8,  /* chunks of trials at the start: half claimed, half queued */
+  PROBE_EVERY = 128, /* chunks between two trials of the other way */
+  PROBE_CHUNKS = 2,  /* chunks a trial lasts */
   SETTLE_NS = 100000,
   NAP_NS = 50000
 };
@@ -41,20 +49,20 @@ typedef struct ready_chain {
 } ready_chain;
 
 struct sd_publisher {
-  uint32_t *count;   /* a strand: records in this chunk; zero between chunks */
-  uint32_t *strand;  /* a record of the chunk: its strand */
-  uint16_t *order;   /* the chunk's records, grouped by strand */
-  group *late;       /* groups whose strand another publisher was at */
-  group *groups;     /* the chunk's groups; those not yet all in lie at the front, n_left of them */
+  uint32_t *count;  /* a strand: records in this chunk; zero between chunks */
+  uint32_t *strand; /* a record of the chunk: its strand */
+  uint16_t *order;  /* the chunk's records, grouped by strand */
+  group *late;      /* groups whose strand another publisher was at */
+  group *groups;    /* the chunk's groups; those not yet all in lie at the front, n_left of them */
   uint32_t n_groups, n_left;
   ready_chain *chains; /* a slot: strands to list with it */
   /* the call under way */
   const unsigned char *records;
-  int64_t n, at;     /* records in all; where the chunk starts */
-  int64_t chunk;     /* records in the chunk */
-  int nested;        /* published from inside a handler: never waits, never runs handlers */
-  int open;          /* a call is under way, perhaps between two slices */
-  int within;        /* a nested call in the middle of the slot's own */
+  int64_t n, at; /* records in all; where the chunk starts */
+  int64_t chunk; /* records in the chunk */
+  int nested;    /* published from inside a handler: never waits, never runs handlers */
+  int open;      /* a call is under way, perhaps between two slices */
+  int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;
   /* which way */
   double queue_cost, claim_cost; /* clock counts a record; 0: not known yet */
@@ -368,7 +376,8 @@ static void queue_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
   p->n_left = left;
 }
 
-static void queue_lossy_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+static void queue_lossy_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+                               uint64_t now) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < p->n_groups; i++) {
     group g = p->groups[i];

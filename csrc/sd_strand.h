@@ -48,13 +48,13 @@ typedef struct sd_strand {
   sd_a64 owner;   /* 0, or slot + 1 */
   sd_a32 control; /* SD_PAUSED ... */
   /* the holder's; head and at are atomic only because the next worker guesses from them what to prefetch */
-  sd_a32 head; /* first block, SD_NONE before the first record */
-  sd_a32 at;   /* next record in it */
-  SD_PLAIN(uint32_t) last;     /* slot that last drained it: where it is listed next */
-  SD_PLAIN(uint64_t) oldest;   /* clock when the oldest record waiting was published, or a little before */
-  sd_a64 handled;  /* one writer at a time, the holder */
-  sd_a32 failed;   /* records whose handler failed; the holder's */
-  sd_a32 lost;     /* records of a lossy strand in the holder's hands when it was quarantined; the holder's */
+  sd_a32 head;               /* first block, SD_NONE before the first record */
+  sd_a32 at;                 /* next record in it */
+  SD_PLAIN(uint32_t) last;   /* slot that last drained it: where it is listed next */
+  SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
+  sd_a64 handled;            /* one writer at a time, the holder */
+  sd_a32 failed;             /* records whose handler failed; the holder's */
+  sd_a32 lost;               /* records of a lossy strand in the holder's hands when it was quarantined; the holder's */
   /* immutable once workers run */
   uint16_t handler;
   uint8_t on_full;
@@ -303,7 +303,8 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
         sd_copy(to, records + (size_t)(pick ? pick[done + i] : done + i) * 64, 64);
       }
     } else {
-      for (uint32_t i = 0; i < run; i++, to += size) sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
+      for (uint32_t i = 0; i < run; i++, to += size)
+        sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
     }
     fill += run;
     done += run;

@@ -7,9 +7,25 @@
 #include <string.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { STEAL_MOST = 32, STEAL_LENGTH = 2, STEAL_TURNS = 2, SPIN_TURNS = 2, YIELD_TURNS = 1, PARK_TURNS = 1, PAUSES = 1 };
+enum {
+  STEAL_MOST = 32,
+  STEAL_LENGTH = 2,
+  STEAL_TURNS = 2,
+  SPIN_TURNS = 2,
+  YIELD_TURNS = 1,
+  PARK_TURNS = 1,
+  PAUSES = 1
+};
 #else
-enum { STEAL_MOST = 32, STEAL_LENGTH = 8, STEAL_TURNS = 4, SPIN_TURNS = 4000, YIELD_TURNS = 64, PARK_TURNS = 64, PAUSES = 8 };
+enum {
+  STEAL_MOST = 32,
+  STEAL_LENGTH = 8,
+  STEAL_TURNS = 4,
+  SPIN_TURNS = 4000,
+  YIELD_TURNS = 64,
+  PARK_TURNS = 64,
+  PAUSES = 8
+};
 #endif
 
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
@@ -24,11 +40,13 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->publish = sd_publish_from_handler;
 }
 
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n, sd_context *ctx) {
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n,
+                       sd_context *ctx) {
   int64_t done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
   if (SD_LIKELY(done == n)) return n;
   if (done < 0 || done > n) {
-    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done, (long long)n);
+    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
+             (long long)n);
     done = 0;
   }
   return done;
@@ -106,7 +124,8 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   int64_t n = copy_out(d, slot, s), done = n ? sd_run_handler(d, handler, d->scratch[slot], n, &ctx) : 0;
   int failed = done < n;
   uint64_t end = sd_now();
-  if (failed) sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, done, ctx.error_code, ctx.message);
+  if (failed)
+    sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, done, ctx.error_code, ctx.message);
   book(d, slot, s, done, failed, start, end);
   if (failed && n > done + 1) lose(d, slot, s, (uint64_t)(n - done - 1));
   finish_lossy(d, slot, index, n, start);
@@ -222,7 +241,8 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
   if (SD_LIKELY(sd_strand_take(s, slot))) return 1;
-  sd_fail(d, slot, index, NULL, 0, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
+  sd_fail(d, slot, index, NULL, 0, SD_E_CORRUPT,
+          "a strand was taken while another worker owned it: please report this");
   sd_dispatcher_stop(d);
   return 0;
 }
@@ -257,7 +277,8 @@ static int park(sd_dispatcher *d, uint32_t slot) {
 /* One turn of waiting; nonzero as park(). */
 static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
   int how = d->config.idle;
-  if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) || (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
+  if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) ||
+      (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
     for (int i = 0; i < PAUSES; i++) sd_pause();
   } else if (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS + YIELD_TURNS) {
     sd_give_way();
@@ -323,7 +344,8 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
   }
 }
 
-int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code, const char *message) {
+int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code,
+                   const char *message) {
   if (n < 0 || n > claim->n || (code && n == claim->n)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[claim->strand];
   int failed = code != 0;

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
@@ -30,8 +30,8 @@ enum {
   FLAGS_SHIFT = 8 * (offsetof(sd_tick, flags) - TAIL_AT),
   KIND_SHIFT = 8 * (offsetof(sd_tick, kind) - TAIL_AT)
 };
-#define TAIL(act, sid, flg, knd)                                                                                       \
-  ((uint64_t)(uint8_t)(act) << ACTION_SHIFT | (uint64_t)(uint8_t)(sid) << SIDE_SHIFT |                                 \
+#define TAIL(act, sid, flg, knd) \
+  ((uint64_t)(uint8_t)(act) << ACTION_SHIFT | (uint64_t)(uint8_t)(sid) << SIDE_SHIFT | \
    (uint64_t)(uint8_t)(flg) << FLAGS_SHIFT | (uint64_t)(knd) << KIND_SHIFT)
 
 typedef struct layout {
@@ -103,14 +103,10 @@ static inline uint64_t load_u64(const uint8_t *p) {
   return __builtin_bswap64(v);
 }
 
-static inline void store_tail(sd_tick *tick, uint64_t tail) {
-  memcpy((char *)tick + TAIL_AT, &tail, sizeof tail);
-}
+static inline void store_tail(sd_tick *tick, uint64_t tail) { memcpy((char *)tick + TAIL_AT, &tail, sizeof tail); }
 
 /* The six bytes of the time and the two before them, in one load. */
-static inline uint64_t message_time(const uint8_t *m) {
-  return load_u64(m + 3) & UINT64_C(0xFFFFFFFFFFFF);
-}
+static inline uint64_t message_time(const uint8_t *m) { return load_u64(m + 3) & UINT64_C(0xFFFFFFFFFFFF); }
 
 /* One message of a hot type; reads m[0 .. HOT_BYTES - PREFIX_BYTES). Returns the side, 0 when it is none. */
 static inline uint32_t decode_hot(const layout *t, const uint8_t *m, uint64_t midnight_ns, uint64_t sequence,
@@ -131,8 +127,7 @@ static inline uint32_t decode_hot(const layout *t, const uint8_t *m, uint64_t mi
 }
 
 static uint32_t clip_size(sd_itch *itch, uint64_t shares, uint64_t *tail) {
-  if (shares <= UINT32_MAX)
-    return (uint32_t)shares;
+  if (shares <= UINT32_MAX) return (uint32_t)shares;
   itch->clipped++;
   *tail |= (uint64_t)SD_ITCH_SIZE_CLIPPED << FLAGS_SHIFT;
   return UINT32_MAX;
@@ -189,20 +184,17 @@ static uint32_t name_locate(sd_itch *itch, const uint8_t *m, uint8_t *value) {
   const uint8_t *name = m + 11;
   char *known = itch->symbols[locate];
   *value = name[0];
-  if (name[0] == ' ')
-    return SD_ITCH_FAULT_SYMBOL;
+  if (name[0] == ' ') return SD_ITCH_FAULT_SYMBOL;
   for (int i = 0; i < SD_ITCH_SYMBOL_BYTES; i++) {
     if (name[i] < 0x20 || name[i] > 0x7E) {
       *value = name[i];
       return SD_ITCH_FAULT_SYMBOL;
     }
   }
-  if (known[0] != 0)
-    return memcmp(known, name, SD_ITCH_SYMBOL_BYTES) == 0 ? SD_ITCH_FAULT_NONE : SD_ITCH_FAULT_RENAMED;
+  if (known[0] != 0) return memcmp(known, name, SD_ITCH_SYMBOL_BYTES) == 0 ? SD_ITCH_FAULT_NONE : SD_ITCH_FAULT_RENAMED;
   memcpy(known, name, SD_ITCH_SYMBOL_BYTES);
   itch->symbol_names++;
-  if (itch->symbol_count <= locate)
-    itch->symbol_count = locate + 1;
+  if (itch->symbol_count <= locate) itch->symbol_count = locate + 1;
   return SD_ITCH_FAULT_NONE;
 }
 
@@ -218,8 +210,7 @@ static int fail(sd_itch *itch, uint32_t fault, uint32_t length, uint8_t type, ui
 /* What is left of buf holds no whole frame. */
 static int end_of_buffer(sd_itch *itch, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
   *used = 0;
-  if (!last || left == 0)
-    return SD_AGAIN;
+  if (!last || left == 0) return SD_AGAIN;
   if (left == PREFIX_BYTES && itch->prefixed && load_u16(p) == 0) {
     /* A lone zero length closes a session in files of true lengths. Where all lengths are 0 it is the start of a
      * message, and the rest is missing. */
@@ -236,19 +227,16 @@ static __attribute__((noinline, cold)) int take_any(sd_itch *itch, const uint8_t
                                                     sd_tick *tick, uint64_t *used, uint64_t *made) {
   uint8_t padded[HOT_BYTES] = {0};
   *made = 0;
-  if (left <= PREFIX_BYTES)
-    return end_of_buffer(itch, p, left, last, used);
+  if (left <= PREFIX_BYTES) return end_of_buffer(itch, p, left, last, used);
   uint32_t prefix = load_u16(p);
   uint8_t type = p[PREFIX_BYTES];
   const layout *t = &layouts[type];
   if (prefix > SD_ITCH_MAX_MESSAGE || (t->length != 0 && prefix != 0 && prefix != t->length))
     return fail(itch, SD_ITCH_FAULT_LENGTH, prefix, type, 0);
-  if (t->length == 0 && (prefix == 0 || !itch->skip))
-    return fail(itch, SD_ITCH_FAULT_UNKNOWN_TYPE, prefix, type, type);
+  if (t->length == 0 && (prefix == 0 || !itch->skip)) return fail(itch, SD_ITCH_FAULT_UNKNOWN_TYPE, prefix, type, type);
 
   uint64_t length = t->length != 0 ? t->length : prefix;
-  if (left < PREFIX_BYTES + length)
-    return end_of_buffer(itch, p, left, last, used);
+  if (left < PREFIX_BYTES + length) return end_of_buffer(itch, p, left, last, used);
 
   *used = PREFIX_BYTES + length;
   itch->prefixed |= prefix != 0;
@@ -272,8 +260,7 @@ static __attribute__((noinline, cold)) int take_any(sd_itch *itch, const uint8_t
     *made = (uint64_t)decode_rare(itch, padded, tick);
   }
   if (fault != SD_ITCH_FAULT_NONE) {
-    if (!itch->skip)
-      return fail(itch, fault, prefix, type, value);
+    if (!itch->skip) return fail(itch, fault, prefix, type, value);
     itch->skipped_bad_field++;
     return SD_OK;
   }
@@ -295,10 +282,8 @@ static const uint8_t *take_hot(sd_itch *itch, const uint8_t *p, const uint8_t *e
     uint32_t prefix = load_u16(p);
     const uint8_t *m = p + PREFIX_BYTES;
     const layout *t = &layouts[m[0]];
-    if (UNLIKELY(!t->hot || (prefix != t->length && prefix != 0)))
-      break;
-    if (UNLIKELY(decode_hot(t, m, midnight_ns, sequence + 1, tick) == 0))
-      break;
+    if (UNLIKELY(!t->hot || (prefix != t->length && prefix != 0))) break;
+    if (UNLIKELY(decode_hot(t, m, midnight_ns, sequence + 1, tick) == 0)) break;
     itch->counts[m[0]]++;
     prefixes |= prefix;
     sequence++;
@@ -323,13 +308,10 @@ int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd
     uint64_t used;
     uint64_t made;
     p = take_hot(itch, p, end, &tick, full);
-    if (tick == full)
-      break;
+    if (tick == full) break;
     code = take_any(itch, p, (uint64_t)(end - p), last, tick, &used, &made);
-    if (code == SD_OK)
-      itch->messages++;
-    else if (code != SD_AGAIN)
-      break;
+    if (code == SD_OK) itch->messages++;
+    else if (code != SD_AGAIN) break;
     p += used;
     itch->offset += used;
     tick += made;
@@ -350,6 +332,4 @@ void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip) {
   itch->skip = skip;
 }
 
-uint32_t sd_itch_length(uint8_t type) {
-  return layouts[type].length;
-}
+uint32_t sd_itch_length(uint8_t type) { return layouts[type].length; }

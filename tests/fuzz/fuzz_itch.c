@@ -17,12 +17,12 @@ typedef struct outcome {
   uint64_t ticks;
 } outcome;
 
-#define REQUIRE(condition)                                                                                             \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                  \
-      abort();                                                                                                         \
-    }                                                                                                                  \
+#define REQUIRE(condition) \
+  do { \
+    if (!(condition)) { \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      abort(); \
+    } \
   } while (0)
 
 /* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
@@ -34,8 +34,7 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
     size_t len = end - begin;
     uint8_t *window = malloc(len ? len : 1);
     sd_tick *ticks = malloc(capacity * sizeof *ticks);
-    if (len)
-      memcpy(window, stream + begin, len);
+    if (len) memcpy(window, stream + begin, len);
     result.code = sd_itch_decode(itch, window, len, end == size, ticks, capacity);
     REQUIRE(itch->made <= capacity && itch->consumed <= len);
     REQUIRE(result.ticks + itch->made <= MAX_TICKS);
@@ -50,8 +49,7 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
       REQUIRE(itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == begin);
       return result;
     }
-    if (itch->made == capacity)
-      continue;
+    if (itch->made == capacity) continue;
     if (end == size) {
       REQUIRE(begin == size);
       return result;
@@ -74,8 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch pieces;
   static sd_tick whole_ticks[MAX_TICKS];
   static sd_tick pieces_ticks[MAX_TICKS];
-  if (size < 3 || size / MIN_FRAME >= MAX_TICKS)
-    return 0;
+  if (size < 3 || size / MIN_FRAME >= MAX_TICKS) return 0;
   uint32_t skip = data[0] & 1;
   size_t chunk = (size_t)data[1] + 1;
   size_t capacity = (size_t)data[2] + 1;
@@ -91,8 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   REQUIRE(memcmp(&whole, &pieces, offsetof(sd_itch, symbols)) == 0);
   REQUIRE(memcmp(whole.symbols, pieces.symbols, (size_t)whole.symbol_count * SD_ITCH_SYMBOL_BYTES) == 0);
   uint64_t counted = whole.skipped_unknown_type + whole.skipped_bad_field;
-  for (int type = 0; type < 256; type++)
-    counted += whole.counts[type];
+  for (int type = 0; type < 256; type++) counted += whole.counts[type];
   REQUIRE(counted == whole.messages);
   return 0;
 }

@@ -4,8 +4,7 @@
 enum { PUBLISH_ONLY = 0, CLAIM = 1, SHED = 2 };
 
 /* Two publishers, two workers, two strands: each publisher sends two batches to the first strand and one to the other. */
-template <int mode>
-struct drain : rl::test_suite<drain<mode>, 4> {
+template <int mode> struct drain : rl::test_suite<drain<mode>, 4> {
   world w;
   void before() { w.begin(); }
   void send(unsigned me, uint32_t s, uint32_t first, uint32_t n) {

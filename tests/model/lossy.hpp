@@ -6,8 +6,7 @@ struct right_lossy {
   static int add(sd_strand *q, int64_t linked, int64_t discarded) { return sd_strand_add(q, linked - discarded); }
 };
 
-template <typename rules>
-struct lossy : rl::test_suite<lossy<rules>, 4> {
+template <typename rules> struct lossy : rl::test_suite<lossy<rules>, 4> {
   world w;
   void before() { w.begin(true, 2); }
 

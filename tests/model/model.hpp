@@ -19,12 +19,12 @@ enum { MODEL_STRANDS = 2, MODEL_LISTS = 2, MODEL_CACHES = 6, MODEL_PLACES = 2, M
 
 /* What really is, whatever the threads can see. */
 struct oracle {
-  int holders[MODEL_STRANDS];  /* threads that hold the strand's token in their hands */
-  int listed[MODEL_STRANDS];   /* lists it stands on */
-  int aside[MODEL_STRANDS];    /* set aside in the strand */
-  int running[MODEL_STRANDS];  /* handlers running */
+  int holders[MODEL_STRANDS]; /* threads that hold the strand's token in their hands */
+  int listed[MODEL_STRANDS];  /* lists it stands on */
+  int aside[MODEL_STRANDS];   /* set aside in the strand */
+  int running[MODEL_STRANDS]; /* handlers running */
   uint64_t accepted, handled, dropped;
-  int published;               /* publishers that are done */
+  int published; /* publishers that are done */
   int wakes_under_way;
 };
 
@@ -214,7 +214,8 @@ struct world {
       RL_ASSERT(sd_load(&s->pending, relaxed, W2) == 0);
       RL_ASSERT(sd_load(&s->owner, relaxed, W1) == 0);
       RL_ASSERT(o.holders[i] == 0 && o.listed[i] == 0 && o.aside[i] == 0);
-      for (uint32_t b = sd_load(&s->head, relaxed, Q1); b != SD_NONE; b = sd_load(&blocks[b].next, relaxed, Q3)) found++;
+      for (uint32_t b = sd_load(&s->head, relaxed, Q1); b != SD_NONE; b = sd_load(&blocks[b].next, relaxed, Q3))
+        found++;
       counted += count[i];
     }
     RL_ASSERT(found == free_list.n_blocks); /* no block lost, none twice */
@@ -238,8 +239,7 @@ struct model_program {
   const char *options; /* "full" when small enough to be searched to the end; "wrong" when it has to be caught */
   model_run run;
 };
-template <typename T>
-static rl::test_result_e model_simulate(rl::test_params &p) {
+template <typename T> static rl::test_result_e model_simulate(rl::test_params &p) {
   rl::simulate<T>(p);
   return p.test_result;
 }

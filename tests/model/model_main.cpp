@@ -91,20 +91,24 @@ int model_main(int argc, char **argv, const model_program *programs, unsigned n)
     if (sd_weaken) {
       if (failed) {
         caught = 1;
-        printf("caught      %-24s %-12s %s at iteration %llu, %.1f s\n", m->name, sd_weaken, rl::test_result_str(result),
-               (unsigned long long)p.stop_iteration, seconds);
+        printf("caught      %-24s %-12s %s at iteration %llu, %.1f s\n", m->name, sd_weaken,
+               rl::test_result_str(result), (unsigned long long)p.stop_iteration, seconds);
         break;
       }
       continue;
     }
     bool fine = failed == wrong;
-    printf("%-11s %-24s %s, %llu iterations, %.1f s\n", !fine ? "FAILED" : wrong ? "caught" : "ok", m->name,
-           rl::test_result_str(result), (unsigned long long)p.stop_iteration, seconds);
+    printf("%-11s %-24s %s, %llu iterations, %.1f s\n",
+           !fine   ? "FAILED"
+           : wrong ? "caught"
+                   : "ok",
+           m->name, rl::test_result_str(result), (unsigned long long)p.stop_iteration, seconds);
     fflush(stdout);
     if (!fine) {
       bad = 1;
-      if (!wrong && !verbose) printf("%.200s  (the interleaving: %s %s --first %llu --iterations 1 --verbose)\n", kept::text, argv[0], m->name,
-                                      (unsigned long long)p.stop_iteration);
+      if (!wrong && !verbose)
+        printf("%.200s  (the interleaving: %s %s --first %llu --iterations 1 --verbose)\n", kept::text, argv[0],
+               m->name, (unsigned long long)p.stop_iteration);
     }
   }
   if (only && !ran) {

@@ -26,9 +26,8 @@ typedef rl::atomic<uint64_t> sd_a64;
 typedef rl::atomic<int64_t> sd_ai64;
 
 /* A plain variable to the protocol; to the checker, one whose unordered use is a race. */
-template <typename T>
-class sd_var {
- public:
+template <typename T> class sd_var {
+public:
   sd_var() {}
   sd_var &operator=(const T &value) {
     var_($).store(value);
@@ -37,7 +36,7 @@ class sd_var {
   sd_var &operator=(const sd_var &other) { return *this = (T)other; }
   operator T() const { return var_($).load(); }
 
- private:
+private:
   sd_var(const sd_var &);
   rl::var<T> var_;
 };

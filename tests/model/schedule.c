@@ -23,13 +23,14 @@ typedef struct record {
 typedef struct run {
   sd_config config;
   sd_dispatcher *d;
-  uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing, nesting;
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
+      nesting;
   uint32_t map[SYMBOLS], stride;
   int running[STRANDS];
-  uint64_t seen[SYMBOLS][SOURCES];     /* last sequence handled */
-  uint64_t next[SYMBOLS][SOURCES];     /* next sequence to publish */
+  uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
+  uint64_t next[SYMBOLS][SOURCES]; /* next sequence to publish */
   uint64_t handled, accepted, dealt, failed;
-  int left;                            /* publishers and controllers at work */
+  int left; /* publishers and controllers at work */
   int workers_left;
   int stopped;
   char what[160];
@@ -60,7 +61,8 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx) {
     /* Records from inside handlers: several handlers number them, so they may be published in another order. */
     if (t->source == SOURCES - 1) *seen = t->sequence - 1;
     if (t->sequence <= *seen || t->sequence >= R.next[t->key][t->source]) broken("out of order, or twice");
-    if (lossless() && !R.nesting && R.config.on_full == SD_BLOCK && t->sequence != *seen + 1) broken("a record is missing");
+    if (lossless() && !R.nesting && R.config.on_full == SD_BLOCK && t->sequence != *seen + 1)
+      broken("a record is missing");
     *seen = t->sequence;
     sd_schedule_point("handler");
     if (t->nests && ctx) {
@@ -196,9 +198,16 @@ static int prepare(void) {
   R.python = sd_scheduler_random(4) == 0;
   sd_config *c = &R.config;
   uint32_t slots = R.n_workers + R.n_publishers + 1;
-  c->sizes = (sd_sizes){.n_symbols = R.n_symbols, .n_strands = R.n_strands, .n_workers = R.n_workers, .n_publishers = R.n_publishers + 1,
-                        .record_size = R.stride, .key_offset = 0, .sequence_offset = 8, .row_bytes = 8,
-                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12), .counters_start = UINT64_MAX - one_of(0, 20)};
+  c->sizes = (sd_sizes){.n_symbols = R.n_symbols,
+                        .n_strands = R.n_strands,
+                        .n_workers = R.n_workers,
+                        .n_publishers = R.n_publishers + 1,
+                        .record_size = R.stride,
+                        .key_offset = 0,
+                        .sequence_offset = 8,
+                        .row_bytes = 8,
+                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12),
+                        .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
@@ -239,14 +248,15 @@ static const char *check(void) {
   sd_dispatcher_totals(R.d, &t);
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
   if (t.accepted != R.accepted) {
-    snprintf(what, sizeof what, "publishers were told %llu accepted, the counters say %llu", (unsigned long long)R.accepted,
-             (unsigned long long)t.accepted);
+    snprintf(what, sizeof what, "publishers were told %llu accepted, the counters say %llu",
+             (unsigned long long)R.accepted, (unsigned long long)t.accepted);
     return what;
   }
   if (t.handled != R.handled) return "handled is not what handlers ran over";
   if (t.failed != R.failed) return "failed is not what handlers failed on";
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return "the totals do not balance";
-  if ((R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE) && t.dropped[0] + t.dropped[1] + t.dropped[2]) return "dropped although nothing may be";
+  if ((R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE) && t.dropped[0] + t.dropped[1] + t.dropped[2])
+    return "dropped although nothing may be";
   if (!R.failing && t.lost) return "lost without a failure";
   uint64_t mark = 0;
   for (int i = 0; i < 3; i++) mark = sd_watermark(R.d);
@@ -262,23 +272,27 @@ static int one(uint64_t seed, int loud) {
   }
   int how = sd_scheduler_run(MOST_STEPS);
   const char *wrong = how == SD_DEADLOCK ? "deadlock: all that are left sleep"
-                      : how == SD_NO_END ? "no end: something is pending and nobody comes for it, or somebody waits for ever"
+                      : how == SD_NO_END
+                          ? "no end: something is pending and nobody comes for it, or somebody waits for ever"
                       : how == SD_FAILED ? sd_scheduler_failure()
                                          : check();
   if (wrong || loud) {
     const sd_config *c = &R.config;
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
-    printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains %d, python %u, "
-           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, record %u, steps %llu, accepted %llu, handled %llu\n",
-           R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records, c->publisher_drains,
-           R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
-           (unsigned long long)R.accepted, (unsigned long long)R.handled);
+    printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains "
+           "%d, python %u, "
+           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, record %u, steps %llu, accepted "
+           "%llu, handled %llu\n",
+           R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records,
+           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early,
+           c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(), (unsigned long long)R.accepted,
+           (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       sd_look k;
       sd_strand_look(R.d, i, &k);
-      printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %llu, lost %llu\n", i, (long long)k.pending,
-             (unsigned long long)k.owner, k.control, (unsigned long long)k.accepted, (unsigned long long)k.handled,
-             (unsigned long long)k.failed, (unsigned long long)k.lost);
+      printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %llu, lost %llu\n",
+             i, (long long)k.pending, (unsigned long long)k.owner, k.control, (unsigned long long)k.accepted,
+             (unsigned long long)k.handled, (unsigned long long)k.failed, (unsigned long long)k.lost);
     }
     sd_scheduler_print();
   }
@@ -289,7 +303,8 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   const char *only = getenv("SEED");
   if (only) return one(strtoull(only, NULL, 10), 1);
-  uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1, steps = 0;
+  uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,
+           steps = 0;
   unsigned bad = 0, most_bad = getenv("KEEP_GOING") ? 20 : 1;
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
@@ -299,7 +314,8 @@ int main(int argc, char **argv) {
     steps += sd_scheduler_steps();
   }
   clock_gettime(CLOCK_MONOTONIC, &to);
-  printf("%s %llu seeds from %llu, %llu steps, %.1f s\n", bad ? "FAILED" : "ok", (unsigned long long)i, (unsigned long long)first,
-         (unsigned long long)steps, (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+  printf("%s %llu seeds from %llu, %llu steps, %.1f s\n", bad ? "FAILED" : "ok", (unsigned long long)i,
+         (unsigned long long)first, (unsigned long long)steps,
+         (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
   return bad != 0;
 }

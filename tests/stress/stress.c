@@ -35,7 +35,8 @@ typedef struct source {
 typedef struct scene {
   sd_dispatcher *d;
   sd_config config;
-  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, python, stop_early;
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, python,
+      stop_early;
   uint32_t map[SYMBOLS];
   source sources[SOURCES];
   sd_a32 publishing;
@@ -161,15 +162,23 @@ static void prepare(void) {
   sd_config *c = &S.config;
   uint32_t slots = S.n_workers + S.n_publishers + 2;
   c->capacity = one_of(0, 1) ? one_of(1, 40) : one_of(41, 5000);
-  c->sizes = (sd_sizes){.n_symbols = S.n_symbols, .n_strands = S.n_strands, .n_workers = S.n_workers, .n_publishers = S.n_publishers + 2,
-                        .record_size = S.record_size, .key_offset = 36, .sequence_offset = 40, .row_bytes = sizeof(row),
-                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40), .counters_start = UINT64_MAX - one_of(0, 5000)};
+  c->sizes = (sd_sizes){.n_symbols = S.n_symbols,
+                        .n_strands = S.n_strands,
+                        .n_workers = S.n_workers,
+                        .n_publishers = S.n_publishers + 2,
+                        .record_size = S.record_size,
+                        .key_offset = 36,
+                        .sequence_offset = 40,
+                        .row_bytes = sizeof(row),
+                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
+                        .counters_start = UINT64_MAX - one_of(0, 5000)};
   c->idle = (int32_t)one_of(0, 2);
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
   /* What is quarantined keeps its blocks; the others still need some. */
-  if (S.fail_one_in) c->sizes.n_blocks += S.n_strands * (c->capacity * S.record_size / (SD_BLOCK_BYTES - SD_BLOCK_HEADER) + 3);
+  if (S.fail_one_in)
+    c->sizes.n_blocks += S.n_strands * (c->capacity * S.record_size / (SD_BLOCK_BYTES - SD_BLOCK_HEADER) + 3);
   c->quantum_records = one_of(1, 300);
   c->quantum_ns = one_of(1000, 1000000);
   c->batch_records = one_of(1, 512);
@@ -179,19 +188,25 @@ static void prepare(void) {
 
 static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
-  printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, on_full %d, capacity %u, "
+  printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, "
+         "on_full %d, capacity %u, "
          "quantum %u, drains %d, python %u, fail %u, nest %u, stop %u\n",
-         round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle, c->on_full, c->capacity,
-         c->quantum_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in, S.stop_early);
+         round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle,
+         c->on_full, c->capacity, c->quantum_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
+         S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_look k;
     sd_strand_look(S.d, i, &k);
-    if (k.pending || k.owner) printf("  strand %u: pending %lld owner %llu control %u\n", i, (long long)k.pending, (unsigned long long)k.owner, k.control);
+    if (k.pending || k.owner)
+      printf("  strand %u: pending %lld owner %llu control %u\n", i, (long long)k.pending, (unsigned long long)k.owner,
+             k.control);
   }
   return 1;
 }
 
-static struct { uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped; } sum;
+static struct {
+  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped;
+} sum;
 
 static int play(uint32_t round) {
   prepare();
@@ -201,7 +216,8 @@ static int play(uint32_t round) {
   int pure = !S.nest_one_in && one_of(0, 1);
   sd_handler handlers[2] = {{native, NULL, pure}, {NULL, NULL, 0}};
   for (uint32_t i = 0; S.python && i < S.n_strands; i++) handler_of[i] = (uint16_t)one_of(0, 1);
-  if (sd_dispatcher_route(S.d, S.map, handler_of) || sd_dispatcher_handlers(S.d, handlers, 2)) return fail("refused its handlers", round);
+  if (sd_dispatcher_route(S.d, S.map, handler_of) || sd_dispatcher_handlers(S.d, handlers, 2))
+    return fail("refused its handlers", round);
 
   pthread_t workers[WORKERS], publishers[SOURCES], control;
   sd_store(&S.publishing, S.n_publishers, relaxed, X1);
@@ -224,7 +240,8 @@ static int play(uint32_t round) {
   uint64_t start = sd_monotonic_ns();
   while (drains && code == SD_AGAIN) {
     code = sd_dispatcher_drain(S.d, SD_NONE, 10000000);
-    if (code == SD_AGAIN && sd_monotonic_ns() - start > (uint64_t)PATIENCE_S * 1000000000u) return fail("something is pending and nobody comes for it", round);
+    if (code == SD_AGAIN && sd_monotonic_ns() - start > (uint64_t)PATIENCE_S * 1000000000u)
+      return fail("something is pending and nobody comes for it", round);
   }
   stopped = code != SD_OK;
   sd_dispatcher_stop(S.d);
@@ -250,10 +267,12 @@ static int play(uint32_t round) {
   if (handled != t.handled) return fail("handled is not what handlers ran over", round);
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return fail("the books do not balance", round);
   if (!stopped && !t.failures && t.pending) return fail("drained, and something is pending", round);
-  if (sd_load(&S.bad, relaxed, X1)) return fail(sd_load(&S.bad, relaxed, X1) == 2 ? "the watermark went back" : "publish failed for no reason", round);
+  if (sd_load(&S.bad, relaxed, X1))
+    return fail(sd_load(&S.bad, relaxed, X1) == 2 ? "the watermark went back" : "publish failed for no reason", round);
   sum.rounds++;
   sum.accepted += t.accepted, sum.handled += t.handled, sum.dropped += dropped, sum.failed += t.failed + t.lost;
-  sum.stolen += t.stolen, sum.claimed += t.claimed, sum.parks += t.parks, sum.wakes += t.wakes, sum.stopped += (uint64_t)stopped;
+  sum.stolen += t.stolen, sum.claimed += t.claimed, sum.parks += t.parks, sum.wakes += t.wakes,
+      sum.stopped += (uint64_t)stopped;
   sd_dispatcher_destroy(S.d);
   return 0;
 }
@@ -265,10 +284,12 @@ int main(int argc, char **argv) {
   int bad = 0;
   uint32_t round = 0;
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
-  printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, parks %llu, wakes %llu, "
+  printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
+         "parks %llu, wakes %llu, "
          "stopped before the end %llu\n",
-         bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9, (unsigned long long)sum.accepted,
-         (unsigned long long)sum.handled, (unsigned long long)sum.dropped, (unsigned long long)sum.failed, (unsigned long long)sum.stolen,
-         (unsigned long long)sum.claimed, (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped);
+         bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
+         (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
+         (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.claimed,
+         (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped);
   return bad;
 }

@@ -48,7 +48,9 @@ int64_t on_relay(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
     sd_tick next = ticks[i];
     int64_t accepted;
     next.order_id--;
-    next.instrument_id = (uint32_t)((ticks[i].side == 'B' ? ctx->n_rows - 1 - ticks[i].instrument_id : ticks[i].instrument_id + 1) % ctx->n_rows);
+    next.instrument_id =
+        (uint32_t)((ticks[i].side == 'B' ? ctx->n_rows - 1 - ticks[i].instrument_id : ticks[i].instrument_id + 1) %
+                   ctx->n_rows);
     if (ctx->publish(ctx, &next, 1, &accepted) != SD_OK || accepted != 1) row->refused++;
   }
   return n;

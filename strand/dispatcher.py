@@ -69,10 +69,11 @@ class Dispatcher:
     publisher drains too. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this
     process may use, None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
-    ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts`` (ticks
-    expected a symbol) or else by the first array published. ``capacity_ticks`` bounds each strand, ``on_full`` says what
-    happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a symbol's latest) or
-    ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not those in a worker's hands.
+    ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
+    (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
+    ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
+    symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
+    those in a worker's hands.
 
     ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``quantum_ticks`` and
     ``quantum_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
@@ -152,7 +153,14 @@ class Dispatcher:
                 key_offset=self._reader.key_offset,
                 sequence_offset=self._reader.sequence_offset,
                 row_bytes=row_bytes,
-                n_blocks=_blocks(memory_bytes, slots, n_strands, ahead, capacity_ticks, dtype.itemsize),
+                n_blocks=_blocks(
+                    memory_bytes,
+                    slots=slots,
+                    n_strands=n_strands,
+                    ahead=ahead,
+                    capacity=capacity_ticks,
+                    record=dtype.itemsize,
+                ),
                 idle=idle,
                 on_error=on_error,
                 on_full=on_full,
@@ -263,10 +271,10 @@ class Dispatcher:
         ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
         inside a handler it never waits.
 
-        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with everything before
-        it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
-        with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's failure has stopped
-        the run; StoppedError after a stop.
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes
+        before it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s``
+        of waiting with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's
+        failure has stopped the run; StoppedError after a stop.
         """
         array = self._reader.read(records)
         if self._closing:
@@ -281,7 +289,7 @@ class Dispatcher:
                 return len(array)
             raise self._publish_error(code, array, self._engine.rejected(self._slot, nested=True))
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._publisher(deadline) as slot:
+        with self._publisher_until(deadline) as slot:
             if slot is None:
                 code, rejected = Code.AGAIN, np.arange(len(array))
             else:
@@ -306,7 +314,7 @@ class Dispatcher:
             raise self._stopped_error()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         # All slots may be taken by publishers that wait for this thread: then it waits without helping.
-        with self._publisher(time.monotonic()) as slot:
+        with self._publisher_until(time.monotonic()) as slot:
             while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
@@ -462,7 +470,14 @@ class Dispatcher:
         return slot
 
     @contextmanager
-    def _publisher(self, deadline: float | None = None) -> Iterator[int | None]:
+    def _publisher(self) -> Iterator[int]:
+        """A publisher's slot, waited for where all are in use."""
+        with self._publisher_until(None) as slot:
+            assert slot is not None
+            yield slot
+
+    @contextmanager
+    def _publisher_until(self, deadline: float | None) -> Iterator[int | None]:
         """A publisher's slot; None where all were in use until the deadline."""
         while (slot := self._engine.publisher_enter()) is None:
             if deadline is not None and time.monotonic() >= deadline:
@@ -483,10 +498,10 @@ class Dispatcher:
 
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.KEY:
-            at = int(rejected[0])
+            at, key, symbols = int(rejected[0]), self._reader.key, len(self._table)
             return UnknownSymbolError(
-                f"record {at}: {self._reader.key} is {array[self._reader.key][at]}, but there are {len(self._table)} symbols "
-                f"(0 to {len(self._table) - 1}); the {at} records before it were published",
+                f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
+                f"the {at} records before it were published",
                 position=at,
             )
         if code == Code.STOPPED:
@@ -607,7 +622,7 @@ def _padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
     )
 
 
-def _blocks(memory_bytes: int | None, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
+def _blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
     """Blocks for what is in flight, a few full strands, one or two a strand, and those that rest in caches."""
     a_block = block_records(record)
     in_caches = (slots + 1) * CACHED_BLOCKS

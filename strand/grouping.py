@@ -33,7 +33,9 @@ class Grouping:
     handler_of_strand: npt.NDArray[np.uint16]
 
 
-def strand_count(strands: StrandsLike, handler_of_symbol: npt.NDArray[np.uint16], alone: Sequence[bool], workers: int) -> int:
+def strand_count(
+    strands: StrandsLike, handler_of_symbol: npt.NDArray[np.uint16], alone: Sequence[bool], workers: int
+) -> int:
     """How many strands there will be, before anything is known of how busy each symbol is."""
     symbols = len(handler_of_symbol)
     if strands == "per-symbol":

@@ -90,7 +90,7 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
     return _builtin("spin", SPIN_ROW, struct.pack("=qqq", work, dear_every, dear_times))
 
 
-#: Handlers by name. ``count``: tallies; ``vwap``: volume-weighted average trade price; ``spin``: no work, order checked.
+#: Handlers by name. ``count``: tallies; ``vwap``: volume-weighted average price; ``spin``: no work, order checked.
 BUILTIN: Mapping[str, Callable[[], Handler]] = {
     "count": lambda: _builtin("count", COUNT_ROW),
     "vwap": lambda: _builtin("vwap", VWAP_ROW),
@@ -187,7 +187,7 @@ def _row_dtype(state: Any) -> np.dtype[Any]:
 @lru_cache(maxsize=1)
 def _numba() -> Any:
     try:
-        import numba  # noqa: PLC0415
+        import numba
     except ImportError as error:
         raise MissingExtraError("compiling a handler", "numba", "numba") from error
     return numba
@@ -206,7 +206,7 @@ def _compile(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: n
             for i in range(n):
                 one(rows[ticks[i][key]], ticks[i])
                 done += 1
-        except Exception:  # noqa: BLE001 - numba knows no other way to catch; the index says which tick failed
+        except Exception:
             return done
         return n
 

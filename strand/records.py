@@ -1,4 +1,4 @@
-"""What is published, as the engine takes it: contiguous records of the dispatcher's dtype, or an error naming the field."""
+"""What is published, as the engine takes it: contiguous records of one dtype, or an error that names the field."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LARGEST_RECORD = 1984
 class RecordReader:
     """Turns what users publish into records of one dtype.
 
-    ``dtype`` is the records' structured dtype, ``key`` its u32 field with the symbol's index, ``fields`` an optional map
-    of tick fields to fields of the arrays that will come, which are then converted to ticks. Raises ConfigurationError.
+    ``dtype`` is the records' structured dtype, ``key`` its u32 field with the symbol's index, ``fields`` an optional
+    map of tick fields to fields of the arrays that will come, which are then converted. Raises ConfigurationError.
     """
 
     def __init__(self, dtype: Any, key: str, fields: Mapping[str, str] | None) -> None:
@@ -62,7 +62,8 @@ class RecordReader:
             given = array[source]
             if not np.can_cast(given.dtype, TICK[to], "same_kind") or given.ndim != 1:
                 raise RecordTypeError(
-                    f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({TICK[to]}) cannot hold; convert it first"
+                    f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({TICK[to]}) cannot hold; "
+                    "convert it first"
                 )
             ticks[to] = given
             if not np.can_cast(given.dtype, TICK[to], "safe"):

@@ -19,7 +19,7 @@ class SymbolTable(Sequence[str]):
     """
 
     def __init__(self, symbols: int | Sequence[str]) -> None:
-        if isinstance(symbols, bool) or isinstance(symbols, str):
+        if isinstance(symbols, bool | str):
             raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names")
         self._names: list[str] | None = None
         try:

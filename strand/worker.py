@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def run_worker(dispatcher: Dispatcher, slot: int, core: int | None) -> None:
             os.sched_setaffinity(0, {core})  # 0: this thread alone
         dispatcher._this_thread.slot = slot
         _work(dispatcher, slot)
-    except BaseException as error:  # noqa: BLE001 - its strand would wait for it for ever
+    except BaseException as error:
         dispatcher._worker_broke(error)
 
 
@@ -47,7 +48,7 @@ def describe(error: BaseException) -> str:
     """An exception in one line, whatever its own way of saying so does."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - a failure to tell is no reason to lose the failure itself
+    except Exception:
         text = "(it cannot be shown as text)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -60,10 +61,10 @@ def _run(dispatcher: Dispatcher, claim: Claim) -> tuple[int, BaseException | Non
     keys = records[reader.key]
     starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), claim.n] if claim.n > 1 else [0, claim.n]
     assert handler.on_ticks is not None
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
+    for start, end in itertools.pairwise(starts):
         key = int(keys[start])
         try:
             handler.on_ticks(dispatcher._table.name(key), records[start:end], dispatcher._rows.at(key))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller of publish or drain
+        except BaseException as error:
             return start, error
     return claim.n, None

@@ -178,7 +178,7 @@ class _Memory:
 
 
 class Engine:
-    """One arena and what this process needs to use it. Freed when neither this object nor a view of its rows is left."""
+    """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
 
     def __init__(self, config: EngineConfig) -> None:
         c = ffi.new("sd_config *")
@@ -344,7 +344,9 @@ class Engine:
         while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
             message = ffi.string(f.message).decode(errors="replace")
-            found.append(Failure(int(f.strand), key, int(f.sequence), int(f.handler), int(f.slot), int(f.code), message))
+            found.append(
+                Failure(int(f.strand), key, int(f.sequence), int(f.handler), int(f.slot), int(f.code), message)
+            )
         return found
 
     def check(self) -> None:

@@ -63,7 +63,9 @@ def test_a_small_pool_serves_a_hundred_thousand_strands_by_taking_blocks_back(on
 
 
 @pytest.mark.slow
-def test_a_starfish_of_a_thousand_symbols_and_a_thousand_steps_ends_with_every_tick_accounted_for(c_handlers: Path) -> None:
+def test_a_starfish_of_a_thousand_symbols_and_a_thousand_steps_ends_with_every_tick_accounted_for(
+    c_handlers: Path,
+) -> None:
     """Each of 1,000 symbols starts a tick on its way around all the others: a million, published by handlers."""
     legs = 1_000
     handler = native(c_handlers, "on_relay", state=RELAY_ROW)

@@ -38,7 +38,8 @@ def compile_handlers(folder: Path) -> Path:
     built = folder / "c_handlers.so"
     source = SUPPORT / "c_handlers.c"
     subprocess.run(
-        [compiler, "-O1", "-g", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}", "-o", str(built), str(source)], check=True
+        [compiler, "-O1", "-g", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}", "-o", str(built), str(source)],
+        check=True,
     )
     return built
 
@@ -108,7 +109,11 @@ def worker_threads() -> list[threading.Thread]:
 def run_python(code: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Runs a program in a process of its own. The limit is there for a build that hangs."""
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=timeout, check=False
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
 
 

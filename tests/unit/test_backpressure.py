@@ -119,7 +119,9 @@ def test_raise_tells_exactly_which_ticks_did_not_go_in() -> None:
         d.pause(0)
         d.pause(1)
         ticks = ticks_for(([0, 1] * 4 + [2]) * 8)
-        with pytest.raises(BackpressureError, match="44 of 72 records were not accepted, the first at position 22") as caught:
+        with pytest.raises(
+            BackpressureError, match="44 of 72 records were not accepted, the first at position 22"
+        ) as caught:
             d.publish(ticks)
         expected = np.flatnonzero(ticks["sequence"] > 10).tolist()
         assert caught.value.rejected.dtype == np.int64
@@ -250,7 +252,9 @@ def test_a_key_outside_the_table_is_named_with_its_position_and_what_came_before
         with Dispatcher(4, saw.handler, workers=1, cores=None, on_full=on_full, batch_ticks=6, capacity_ticks=500) as d:
             ticks = ticks_for(np.arange(100) % 4)
             ticks["instrument_id"][bad] = 4
-            with pytest.raises(UnknownSymbolError, match=f"record {bad}: instrument_id is 4, but there are 4") as caught:
+            with pytest.raises(
+                UnknownSymbolError, match=f"record {bad}: instrument_id is 4, but there are 4"
+            ) as caught:
                 d.publish(ticks)
             assert caught.value.position == bad
             d.drain()

@@ -175,7 +175,9 @@ def test_a_handler_publishes_even_while_every_publisher_waits_for_room() -> None
 
 def test_a_c_handler_publishes_through_its_context(c_handlers: Path) -> None:
     symbols, hops = 50, 40
-    with Dispatcher(symbols, native(c_handlers, "on_relay", state=RELAY_ROW), workers=3, cores=None, max_publishers=1) as d:
+    with Dispatcher(
+        symbols, native(c_handlers, "on_relay", state=RELAY_ROW), workers=3, cores=None, max_publishers=1
+    ) as d:
         ticks = ticks_for(range(symbols))
         ticks["order_id"] = hops - 1
         d.publish(ticks)
@@ -279,9 +281,7 @@ def test_waves_of_ten_thousand_are_each_handled_to_the_last(idle: str) -> None:
 @pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
 def test_two_thousand_quick_symbols_are_done_while_a_slow_one_still_runs(c_handlers: Path, idle: str) -> None:
     gate = np.zeros(1, np.uint64)
-    slow = native(
-        c_handlers, "on_gate", state=PAIR_ROW, params=int(gate.ctypes.data).to_bytes(8, "little")
-    )
+    slow = native(c_handlers, "on_gate", state=PAIR_ROW, params=int(gate.ctypes.data).to_bytes(8, "little"))
     symbols = 2_001
     handlers = {"#0": slow, "*": native(c_handlers, "on_sum", state=PAIR_ROW)}
     with Dispatcher(
@@ -295,7 +295,7 @@ def test_two_thousand_quick_symbols_are_done_while_a_slow_one_still_runs(c_handl
             quick = ticks_for(np.tile(np.arange(1, symbols), 20))
             d.publish(quick)
             counts = d.rows.of_handler("on_sum")["ticks"]
-            wait_until(lambda: (counts[1:] == 20).all())
+            wait_until(lambda: bool((counts[1:] == 20).all()))
             assert d.look(0).handled == 0
             assert d.look(0).pending == 50
             assert d.watermark() < 50

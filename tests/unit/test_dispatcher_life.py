@@ -129,10 +129,7 @@ def test_a_stopped_dispatcher_refuses_and_says_so_and_keeps_its_rows() -> None:
     assert d.rows["A"]["ticks"] == 1
     assert d.look("A").handled == 1
     assert d.watermark() == 1
-    row = d.rows["A"]
-    array = d.rows.array
-    del d
-    assert (row["ticks"], array["ticks"][0]) == (1, 1)
+    assert d.rows.array["ticks"][0] == 1
 
 
 def test_rows_taken_while_running_stay_readable_when_the_dispatcher_is_gone() -> None:
@@ -456,14 +453,16 @@ def test_the_interpreter_may_end_while_a_dispatcher_runs(idle: str, handler: str
 
 
 def test_the_interpreter_may_end_while_another_thread_waits_for_room() -> None:
-    result = run_python(program("""
+    result = run_python(
+        program("""
         d = strand.Dispatcher(4, counting, workers=2, cores=None, capacity_ticks=10).start()
         d.pause(0)
         threading.Thread(target=d.publish, args=(ticks,), daemon=True).start()
         while d.look(0).pending < 10:
             time.sleep(0.001)
         print("ending")
-    """))
+    """)
+    )
     assert (result.returncode, result.stdout) == (0, "ending\n")
     assert "Fatal" not in result.stderr
 
@@ -487,8 +486,9 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
             time.sleep(0.01)
 
         hard = np.zeros(100_000, strand.TICK)
+        bound = {10 if where == "publish" else 100_000}
         try:
-            with strand.Dispatcher(4, hours, workers=2, cores=None, capacity_ticks=100_000 if {where!r} != "publish" else 10,
+            with strand.Dispatcher(4, hours, workers=2, cores=None, capacity_ticks=bound,
                                    quantum_ticks=1) as d:
                 {INTERRUPTED[where]}
         except KeyboardInterrupt:

@@ -62,7 +62,7 @@ def test_the_busiest_symbols_have_strands_of_their_own(counts: list[int], n: int
 
 @pytest.mark.parametrize("strands", [0, -1, True, 2.5, "each", None])
 def test_a_number_of_strands_that_cannot_be_is_refused(strands: Any) -> None:
-    with pytest.raises(ConfigurationError, match="strands: .* is not 'auto', 'per-symbol' or a number"):
+    with pytest.raises(ConfigurationError, match=r"strands: .* is not 'auto', 'per-symbol' or a number"):
         strand_count(strands, np.zeros(10, np.uint16), [False], 1)
 
 

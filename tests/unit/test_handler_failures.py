@@ -55,9 +55,10 @@ def test_a_stopped_run_tells_every_caller_why() -> None:
 
 
 def test_a_publisher_that_waits_for_room_learns_of_the_failure() -> None:
-    with pytest.raises(HandlerError, match="failed on A"), Dispatcher(
-        ["A", "B"], picky, workers=1, cores=None, capacity_ticks=4
-    ) as d:
+    with (
+        pytest.raises(HandlerError, match="failed on A"),
+        Dispatcher(["A", "B"], picky, workers=1, cores=None, capacity_ticks=4) as d,
+    ):
         d.pause("B")
         d.pause("A")
         d.publish(poisoned([0], 0))
@@ -109,7 +110,9 @@ def test_what_a_quarantined_strand_still_holds_at_the_end_is_abandoned_and_count
 
 
 def test_a_quarantined_strand_at_its_bound_drops_and_stops_no_publisher() -> None:
-    with Dispatcher(["A", "B"], picky, workers=1, cores=None, on_error="quarantine", quantum_ticks=1, capacity_ticks=8) as d:
+    with Dispatcher(
+        ["A", "B"], picky, workers=1, cores=None, on_error="quarantine", quantum_ticks=1, capacity_ticks=8
+    ) as d:
         d.publish(poisoned([0], 0))
         d.drain()
         assert d.publish(ticks_for([0] * 20 + [1] * 4)) == 24
@@ -137,14 +140,14 @@ def test_a_c_handler_that_fails_is_named_with_its_code_and_message(c_handlers: P
         d.drain()
         balanced(d)
         good = ticks[ticks["action"] != b"X"]
-        assert d.rows.array["total"].tolist() == [
-            int(good["size"][good["instrument_id"] == i].sum()) for i in range(3)
-        ]
+        assert d.rows.array["total"].tolist() == [int(good["size"][good["instrument_id"] == i].sum()) for i in range(3)]
         assert d.statistics().dropped["failed"] == 1
 
 
 def test_a_handler_may_fail_on_every_tick_and_each_is_counted(c_handlers: Path) -> None:
-    with Dispatcher(1, native(c_handlers, "on_fail", state=COUNT_ROW), workers=1, cores=None, on_error="quarantine") as d:
+    with Dispatcher(
+        1, native(c_handlers, "on_fail", state=COUNT_ROW), workers=1, cores=None, on_error="quarantine"
+    ) as d:
         d.publish(ticks_for([0] * 100))
         for done in range(1, 101):
             d.drain()
@@ -158,9 +161,10 @@ def test_a_handler_may_fail_on_every_tick_and_each_is_counted(c_handlers: Path) 
 
 
 def test_a_c_handler_that_returns_nonsense_is_a_failure_on_the_first_tick(c_handlers: Path) -> None:
-    with pytest.raises(HandlerError, match="returned 10 for 3 records") as caught, Dispatcher(
-        1, native(c_handlers, "on_nonsense", state=COUNT_ROW), workers=1, cores=None
-    ) as d:
+    with (
+        pytest.raises(HandlerError, match="returned 10 for 3 records") as caught,
+        Dispatcher(1, native(c_handlers, "on_nonsense", state=COUNT_ROW), workers=1, cores=None) as d,
+    ):
         d.publish(ticks_for([0, 0, 0]))
     assert caught.value.sequence == 1
     assert d.statistics().handled == 0
@@ -266,9 +270,10 @@ def test_a_worker_that_cannot_go_on_ends_the_run_instead_of_leaving_it_to_wait(m
         raise MemoryError("no room for a view")
 
     monkeypatch.setattr("strand.worker._run", breaks)
-    with pytest.raises(EngineError, match="no room for a view") as caught, Dispatcher(
-        1, picky, workers=1, cores=None
-    ) as d:
+    with (
+        pytest.raises(EngineError, match="no room for a view") as caught,
+        Dispatcher(1, picky, workers=1, cores=None) as d,
+    ):
         d.publish(ticks_for([0]))
         d.drain()
     assert isinstance(caught.value.__cause__, MemoryError)

@@ -113,7 +113,7 @@ def test_an_address_that_is_none_is_refused(address: int) -> None:
 
 
 def test_a_shared_object_that_cannot_be_used_is_named(c_handlers: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="there is no shared object .*missing.so"):
+    with pytest.raises(ConfigurationError, match=r"there is no shared object .*missing\.so"):
         native(tmp_path / "missing.so", "f", state=COUNT_ROW)
     with pytest.raises(ConfigurationError, match="does not give a function 'absent'"):
         native(c_handlers, "absent", state=COUNT_ROW)
@@ -242,7 +242,12 @@ def test_a_table_of_handlers_that_cannot_work_is_refused(options: Any, error: ty
 
 @pytest.mark.parametrize(
     ("state", "text"),
-    [("u8", "structured dtype"), ("no such", "is no dtype"), ([("o", object)], "cannot hold Python objects"), (3, "is no dtype")],
+    [
+        ("u8", "structured dtype"),
+        ("no such", "is no dtype"),
+        ([("o", object)], "cannot hold Python objects"),
+        (3, "is no dtype"),
+    ],
 )
 def test_a_state_that_cannot_be_a_row_is_refused(state: Any, text: str) -> None:
     for make in (batch_handler, handler):
@@ -301,9 +306,7 @@ def test_a_compiled_handler_reads_records_of_one_s_own_and_rows_of_another_size(
 
     records = np.zeros(1_000, dtype)
     records["x"], records["key"] = np.arange(1_000) % 7, np.arange(1_000) % 5
-    with Dispatcher(
-        5, handlers={"#1": adds, "*": subtracts}, workers=2, cores=None, dtype=dtype, key="key"
-    ) as d:
+    with Dispatcher(5, handlers={"#1": adds, "*": subtracts}, workers=2, cores=None, dtype=dtype, key="key") as d:
         d.publish(records)
     for key in range(5):
         assert abs(d.rows[key]["total"]) == records["x"][records["key"] == key].sum()

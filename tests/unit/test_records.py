@@ -16,7 +16,9 @@ from strand.errors import ConfigurationError, RecordTypeError, UnknownSymbolErro
 def record(size: int, offset: int) -> np.dtype[Any]:
     """A record of a size whose key is at an offset, with a u32 that says whether to fail right after or before it."""
     fails = offset + 4 if offset + 8 <= size else offset - 4
-    return np.dtype({"names": ["key", "fails"], "formats": ["<u4", "<u4"], "offsets": [offset, fails], "itemsize": size})
+    return np.dtype(
+        {"names": ["key", "fails"], "formats": ["<u4", "<u4"], "offsets": [offset, fails], "itemsize": size}
+    )
 
 
 SHAPES = [(8, 0), (8, 4), (9, 1), (13, 5), (64, 60), (65, 61), (100, 33), (640, 300), (992, 988), (1000, 0), (1983, 7),
@@ -57,7 +59,9 @@ def test_a_record_may_have_any_size_and_its_key_may_be_anywhere(
 
 
 def test_records_may_hold_what_buffers_have_no_name_for() -> None:
-    dtype = np.dtype([("when", "M8[ns]"), ("key", "<u4"), ("span", "m8[us]"), ("price", "<f8"), ("levels", "<i4", (3, 2))])
+    dtype = np.dtype(
+        [("when", "M8[ns]"), ("key", "<u4"), ("span", "m8[us]"), ("price", "<f8"), ("levels", "<i4", (3, 2))]
+    )
     total = np.timedelta64(0, "us")
 
     @batch_handler(state=[("last", "M8[ns]"), ("best", "<i4", (2,))])
@@ -136,7 +140,8 @@ def test_an_empty_array_is_published_as_nothing_and_tells_auto_nothing() -> None
         ([1, 2, 3], "the array is int64, not a structured array"),
         (np.zeros((2, 2), TICK), r"shape \(2, 2\)"),
         (np.zeros(2, [("instrument_id", "<u4")]), "field 'ts_event' \\(uint64\\) is missing"),
-        (np.zeros(2, [(n, "<f8" if n == "price" else TICK[n]) for n in TICK.names or ()]), "field 'price' is float64, not int64"),
+        (np.zeros(2, [(n, "<f8" if n == "price" else TICK[n]) for n in TICK.names or ()]),
+         "field 'price' is float64, not int64"),
         (np.zeros(2, [*TICK.descr, ("more", "u1")]), "field 'more' is not one"),
         (np.zeros(2, np.dtype({"names": TICK.names, "formats": [TICK[n] for n in TICK.names or ()],
                                "offsets": [TICK.fields[n][1] + 8 for n in TICK.names or ()]})),  # type: ignore[index]
@@ -154,7 +159,9 @@ def test_another_dtype_is_refused_by_the_field_that_differs(array: Any, text: st
         assert d.statistics().accepted == 0
 
 
-OWN = np.dtype([("id", "<u4"), ("px", "<i8"), ("qty", "<u2"), ("wide", "<u8"), ("real", "<f8"), ("act", "S1"), ("long", "S3")])
+OWN = np.dtype(
+    [("id", "<u4"), ("px", "<i8"), ("qty", "<u2"), ("wide", "<u8"), ("real", "<f8"), ("act", "S1"), ("long", "S3")]
+)
 
 
 def test_a_field_map_turns_arrays_into_ticks() -> None:
@@ -187,12 +194,17 @@ def test_a_field_map_that_cannot_work_is_refused_when_it_is_given(fields: dict[s
     [
         ({"instrument_id": "nobody"}, "the array has no field 'nobody' for 'instrument_id'; its fields: id, px"),
         ({"instrument_id": "id", "price": "real"}, "'real' is float64, which 'price' \\(int64\\) cannot hold; convert"),
-        ({"instrument_id": "id", "size": "wide"}, "record 2: 'wide' is 4294967297, which 'size' \\(uint32\\) cannot hold"),
+        (
+            {"instrument_id": "id", "size": "wide"},
+            "record 2: 'wide' is 4294967297, which 'size' \\(uint32\\) cannot hold",
+        ),
         ({"instrument_id": "wide"}, "record 2: 'wide' is 4294967297, which 'instrument_id'"),
         ({"instrument_id": "id", "action": "long"}, "record 1: 'long' is b'TT', which 'action'"),
     ],
 )
-def test_a_field_map_that_does_not_fit_the_array_is_refused_by_field_and_record(fields: dict[str, str], text: str) -> None:
+def test_a_field_map_that_does_not_fit_the_array_is_refused_by_field_and_record(
+    fields: dict[str, str], text: str
+) -> None:
     own = np.zeros(4, OWN)
     own["wide"][2], own["long"][1] = 2**32 + 1, b"TT"
     with Dispatcher(2, "count", workers=1, cores=None, fields=fields) as d:
@@ -234,7 +246,8 @@ def test_a_dtype_may_be_given_as_a_list_of_fields() -> None:
 def test_the_field_that_holds_the_key_is_named_in_the_error() -> None:
     dtype = np.dtype([("row", "<u4")])
     keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: None)
-    with Dispatcher(2, keeps, workers=1, cores=None, dtype=dtype, key="row") as d, pytest.raises(
-        UnknownSymbolError, match="record 1: row is 2"
+    with (
+        Dispatcher(2, keeps, workers=1, cores=None, dtype=dtype, key="row") as d,
+        pytest.raises(UnknownSymbolError, match="record 1: row is 2"),
     ):
         d.publish(np.array([(1,), (2,)], dtype))

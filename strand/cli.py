@@ -37,8 +37,10 @@ class _Handler(click.ParamType[Handler | str]):
     name = "NAME|MODULE:FUNCTION"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Handler | str:
-        if isinstance(value, Handler) or value in BUILTIN:
+        if isinstance(value, Handler):
             return value
+        if value in BUILTIN:
+            return str(value)
         module_name, colon, attribute = str(value).partition(":")
         if not colon:
             self.fail(f"{value!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function", param, ctx)
@@ -49,10 +51,10 @@ class _Handler(click.ParamType[Handler | str]):
             self.fail(f"cannot import {module_name!r}: {error}", param, ctx)
         finally:
             sys.path.pop(0)
-        found = getattr(module, attribute, None)
+        found: Any = getattr(module, attribute, None)
         if not isinstance(found, Handler):
             self.fail(f"{value!r} is no handler: decorate it with @strand.handler or @strand.batch_handler", param, ctx)
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 class _Cores(click.ParamType[list[int]]):
@@ -77,8 +79,8 @@ class _Strands(click.ParamType[str | int]):
     name = "auto|per-symbol|N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
-        if value in ("auto", "per-symbol") or isinstance(value, int):
-            return value  # type: ignore[no-any-return]
+        if value in ("auto", "per-symbol"):
+            return str(value)
         if not str(value).isdecimal():
             self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
         return int(value)

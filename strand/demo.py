@@ -1,4 +1,4 @@
-"""``strand demo``: the sample day through per-symbol handlers, the same on any number of workers, beside static routing."""
+"""``strand demo``: the sample day through per-symbol handlers, and dynamic beside static routing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAYS: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand")
 
 
 @batch_handler(state=[("ticks", "u8"), ("adds", "u8"), ("highest_bid", "i8")])
-def highest_bid(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
+def highest_bid(_symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
     """A handler in Python: counts, and the highest price a buyer ever asked for, in units of 1e-9."""
     bids = ticks[(ticks["action"] == b"A") & (ticks["side"] == b"B")]
     row["ticks"] += len(ticks)
@@ -159,7 +159,9 @@ def _compare(workers: int) -> list[Comparison]:
 
 
 def _show_comparison(console: Console, comparisons: list[Comparison], cores: int) -> None:
-    table = Table("handler", *WAYS, "strand / static", title=f"million ticks a second, {cores} cores, median of {ROUNDS}")
+    table = Table(
+        "handler", *WAYS, "strand / static", title=f"million ticks a second, {cores} cores, median of {ROUNDS}"
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     for c in comparisons:
@@ -168,8 +170,8 @@ def _show_comparison(console: Console, comparisons: list[Comparison], cores: int
         table.add_row(f"{duration(c.handler_ns)} a tick", *cells, f"{c.rates['strand'] / c.rates['static']:.2f}")
     console.print(table)
     console.print(
-        "serial: a plain loop on one core. static: symbol modulo workers, a ring each. static_lpt: largest first, counts "
-        "known in advance. Longer runs and other streams: strand bench route, strand bench scenarios."
+        "serial: a plain loop on one core. static: symbol modulo workers, a ring each. static_lpt: largest first, by "
+        "counts known ahead. Longer runs and other streams: strand bench route, strand bench scenarios."
     )
 
 

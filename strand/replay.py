@@ -57,8 +57,8 @@ class ReplayResult:
 
     @property
     def limited_by(self) -> str:
-        """What took most of the run: ``inflate``, ``feed`` (reading and decoding), ``dispatch`` (publishing and handlers)
-        or ``set-up``."""
+        """What took most of the run: ``inflate``, ``feed`` (reading and decoding), ``dispatch`` (publishing,
+        handlers) or ``set-up``."""
         parts = {
             "inflate": self.input_wait_s,
             "feed": self.feed_s - self.input_wait_s,

@@ -1,0 +1,123 @@
+"""The command as a user meets it: what it prints, where, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from strand.feeds.sample import sample_path
+
+SAMPLE = str(sample_path())
+
+
+def strand(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "strand", *args], capture_output=True, text=True, timeout=100, check=False, cwd=cwd
+    )
+
+
+def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> None:
+    out = tmp_path / "rows.npy"
+    done = strand("replay", SAMPLE, "--handler", "vwap", "--workers", "2", "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    plain = json.loads(done.stdout)
+    assert plain["ticks"] == 200_500
+    assert plain["workers"] == 2
+    assert done.stderr == ""
+    assert len(np.load(out)) == plain["symbols"] == 500
+
+
+def test_replay_shows_rates_workers_latencies_and_drops_to_people() -> None:
+    done = strand("replay", SAMPLE, "--limit", "1000")
+    assert done.returncode == 0, done.stderr
+    for word in ("1,000 ticks", "limited by", "worker 0", "publishers", "end to end", "p99.9", "dropped: nothing"):
+        assert word in " ".join(done.stdout.split()), word
+
+
+def test_a_handler_of_ones_own_is_found_by_module_and_function(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import strand\n\n\n@strand.batch_handler(state=[('n', 'u8')])\n"
+        "def tally(symbol, ticks, row):\n    row['n'] += len(ticks)\n\n\nnot_one = 7\n"
+    )
+    done = strand("replay", SAMPLE, "--handler", "mine:tally", "--out", "rows.csv", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[0] == "symbol,n"
+    assert sum(int(line.split(",")[1]) for line in lines[1:]) == 200_500
+    done = strand("replay", SAMPLE, "--handler", "mine:not_one", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is no handler" in done.stderr
+
+
+def test_info_counts_what_the_file_holds() -> None:
+    done = strand("info", SAMPLE, "--date", "2026-01-05", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["format"], found["ticks"], found["symbols"]) == ("itch50", 200_500, 500)
+    assert found["statistics"]["messages"] == 201_006
+    assert found["last_ns"] > found["first_ns"]
+    assert found["share_of_ticks"]["top_500"] == 1.0
+
+
+def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.itch50", "b.itch50", "c.itch50")]
+    for path, seed in zip(files, ("3", "3", "4"), strict=True):
+        done = strand(
+            "gen", "itch", "--symbols", "20", "--messages", "2000", "--seed", seed, "--out", str(path), "--json"
+        )
+        assert done.returncode == 0, done.stderr
+    assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["replay", "no-such-file"], "there is no such file"),
+        (["replay", __file__], "what can be read"),
+        (["replay", SAMPLE, "--cores", "9999"], "cannot be used"),
+        (["replay", SAMPLE, "--cores", "x"], "not a list of cores"),
+        (["replay", SAMPLE, "--strands", "many"], "not auto, per-symbol or a number"),
+        (["replay", SAMPLE, "--handler", "nothing"], "not one of count, spin, vwap"),
+        (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
+        (["replay", SAMPLE, "--symbols", "NOSUCH"], "NOSUCH"),
+        (["replay", SAMPLE, "--date", "yesterday"], "yesterday"),
+        (["replay", SAMPLE, "--workers", "0"], "--workers"),
+        (["replay", SAMPLE, "--out", "rows.txt"], "must end in one of"),
+        (["replay", SAMPLE, "--out", "/no/such/folder/rows.npy"], "no folder"),
+        (["info", "/"], "directory"),
+        (["gen", "itch", "--skew", "wild", "--out", "x"], "skew"),
+        (["gen", "itch", "--symbols", "70000", "--out", "x"], "65,535"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_status_2(args: list[str], words: str, tmp_path: Path) -> None:
+    done = strand(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path) -> None:
+    day = tmp_path / "day.itch50"
+    assert strand("gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)).returncode == 0
+    day.write_bytes(day.read_bytes()[:-7])
+    done = strand("replay", str(day), "--out", str(tmp_path / "rows.npy"))
+    assert done.returncode == 2
+    assert "byte" in done.stderr
+    assert not (tmp_path / "rows.npy").exists()
+
+
+def test_the_demo_shows_rows_and_every_way_of_routing() -> None:
+    done = strand("demo", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ticks"] == 200_500
+    for row in found["comparison"]:
+        assert set(row["mticks_s"]) == {"serial", "static", "static_lpt", "strand"}
+        assert min(row["mticks_s"].values()) > 0

@@ -1,0 +1,210 @@
+"""Replaying files: rows, counts and reports against computations that share no code with the engine."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import itch_reference
+import numpy as np
+import pytest
+
+import strand
+from strand.errors import ConfigurationError, FormatError, HandlerError, TruncatedFeedError, UnknownSymbolError
+from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds.npy import write_npy
+from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
+from strand.report import as_dict, rows_with_names, write_rows
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[Any, list[str]]:
+    feed = sample_feed()
+    return np.concatenate([batch.copy() for batch in feed.batches()]), list(feed.symbols)
+
+
+def counted(ticks: Any, symbols: int) -> dict[str, Any]:
+    """What the count handler should leave, by plain numpy."""
+    keys = ticks["instrument_id"]
+    traded = ticks["kind"] == 2
+    last = np.zeros(symbols, np.uint64)
+    last[keys] = ticks["sequence"]  # the last assignment stands
+    return {
+        "ticks": np.bincount(keys, minlength=symbols),
+        "trades": np.bincount(keys[traded], minlength=symbols),
+        "volume": np.bincount(keys[traded], weights=ticks["size"][traded], minlength=symbols),
+        "last_sequence": last,
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("strands", ["auto", "per-symbol", 7])
+def test_the_sample_gives_the_rows_of_a_plain_computation(sample: Any, workers: int, strands: Any) -> None:
+    ticks, names = sample
+    result = strand.replay(sample_path(), "count", workers=workers, strands=strands, feed_options={"date": SAMPLE_DATE})
+    assert result.ticks == len(ticks) == result.statistics.handled
+    assert list(result.symbols[: len(names)])[1:] == names[1:]
+    for field, values in counted(ticks, len(result.rows)).items():
+        np.testing.assert_array_equal(result.rows.array[field], values)
+    assert result.statistics.pending == 0
+    assert sum(result.statistics.dropped.values()) == 0
+
+
+def test_symbols_are_chosen_by_name_and_glob(sample: Any) -> None:
+    ticks, names = sample
+    wanted = [i for i, name in enumerate(names) if name == "AAAHD" or name.startswith("AAAA")]
+    result = strand.replay(sample_path(), "count", symbols=["AAAHD", "AAAA*"])
+    assert sorted(np.flatnonzero(result.ticks_by_symbol)) == wanted
+    assert result.ticks == int(np.isin(ticks["instrument_id"], wanted).sum())
+    with pytest.raises(UnknownSymbolError, match="NOSUCH"):
+        strand.replay(sample_path(), "count", symbols=["NOSUCH"])
+
+
+def test_a_limit_is_exact_and_progress_ends_there() -> None:
+    seen: list[int] = []
+    result = strand.replay(sample_path(), "count", limit=12_345, progress=seen.append)
+    assert result.ticks == 12_345 == seen[-1] == result.rows.array["ticks"].sum()
+    with pytest.raises(ConfigurationError, match="limit"):
+        strand.replay(sample_path(), "count", limit=0)
+
+
+class Cut(Feed):
+    """A feed that ends in an error, after two batches."""
+
+    def __init__(self, ticks: Any) -> None:
+        self.ticks, self.closed = ticks, False
+
+    @property
+    def info(self) -> FeedInfo:
+        return FeedInfo("cut", "nowhere")
+
+    @property
+    def symbols(self) -> list[str]:
+        return []
+
+    @property
+    def capacity(self) -> int:
+        return 501
+
+    def batches(self) -> Iterator[TickBatch]:
+        yield self.ticks[:1000]
+        yield self.ticks[1000:1500]
+        raise TruncatedFeedError("cut", offset=7)
+
+    def statistics(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_feed_that_fails_is_closed_and_its_error_is_raised(sample: Any) -> None:
+    feed = Cut(sample[0])
+    with pytest.raises(TruncatedFeedError, match="byte 7"):
+        strand.replay(feed, "count")
+    assert feed.closed
+
+
+def test_a_handler_that_fails_is_named_and_ends_the_replay() -> None:
+    @strand.batch_handler(state=[("n", "u8")])
+    def picky(symbol: str, ticks: Any, row: Any) -> None:
+        if symbol == "AAAHD":
+            raise ValueError("not this one")
+
+    with pytest.raises(HandlerError, match=r"picky.*AAAHD.*not this one"):
+        strand.replay(sample_path(), picky)
+    result = strand.replay(sample_path(), picky, on_error="quarantine")
+    assert len(result.failures) == 1
+    s = result.statistics
+    assert s.accepted == s.handled + sum(s.dropped.values())
+
+
+def test_a_feed_without_ticks_gives_rows_of_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "none.npz"
+    write_npy(path, np.zeros(0, strand.TICK), ["A"])
+    result = strand.replay(path, "count")
+    assert result.ticks == 0
+    assert result.rows["A"]["ticks"] == 0
+
+
+@pytest.mark.parametrize("ending", [".npy", ".csv", ".csv.gz"])
+def test_rows_are_written_with_names_and_read_back(tmp_path: Path, ending: str) -> None:
+    result = strand.replay(sample_path(), "count", limit=5000)
+    path = tmp_path / f"rows{ending}"
+    write_rows(path, result)
+    table = rows_with_names(result)
+    assert table["ticks"].sum() == 5000
+    if ending == ".npy":
+        np.testing.assert_array_equal(np.load(path, allow_pickle=False), table)
+        return
+    data = path.read_bytes()
+    if ending.endswith(".gz"):
+        data = gzip.decompress(data)
+    rows = list(csv.DictReader(io.StringIO(data.decode())))
+    assert [r["symbol"] for r in rows] == table["symbol"].tolist()
+    assert [int(r["ticks"]) for r in rows] == table["ticks"].tolist()
+    assert not [p for p in tmp_path.iterdir() if p != path]
+
+
+def test_the_report_is_plain_json_and_says_what_limits_the_run() -> None:
+    plain = json.loads(json.dumps(as_dict(strand.replay(sample_path(), "vwap"))))
+    assert plain["ticks"] == 200_500
+    assert plain["limited_by"] in ("inflate", "feed", "set-up", "dispatch")
+    assert plain["statistics"]["latency"]["end_to_end"]["p99_ns"] >= plain["statistics"]["latency"]["wait"]["p50_ns"]
+    assert sum(w["handled"] for w in plain["statistics"]["workers"]) == 200_500
+
+
+# ---- recorded files
+
+
+def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_csv(shared_data: Path) -> None:
+    pytest.importorskip("pyarrow")
+    paths = sorted((shared_data / "lean").glob("*.zip"))
+    ticks: dict[str, int] = defaultdict(int)
+    trades: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for path in paths:
+        with zipfile.ZipFile(path) as archive:
+            (name,) = archive.namelist()
+            symbol = name.split("_")[1].upper()
+            for row in csv.reader(io.TextIOWrapper(archive.open(name), newline="")):
+                ticks[symbol] += 1
+                if "_Trade_" in name:
+                    trades[symbol].append((int(row[1]) * 100_000, int(row[2])))
+    result = strand.replay(paths, "count")
+    assert result.ticks == sum(ticks.values()) == 2_845_943
+    for symbol, count in ticks.items():
+        row = result.rows[symbol]
+        assert row["ticks"] == count
+        assert row["trades"] == len(trades[symbol])
+        assert row["volume"] == sum(size for _, size in trades[symbol])
+        assert row["last_price"] == (trades[symbol][-1][0] if trades[symbol] else 0)
+
+
+def test_the_recorded_itch_file_leaves_the_rows_of_an_independent_decoder(shared_data: Path) -> None:
+    path = next((shared_data / "itch50").glob("*.TEST_ITCH_50"))
+    reference = itch_reference.decode(path.read_bytes(), 0)
+    result = strand.replay(path, "count", feed_options={"date": "2010-12-24"})
+    counts: dict[int, int] = defaultdict(int)
+    last: dict[int, int] = {}
+    for tick in reference.ticks:
+        counts[tick["instrument_id"]] += 1
+        last[tick["instrument_id"]] = tick["sequence"]
+    assert result.ticks == sum(counts.values())
+    for key, count in counts.items():
+        assert result.rows[key]["ticks"] == count
+        assert result.rows[key]["last_sequence"] == last[key]
+
+
+def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> None:
+    data = gzip.decompress(sample_path().read_bytes())
+    path = tmp_path / "cut.itch50"
+    path.write_bytes(data[:-3] if data[-2:] != b"\0\0" else data[:-5])
+    with pytest.raises((TruncatedFeedError, FormatError), match="byte"):
+        strand.replay(path, "count")

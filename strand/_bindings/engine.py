@@ -245,7 +245,12 @@ class Engine:
         if lib.sd_worker_next(self._d, slot, claim) != 1:
             return None
         size = claim.n * self.config.record_size
-        return Claim(claim.strand, claim.handler, claim.n, ffi.buffer(claim.records, size))
+        # A handler that keeps its ticks reads what came later, but no memory that is gone: the buffer holds the engine.
+        records = ffi.gc(claim.records, self._let_go)
+        return Claim(claim.strand, claim.handler, claim.n, ffi.buffer(records, size))
+
+    def _let_go(self, _: Any) -> None:
+        """Nothing is to be done: that this method is referred to is what keeps the engine."""
 
     def worker_done(self, slot: int, claim: Any, handled: int, code: int = 0, message: str = "") -> None:
         text = message.encode(errors="backslashreplace")[:255]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import COUNT_ROW, PAIR_ROW, balanced, spin_rows, ticks_for
+from engine_support import COUNT_ROW, PAIR_ROW, balanced, run_python, spin_rows, ticks_for
 
 from strand import TICK, UNDEF_PRICE, Dispatcher, Handler, batch_handler, handler, native
 from strand import handlers as handlers_module
@@ -147,6 +147,27 @@ def test_a_batch_handler_gets_one_symbol_s_ticks_in_a_row_of_at_most_a_quantum()
     for key in range(4):
         mine = ticks[ticks["instrument_id"] == key]
         assert (rows[key]["volume"], rows[key]["last"]) == (mine["size"].sum(dtype=np.uint64), mine["price"][-1])
+
+
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
+def test_ticks_that_a_handler_keeps_do_not_outlive_their_memory(on_full: str) -> None:
+    """They are other ticks by then, but reading them must not end the process."""
+    code = f"""
+        import gc, numpy as np, strand
+        kept = []
+
+        @strand.batch_handler(state=[("n", "u8")])
+        def keeps(symbol, ticks, row):
+            kept.append(ticks)
+
+        with strand.Dispatcher(3, keeps, workers=2, cores=None, on_full={on_full!r}, quantum_ticks=100) as d:
+            d.publish(np.zeros(1000, strand.TICK))
+        del d
+        gc.collect()
+        print(sum(len(ticks) for ticks in kept), sum(int(ticks["price"].sum()) for ticks in kept))
+    """
+    result = run_python(code)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "1000 0\n", "")
 
 
 def test_what_is_callable_may_be_a_batch_handler() -> None:

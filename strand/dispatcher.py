@@ -53,6 +53,8 @@ __all__ = ["Dispatcher"]
 #: How long C waits before it lets Python look for signals.
 SLICE_NS = 20_000_000
 LINE = 64
+#: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
+FULL_STRANDS = 64
 #: Records of the first array that "auto" looks at to tell busy symbols from quiet ones.
 FIRST_LOOK = 1 << 18
 
@@ -78,7 +80,8 @@ class Dispatcher:
     ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``quantum_ticks`` and
     ``quantum_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
     may run handlers, when they are ahead and where that is cheaper than handing ticks over; switch it off where a
-    publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together.
+    publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together (by
+    default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``fields`` maps tick fields to the fields of the arrays that will be published, which are then converted.
@@ -623,14 +626,17 @@ def _padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
 
 
 def _blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
-    """Blocks for what is in flight, a few full strands, one or two a strand, and those that rest in caches."""
+    """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
+
+    Only blocks that have been used take memory: the mapping is not reserved.
+    """
     a_block = block_records(record)
     in_caches = (slots + 1) * CACHED_BLOCKS
     if memory_bytes is None:
         return (
             in_caches
             + 2 * (ahead // a_block)
-            + 4 * (min(capacity, 1 << 20) // a_block + 1)
+            + FULL_STRANDS * (min(capacity, 1 << 20) // a_block + 1)
             + 2 * min(n_strands, 32_768)
         )
     blocks = memory_bytes // 2048

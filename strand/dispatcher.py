@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.engine import (
-    CACHED_BLOCKS,
     IDLE,
     ON_ERROR,
     ON_FULL,
@@ -26,8 +25,17 @@ from strand._bindings.engine import (
     Engine,
     EngineConfig,
     StrandLook,
-    block_records,
     histogram_floors_ns,
+)
+from strand.configuration import (
+    assign_handlers,
+    check_conflate,
+    choice,
+    padded,
+    pool_blocks,
+    positive,
+    symbol_counts,
+    worker_cores,
 )
 from strand.errors import (
     BackpressureError,
@@ -39,7 +47,7 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.grouping import StrandsLike, strand_count, strands_for
-from strand.handlers import Handler, HandlerLike, resolve
+from strand.handlers import HandlerLike
 from strand.policies import Fifo, Policy
 from strand.records import RecordReader
 from strand.rows import Rows
@@ -53,8 +61,6 @@ __all__ = ["Dispatcher"]
 #: How long C waits before it lets Python look for signals.
 SLICE_NS = 20_000_000
 LINE = 64
-#: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
-FULL_STRANDS = 64
 #: Records of the first array that "auto" looks at to tell busy symbols from quiet ones.
 FIRST_LOOK = 1 << 18
 
@@ -119,13 +125,13 @@ class Dispatcher:
         self._table = SymbolTable(symbols)
         self._reader = RecordReader(dtype, key, fields)
         dtype = self._reader.dtype
-        self._handlers, self._handler_of_symbol = _assign(self._table, handler, handlers, dtype)
+        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype)
         allowed = sorted(os.sched_getaffinity(0))
-        self._workers = _positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
-        self._cores = _cores(cores, allowed, self._workers)
-        _choice("idle", idle, IDLE)
-        _choice("on_error", on_error, ON_ERROR)
-        _choice("on_full", on_full, ON_FULL)
+        self._workers = positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
+        self._cores = worker_cores(cores, allowed, self._workers)
+        choice("idle", idle, IDLE)
+        choice("on_error", on_error, ON_ERROR)
+        choice("on_full", on_full, ON_FULL)
         if not isinstance(policy, Fifo):
             raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
         for name, value, most in (
@@ -134,15 +140,15 @@ class Dispatcher:
             ("batch_ticks", batch_ticks, 65_536),
             ("max_publishers", max_publishers, 1024),
         ):
-            _positive(name, value, most)
+            positive(name, value, most)
         if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:
             raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
 
         self._alone = [not h.is_native for h in self._handlers]
-        self._counts = _counts(counts, len(self._table))
+        self._counts = symbol_counts(counts, len(self._table))
         n_strands = strand_count(strands, self._handler_of_symbol, self._alone, self._workers)
         if on_full == "conflate":
-            _check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
+            check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
         ahead = max(65_536, 3 * batch_ticks)
         slots = self._workers + max_publishers
@@ -156,7 +162,7 @@ class Dispatcher:
                 key_offset=self._reader.key_offset,
                 sequence_offset=self._reader.sequence_offset,
                 row_bytes=row_bytes,
-                n_blocks=_blocks(
+                n_blocks=pool_blocks(
                     memory_bytes,
                     slots=slots,
                     n_strands=n_strands,
@@ -177,7 +183,7 @@ class Dispatcher:
             )
         )
         stride = (row_bytes + LINE - 1) // LINE * LINE
-        self._functions = [h.compile(dtype, key, _padded(h.state, stride)) for h in self._handlers]
+        self._functions = [h.compile(dtype, key, padded(h.state, stride)) for h in self._handlers]
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
         self._strand_of: npt.NDArray[np.uint32] | None = None
         self._route_lock = threading.Lock()
@@ -537,127 +543,6 @@ def _slice_ns(deadline: float | None) -> int:
     if deadline is None:
         return SLICE_NS
     return max(0, min(SLICE_NS, int((deadline - time.monotonic()) * 1e9)))
-
-
-def _positive(name: str, value: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
-    return int(value)
-
-
-def _choice(name: str, value: str, choices: Mapping[str, int]) -> None:
-    if value not in choices:
-        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-
-
-def _cores(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
-    if cores is None:
-        return None
-    if isinstance(cores, str):
-        if cores != "auto":
-            raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
-        return [allowed[-1 - i % len(allowed)] for i in range(workers)][::-1]
-    if not isinstance(cores, Iterable):
-        raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
-    cores = list(cores)
-    missing = [c for c in cores if c not in allowed]
-    if missing or not cores:
-        raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
-    return [cores[i % len(cores)] for i in range(workers)]
-
-
-def _counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
-    if counts is None:
-        return None
-    array = np.asarray(counts)
-    if array.shape != (symbols,) or array.dtype.kind not in "uif" or not np.isfinite(array).all() or (array < 0).any():
-        raise ConfigurationError(f"counts: give one finite, non-negative number for each of the {symbols} symbols")
-    return array
-
-
-def _assign(
-    table: SymbolTable, handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None, dtype: np.dtype[Any]
-) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
-    if (handler is None) == (handlers is None):
-        raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
-    wanted = {"*": handler} if handlers is None else dict(handlers)
-    distinct: list[Handler] = []
-    number: dict[int | str, int] = {}
-    of_symbol = np.zeros(len(table), dtype=np.uint16)
-    default = wanted.pop("*", None)
-    named = np.zeros(len(table), dtype=bool)
-    for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
-        if like is None:
-            continue
-        same = like if isinstance(like, str) else id(like)
-        if same not in number:
-            number[same] = len(distinct)
-            distinct.append(resolve(like))
-        if names is None:
-            of_symbol[~named] = number[same]
-        else:
-            at = table.index(names[0])
-            of_symbol[at], named[at] = number[same], True
-    if default is None and not named.all():
-        missing = table.name(int(np.flatnonzero(~named)[0]))
-        raise ConfigurationError(f"handlers: there is none for {missing!r}; give one for '*' to serve all others")
-    if len(distinct) > 65_535:
-        raise ConfigurationError("handlers: at most 65,535 different ones")
-    for h in distinct:
-        if h.needs_ticks and dtype != TICK:
-            raise ConfigurationError(
-                f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype"
-            )
-    return distinct, of_symbol
-
-
-def _padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
-    """The same fields in records as far apart as rows are."""
-    assert dtype.fields is not None
-    names = list(dtype.names or ())
-    return np.dtype(
-        {
-            "names": names,
-            "formats": [dtype.fields[n][0] for n in names],
-            "offsets": [dtype.fields[n][1] for n in names],
-            "itemsize": itemsize,
-        }
-    )
-
-
-def _blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
-    """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
-
-    Only blocks that have been used take memory: the mapping is not reserved.
-    """
-    a_block = block_records(record)
-    in_caches = (slots + 1) * CACHED_BLOCKS
-    if memory_bytes is None:
-        return (
-            in_caches
-            + 2 * (ahead // a_block)
-            + FULL_STRANDS * (min(capacity, 1 << 20) // a_block + 1)
-            + 2 * min(n_strands, 32_768)
-        )
-    blocks = memory_bytes // 2048
-    if blocks <= in_caches + capacity // a_block + 1:
-        least = (in_caches + capacity // a_block + 2) * 2048
-        raise ConfigurationError(
-            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
-            f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"
-        )
-    return min(blocks, 2**31)
-
-
-def _check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
-    spread = strands_for(n_strands, handler_of, alone, None)
-    most = int(np.bincount(spread.strand_of_symbol).max())
-    # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
-    if n_strands < len(handler_of) and capacity < 2 * most:
-        raise ConfigurationError(
-            f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
-            "strand; raise it, or give strands='per-symbol'"
-        )
 
 
 def _stop_all() -> None:

@@ -73,7 +73,7 @@ fault() {
 fault "relisted by a helper, nobody woken" sd_worker.c 's/slot >= d->n_workers && sd_idle_wake_one/0 \&\& sd_idle_wake_one/'
 fault "the bit cleared before the count" sd_idle.h 's/^  sd_fetch_sub(&idle->state, 1u, acq_rel, I4);/  sd_fetch_and(\&idle->state, ~SD_WAKING, acq_rel, I4), sd_fetch_sub(\&idle->state, 1u, acq_rel, I4);/;s/^  sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);$//'
 fault "claimed whatever is pending" sd_strand.h 's/sd_load(&s->pending, acquire, P3) != 0/0/'
-fault "an add of nothing" sd_publish.c 's/int ready = net && sd_strand_add/int ready = sd_strand_add/'
+fault "an add of nothing" sd_queue.c 's/int ready = net && sd_strand_add/int ready = sd_strand_add/'
 
 if [ -s "$build/failed" ]; then
   echo "FAILED: $(tr '\n' ' ' <"$build/failed")"

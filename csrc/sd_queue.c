@@ -1,0 +1,271 @@
+/* Groups of records into their strands: link, add, list. */
+#include "sd_clock.h"
+#include "sd_publisher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- listing */
+
+static void splice(sd_dispatcher *d, uint32_t slot, uint32_t list, ready_chain *chain) {
+  sd_make_ready(d, list, chain->strand, chain->n);
+  chain->n = 0;
+  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+}
+
+/* Lists a strand whose token this publisher holds, with the slot that drained it last. */
+static inline void list_ready(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, uint32_t list) {
+  ready_chain *chain = &p->chains[list];
+  chain->strand[chain->n++] = strand;
+  if (chain->n == SPLICE) splice(d, slot, list, chain);
+}
+
+static void list_rest(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  for (uint32_t list = 0; list < d->n_slots; list++)
+    if (p->chains[list].n) splice(d, slot, list, &p->chains[list]);
+}
+
+/* ---- one group */
+
+static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_t n) {
+  sd_bump(&s->dropped[why], n);
+  sd_bump(&d->slots[slot].counters.dropped[why], n);
+}
+
+/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `room` spares most
+ * looks at pending, whose line is a worker's: it can only be too small, because pending grows by publishers alone. */
+static inline uint32_t room_for(sd_strand *s, uint32_t n) {
+  if (SD_UNLIKELY(s->room < n)) {
+    /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
+    int64_t pending = sd_load(&s->pending, relaxed, P7), room = (int64_t)s->capacity - pending;
+    s->room = room <= 0 ? 0 : (uint32_t)room;
+  }
+  return s->room < n ? s->room : n;
+}
+
+static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *record) {
+  uint32_t key;
+  memcpy(&key, record + d->arena->key_offset, sizeof key);
+  return key;
+}
+
+/* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
+ * of the n are dealt with: those from the first one on that found no block have to wait. Under the lock. */
+static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const unsigned char *records,
+                         const uint16_t *pick, uint32_t n, uint32_t *dealt) {
+  const size_t size = d->pool.record_size;
+  const uint32_t queued = s->queued, all = queued + n;
+  unsigned char *copy = malloc((size_t)all * (size + sizeof(uint32_t)));
+  *dealt = 0;
+  if (!copy) return queued;
+  uint32_t *origin = (uint32_t *)(copy + (size_t)all * size);
+  sd_strand_gather(s, &d->pool, queued, copy);
+  for (uint32_t i = 0; i < n; i++) memcpy(copy + (queued + i) * size, records + pick[i] * size, size);
+  /* From the back, the first record seen of a symbol is the one to keep. At most `capacity` symbols share the strand, so
+   * the keys kept so far lie at the end of the copy and a scan of them is short. */
+  uint32_t kept = all;
+  for (uint32_t i = all; i-- > 0;) {
+    uint32_t key = key_of(d, copy + i * size), j = kept;
+    while (j < all && key_of(d, copy + j * size) != key) j++;
+    if (j < all) continue;
+    kept--;
+    origin[kept] = i;
+    if (kept != i) memmove(copy + kept * size, copy + i * size, size);
+  }
+  /* The blocks of what waited come free first, the last one too, so at least as many records find a place again: a record
+   * that finds none is one of the n. */
+  sd_strand_advance(s, &d->pool, cache, queued);
+  sd_strand_shed_locked(s, &d->pool, cache);
+  uint32_t left = all - kept, linked = sd_strand_link(s, &d->pool, cache, copy + kept * size, NULL, left);
+  *dealt = linked == left ? n : origin[kept + linked] - queued;
+  free(copy);
+  return linked;
+}
+
+/* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
+ * with (linked or dropped); the others have to wait. Under the lock. */
+static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
+                                    const uint16_t *pick, uint32_t n, uint32_t *linked) {
+  sd_block_cache *cache = &d->slots[slot].cache;
+  uint32_t room = room_for(s, n), in = sd_strand_link(s, &d->pool, cache, records, pick, room);
+  if (SD_UNLIKELY(in < room)) {
+    sd_strand_reclaim(s, &d->pool, cache);
+    in += sd_strand_link(s, &d->pool, cache, records, pick + in, room - in);
+  }
+  s->room = s->room - in;
+  *linked = in;
+  if (SD_LIKELY(in == n)) return n;
+  /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
+  int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
+  if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == room)) return in;
+  drop(d, slot, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
+  return n;
+}
+
+/* The same for a lossy strand; *net says by how many records its queue grew. */
+static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
+                           const uint16_t *pick, uint32_t n, int64_t *net) {
+  sd_block_cache *cache = &d->slots[slot].cache;
+  uint32_t linked, dealt;
+  uint32_t before = s->queued;
+  /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
+  if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
+  if (before + n <= s->capacity) {
+    linked = sd_strand_link(s, &d->pool, cache, records, pick, n);
+    dealt = linked;
+    s->queued = before + linked;
+  } else if (s->on_full == SD_DROP_OLDEST) {
+    /* More than fit at all: only the last of them count. */
+    uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
+    linked = sd_strand_link(s, &d->pool, cache, records, pick + skip, keep);
+    /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
+     * pending must never be brought to 0 here, for somebody else has the token. */
+    uint32_t old = 0, all = before + linked;
+    if (SD_UNLIKELY(linked < keep && all > 1)) {
+      old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
+      sd_strand_advance(s, &d->pool, cache, old);
+      linked += sd_strand_link(s, &d->pool, cache, records, pick + skip + linked, keep - linked);
+      all = before - old + linked;
+    }
+    uint32_t over = all > s->capacity ? all - s->capacity : 0;
+    sd_strand_advance(s, &d->pool, cache, over);
+    drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
+    s->queued = all - over;
+    dealt = skip + linked;
+  } else {
+    uint32_t left = conflate(d, s, cache, records, pick, n, &dealt);
+    drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
+    s->queued = left;
+  }
+  *net = (int64_t)s->queued - before;
+  return dealt;
+}
+
+/* Adds what was linked, gives the lock back, and lists the strand if that made it ready. */
+static inline void add_and_unlock(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, int64_t net,
+                                  uint64_t now) {
+  sd_strand *s = &d->strands[strand];
+  /* An add of 0 would find 0 on an idle strand, and make a token out of nothing. */
+  int ready = net && sd_strand_add(s, net);
+  /* The token is ours: so are `last` and `oldest`. */
+  uint32_t list = ready ? s->last : 0;
+  if (ready) s->oldest = now;
+  sd_unlock(&s->publish_lock);
+  if (ready) list_ready(d, slot, p, strand, list);
+}
+
+/* Puts records of one strand in. Returns how many are dealt with. */
+static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
+                    const uint16_t *pick, uint32_t n, uint64_t now) {
+  sd_strand *s = &d->strands[strand];
+  uint32_t dealt, linked;
+  int64_t net;
+  sd_lock(&s->publish_lock);
+  if (SD_LIKELY(!s->lossy)) {
+    dealt = link_records(d, slot, s, records, pick, n, &linked);
+    net = linked;
+  } else {
+    dealt = link_lossy(d, slot, s, records, pick, n, &net);
+  }
+  sd_bump(&s->accepted, dealt);
+  add_and_unlock(d, slot, p, strand, net, now);
+  return dealt;
+}
+
+/* ---- a chunk */
+
+static void order_by_strand(sd_publisher *p, int64_t n) {
+  uint32_t *count = p->count, from = 0;
+  for (uint32_t i = 0; i < p->n_groups; i++) {
+    group *g = &p->groups[i];
+    uint32_t length = count[g->strand];
+    g->from = from;
+    g->to = from + length;
+    count[g->strand] = from;
+    from += length;
+  }
+  for (int64_t i = 0; i < n; i++) p->order[count[p->strand[i]]++] = (uint16_t)i;
+}
+
+/* Takes the publish locks of the chunk's strands, never waiting while it holds one: those in use go to late[]. Returns how
+ * many are held, at the front of groups[]. */
+static uint32_t lock_groups(sd_dispatcher *d, sd_publisher *p, uint32_t *n_late) {
+  uint32_t held = 0, late = 0;
+  for (uint32_t i = 0; i < p->n_groups; i++) {
+    prefetch_publisher_line(d, p->groups, i + 8, p->n_groups);
+    group g = p->groups[i];
+    if (SD_LIKELY(sd_try_lock(&d->strands[g.strand].publish_lock))) p->groups[held++] = g;
+    else p->late[late++] = g;
+  }
+  *n_late = late;
+  return held;
+}
+
+/* Queues the chunk in three sweeps over its strands: lock, copy, add. Apart, the copies' stores wait for their lines side by
+ * side; an atomic operation between two groups would wait for each in turn. */
+static void queue_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+  uint32_t n_late, held = lock_groups(d, p, &n_late), left = 0;
+  for (uint32_t i = 0; i < held; i++) {
+    group *g = &p->groups[i];
+    if (i + 6 < held) {
+      const group *far = &p->groups[i + 6];
+      sd_strand_prefetch_tail(&d->strands[far->strand], &d->pool, far->to - far->from);
+    }
+    sd_strand *s = &d->strands[g->strand];
+    uint32_t dealt = link_records(d, slot, s, records, p->order + g->from, g->to - g->from, &g->linked);
+    sd_bump(&s->accepted, dealt);
+    g->from += dealt;
+  }
+  for (uint32_t i = 0; i < held; i++) {
+    prefetch_token_line(d, p->groups, i + 12, held);
+    group g = p->groups[i];
+    add_and_unlock(d, slot, p, g.strand, g.linked, now);
+    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+  }
+  for (uint32_t i = 0; i < n_late; i++) {
+    group g = p->late[i];
+    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
+    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+  }
+  p->n_left = left;
+}
+
+static void queue_lossy_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+                               uint64_t now) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < p->n_groups; i++) {
+    group g = p->groups[i];
+    prefetch_publisher_line(d, p->groups, i + 8, p->n_groups);
+    prefetch_token_line(d, p->groups, i + 8, p->n_groups);
+    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
+    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+  }
+  p->n_left = left;
+}
+
+void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
+  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
+  order_by_strand(p, p->chunk);
+  for (uint32_t i = 0; i < p->n_groups; i++) p->count[p->groups[i].strand] = 0;
+  if (SD_LIKELY(!d->lossy)) queue_groups(d, slot, p, records, now);
+  else queue_lossy_groups(d, slot, p, records, now);
+  p->n_groups = 0;
+  list_rest(d, slot, p);
+}
+
+uint64_t sd_queue_left(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
+  uint64_t now = sd_now(), dealt = 0;
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < p->n_left; i++) {
+    group g = p->groups[i];
+    uint32_t n = put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
+    g.from += n;
+    dealt += n;
+    if (g.from < g.to) p->groups[left++] = g;
+  }
+  p->n_left = left;
+  list_rest(d, slot, p);
+  p->since_look += dealt;
+  return dealt;
+}

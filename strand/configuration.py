@@ -1,0 +1,157 @@
+"""What a dispatcher's arguments have to be: each is checked here, and refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.engine import CACHED_BLOCKS, block_records
+from strand.errors import ConfigurationError
+from strand.grouping import strands_for
+from strand.handlers import Handler, HandlerLike, resolve
+from strand.symbols import SymbolTable
+from strand.ticks import TICK
+
+__all__ = [
+    "assign_handlers",
+    "check_conflate",
+    "choice",
+    "padded",
+    "pool_blocks",
+    "positive",
+    "symbol_counts",
+    "worker_cores",
+]
+
+#: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
+FULL_STRANDS = 64
+
+
+def positive(name: str, value: int, most: int) -> int:
+    """A whole number from 1 to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
+    return int(value)
+
+
+def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
+    """One of the words in ``choices``."""
+    if value not in choices:
+        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+
+
+def worker_cores(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
+    """The core of each worker, taken in turn; None where nothing is pinned."""
+    if cores is None:
+        return None
+    if isinstance(cores, str):
+        if cores != "auto":
+            raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+        return [allowed[-1 - i % len(allowed)] for i in range(workers)][::-1]
+    if not isinstance(cores, Iterable):
+        raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+    cores = list(cores)
+    missing = [c for c in cores if c not in allowed]
+    if missing or not cores:
+        raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
+    return [cores[i % len(cores)] for i in range(workers)]
+
+
+def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
+    """Ticks expected a symbol, shape (symbols,), or None."""
+    if counts is None:
+        return None
+    array = np.asarray(counts)
+    if array.shape != (symbols,) or array.dtype.kind not in "uif" or not np.isfinite(array).all() or (array < 0).any():
+        raise ConfigurationError(f"counts: give one finite, non-negative number for each of the {symbols} symbols")
+    return array
+
+
+def assign_handlers(
+    table: SymbolTable, handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None, dtype: np.dtype[Any]
+) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
+    """The distinct handlers, and each symbol's number among them, shape (n_symbols,)."""
+    if (handler is None) == (handlers is None):
+        raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
+    wanted = {"*": handler} if handlers is None else dict(handlers)
+    distinct: list[Handler] = []
+    number: dict[int | str, int] = {}
+    of_symbol = np.zeros(len(table), dtype=np.uint16)
+    default = wanted.pop("*", None)
+    named = np.zeros(len(table), dtype=bool)
+    for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
+        if like is None:
+            continue
+        same = like if isinstance(like, str) else id(like)
+        if same not in number:
+            number[same] = len(distinct)
+            distinct.append(resolve(like))
+        if names is None:
+            of_symbol[~named] = number[same]
+        else:
+            at = table.index(names[0])
+            of_symbol[at], named[at] = number[same], True
+    if default is None and not named.all():
+        missing = table.name(int(np.flatnonzero(~named)[0]))
+        raise ConfigurationError(f"handlers: there is none for {missing!r}; give one for '*' to serve all others")
+    if len(distinct) > 65_535:
+        raise ConfigurationError("handlers: at most 65,535 different ones")
+    for h in distinct:
+        if h.needs_ticks and dtype != TICK:
+            raise ConfigurationError(
+                f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype"
+            )
+    return distinct, of_symbol
+
+
+def padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
+    """The same fields in records as far apart as rows are."""
+    assert dtype.fields is not None
+    names = list(dtype.names or ())
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [dtype.fields[n][0] for n in names],
+            "offsets": [dtype.fields[n][1] for n in names],
+            "itemsize": itemsize,
+        }
+    )
+
+
+def pool_blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
+    """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
+
+    Only blocks that have been used take memory: the mapping is not reserved.
+    """
+    a_block = block_records(record)
+    in_caches = (slots + 1) * CACHED_BLOCKS
+    if memory_bytes is None:
+        return (
+            in_caches
+            + 2 * (ahead // a_block)
+            + FULL_STRANDS * (min(capacity, 1 << 20) // a_block + 1)
+            + 2 * min(n_strands, 32_768)
+        )
+    blocks = memory_bytes // 2048
+    if blocks <= in_caches + capacity // a_block + 1:
+        least = (in_caches + capacity // a_block + 2) * 2048
+        raise ConfigurationError(
+            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
+            f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"
+        )
+    return min(blocks, 2**31)
+
+
+def check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
+    """Refuses a bound that cannot hold the latest tick of every symbol on a strand."""
+    spread = strands_for(n_strands, handler_of, alone, None)
+    most = int(np.bincount(spread.strand_of_symbol).max())
+    # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
+    if n_strands < len(handler_of) and capacity < 2 * most:
+        raise ConfigurationError(
+            f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
+            "strand; raise it, or give strands='per-symbol'"
+        )

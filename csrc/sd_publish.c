@@ -15,13 +15,26 @@
 #include <time.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { CLAIM_LEAST = 1, FIRST_TRIALS = 2, PROBE_EVERY = 3, PROBE_CHUNKS = 2, SETTLE_NS = 20, NAP_NS = 50000 };
+enum {
+  CLAIM_LEAST = 1,
+  FIRST_CLAIMS = 1,
+  FIRST_QUEUED = 1,
+  PROBE_EVERY = 3,
+  PROBE_RARE = 5,
+  PROBE_CLAIMS = 1,
+  PROBE_QUEUED = 1,
+  SETTLE_NS = 20,
+  NAP_NS = 50000
+};
 #else
 enum {
   CLAIM_LEAST = 64,  /* records in a chunk before claiming is worth a thought */
-  FIRST_TRIALS = 8,  /* chunks of trials at the start: half claimed, half queued */
+  FIRST_CLAIMS = 2,  /* chunks claimed at the start, ... */
+  FIRST_QUEUED = 8,  /* ... and queued after them, as trials */
   PROBE_EVERY = 128, /* chunks between two trials of the other way */
-  PROBE_CHUNKS = 2,  /* chunks a trial lasts */
+  PROBE_RARE = 4096, /* likewise where claiming is out of the question */
+  PROBE_CLAIMS = 1,  /* chunks a trial lasts */
+  PROBE_QUEUED = 6,
   SETTLE_NS = 100000,
   NAP_NS = 50000
 };
@@ -168,14 +181,20 @@ static void learn(double *cost, uint64_t counts, int64_t n) {
   *cost = *cost == 0 || *cost == UNKNOWN ? now : *cost + (now - *cost) / 8;
 }
 
+/* Queueing looks dearer than it is just after claiming, while the lines that go back and forth find their places: so a trial
+ * of it is longer, and claiming has to be clearly cheaper. */
+static int claiming_pays(const sd_publisher *p) {
+  return p->claim_cost > 0 && (p->queue_cost == 0 || p->claim_cost < 0.75 * p->queue_cost);
+}
+
 /* Whether to try claiming this chunk. Both ways are tried at the start (the very first chunk, all misses, teaches nothing),
- * then the cheaper one is taken, and the other one for a moment every PROBE_EVERY chunks. */
+ * then the better one is taken, and the other one for a moment now and then: rarely where a trial would cost much. */
 static int choose(sd_dispatcher *d, sd_publisher *p) {
   if (!d->one_pure || !d->config.publisher_drains || p->nested || p->chunk < CLAIM_LEAST) return 0;
   uint32_t chunk = p->chunks++;
-  if (chunk < FIRST_TRIALS) return chunk < FIRST_TRIALS / 2;
-  int claiming = p->claim_cost > 0 && (p->queue_cost == 0 || p->claim_cost < p->queue_cost);
-  return chunk % PROBE_EVERY < PROBE_CHUNKS ? !claiming : claiming;
+  if (chunk < FIRST_CLAIMS + FIRST_QUEUED) return chunk < FIRST_CLAIMS;
+  if (claiming_pays(p)) return chunk % PROBE_EVERY >= PROBE_QUEUED;
+  return chunk % (p->claim_cost > 1.5 * p->queue_cost ? PROBE_RARE : PROBE_EVERY) < PROBE_CLAIMS;
 }
 
 /* Waits, and helps, until strands that workers still have are idle again, so that they can be claimed: what handlers that

@@ -29,7 +29,7 @@ enum {
 #else
 enum {
   CLAIM_LEAST = 64,  /* records in a chunk before claiming is worth a thought */
-  FIRST_CLAIMS = 2,  /* chunks claimed at the start, ... */
+  FIRST_CLAIMS = 4,  /* chunks claimed at the start, ... */
   FIRST_QUEUED = 8,  /* ... and queued after them, as trials */
   PROBE_EVERY = 128, /* chunks between two trials of the other way */
   PROBE_RARE = 4096, /* likewise where claiming is out of the question */
@@ -176,9 +176,11 @@ static int64_t claim_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
 /* Above any cost. */
 #define UNKNOWN 1e18
 
+/* A cost is the mean of late, but no more than a third above a new sample: what was learnt while everything missed its cache
+ * must not stand. */
 static void learn(double *cost, uint64_t counts, int64_t n) {
   double now = (double)counts / (double)n;
-  *cost = *cost == 0 || *cost == UNKNOWN ? now : *cost + (now - *cost) / 8;
+  *cost = *cost == 0 || *cost > 1.33 * now ? now : *cost + (now - *cost) / 8;
 }
 
 /* Queueing looks dearer than it is just after claiming, while the lines that go back and forth find their places: so a trial
@@ -194,7 +196,7 @@ static int choose(sd_dispatcher *d, sd_publisher *p) {
   uint32_t chunk = p->chunks++;
   if (chunk < FIRST_CLAIMS + FIRST_QUEUED) return chunk < FIRST_CLAIMS;
   if (claiming_pays(p)) return chunk % PROBE_EVERY >= PROBE_QUEUED;
-  return chunk % (p->claim_cost > 1.5 * p->queue_cost ? PROBE_RARE : PROBE_EVERY) < PROBE_CLAIMS;
+  return chunk % (p->claim_cost > 3 * p->queue_cost ? PROBE_RARE : PROBE_EVERY) < PROBE_CLAIMS;
 }
 
 /* Waits, and helps, until strands that workers still have are idle again, so that they can be claimed: what handlers that

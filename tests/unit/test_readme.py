@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 import shlex
 import subprocess
@@ -15,7 +17,7 @@ from strand.cli import cli
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text()
-EXAMPLE = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)[0]
+EXAMPLE, WITH_A_DISPATCHER = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
 COMMANDS = re.findall(r"^    (strand .*)$", TEXT, flags=re.M)
 
 
@@ -27,6 +29,33 @@ def test_the_example_runs_and_counts_every_tick_of_the_sample(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("200,500 ticks")
     assert re.search(r"AAAHD: [1-9]\d* trades, [1-9]\d* shares, high [1-9]", done.stdout)
+
+
+def test_the_example_with_a_dispatcher_runs_and_handles_all(tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(WITH_A_DISPATCHER)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, "500 1000\n"), done.stderr
+
+
+def shown_after(prompt: str) -> list[str]:
+    """The lines the README shows after a prompt, down to the next prompt or the end of the block."""
+    after = TEXT.split(f"    $ {prompt}\n")[1].splitlines()
+    return list(itertools.takewhile(lambda line: re.match(r"    [^$.]", line), after))
+
+
+def test_the_output_shown_is_what_the_commands_shown_make(tmp_path: Path) -> None:
+    for line in (line for line in COMMANDS if "day.itch50.gz" in line):
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, check=True,
+            timeout=100, env={**os.environ, "COLUMNS": "110"},
+        )  # fmt: skip
+        if line.startswith("strand info"):
+            shown = [row.strip() for row in shown_after(line)]
+            assert len(shown) > 5
+            assert [row.strip() for row in done.stdout.splitlines()][: len(shown)] == shown
+    rows = [row.strip() for row in shown_after("head -2 rows.csv")]
+    assert (tmp_path / "rows.csv").read_text().splitlines()[:2] == rows
 
 
 @pytest.mark.parametrize("line", COMMANDS)

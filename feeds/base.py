@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -9,7 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Feed", "FeedInfo", "TickBatch"]
+from strand.feeds.skipped import Skipped
+
+__all__ = ["BaseFeed", "Feed", "FeedInfo", "TickBatch"]
 
 #: A one-dimensional array of ``strand.TICK`` records, in replay order, valid until the next batch is asked for.
 TickBatch = npt.NDArray[np.void]
@@ -20,12 +23,17 @@ class FeedInfo:
     """What is known of a feed without reading all of it.
 
     ``format`` is a short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the
-    trading date as ``YYYY-MM-DD`` or None, ``details`` whatever else the format tells.
+    trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_scale`` what a unit of the source's own
+    prices is worth (ITCH: 0.0001), ``span`` the first and last receive time in ns since the UNIX epoch where they are
+    known without reading on, ``details`` whatever else the format tells.
     """
 
     format: str
     path: str
     date: str | None = None
+    venue: str | None = None
+    price_scale: float | None = None
+    span: tuple[int, int] | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -56,3 +64,47 @@ class Feed(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class BaseFeed(ABC):
+    """What a feed needs beside ``info``, ``symbols`` and ``batches``, for feeds of one's own to build on.
+
+    ``skipped``: what was passed over under ``on_error="skip"``.
+    """
+
+    def __init__(self) -> None:
+        self.skipped = Skipped()
+
+    @property
+    @abstractmethod
+    def info(self) -> FeedInfo: ...
+
+    @property
+    @abstractmethod
+    def symbols(self) -> Sequence[str]: ...
+
+    @property
+    def capacity(self) -> int:
+        return len(self.symbols)
+
+    @abstractmethod
+    def batches(self) -> Iterator[TickBatch]: ...
+
+    def batches_from(self, position: int) -> Iterator[TickBatch]:
+        """Goes on after the first ``position`` ticks, as many as an earlier iteration gave before it was left off."""
+        for batch in self.batches():
+            if position >= len(batch):
+                position -= len(batch)
+                continue
+            yield batch[position:]
+            position = 0
+
+    def count(self) -> int | None:
+        """Ticks in all, where that costs little to know."""
+        return None
+
+    def statistics(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None:  # noqa: B027
+        """Nothing to close."""

@@ -1,0 +1,42 @@
+"""What a reader passed over under ``on_error="skip"``: all of it counted, some of it kept to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["SAMPLES", "Skipped", "SkippedRecord"]
+
+#: Samples kept of each reason.
+SAMPLES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRecord:
+    """A record that was passed over: why, and where (byte offset in the decompressed stream, or line from 1)."""
+
+    reason: str
+    offset: int | None = None
+    line: int | None = None
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Counts by reason, and the first records of each reason."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: list[SkippedRecord] = field(default_factory=list)
+
+    def add(
+        self, reason: str, n: int = 1, *, offset: int | None = None, line: int | None = None, text: str = ""
+    ) -> None:
+        """Counts ``n`` records under a short reason (``"unknown type"``), with the first one's place."""
+        if sum(sample.reason == reason for sample in self.samples) < SAMPLES:
+            self.samples.append(SkippedRecord(reason, offset, line, text[:80]))
+        self.counts[reason] += n
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())

@@ -70,7 +70,7 @@ class LeanFeed:
         dates = sorted({file.date.isoformat() for file in self._files})
         path = str(self._files[0].path) + (f" and {len(self._files) - 1} more" if len(self._files) > 1 else "")
         details = {"files": [str(file.path) for file in self._files], "dates": dates}
-        return FeedInfo("lean", path, dates[0] if len(dates) == 1 else None, details)
+        return FeedInfo("lean", path, dates[0] if len(dates) == 1 else None, details=details)
 
     @property
     def symbols(self) -> Sequence[str]:

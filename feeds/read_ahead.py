@@ -6,12 +6,14 @@ import queue
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Final
 
 from strand.errors import FeedError
-from strand.feeds.streams import ByteStream
+from strand.feeds.bytestream import ByteStream, InputStream
+from strand.feeds.sources import RawStream
 
-__all__ = ["Chunks", "ReadAhead"]
+__all__ = ["Chunks", "ReadAhead", "read_chunks"]
 
 _BUFFERS: Final = 4
 
@@ -52,9 +54,16 @@ class Chunks:
 
     def close(self) -> None:
         """Closes the stream. May be called again."""
+        _interrupt(self._stream)
         with self._lock:
             self._closed = True
             self._stream.close()
+
+
+def _interrupt(stream: ByteStream) -> None:
+    """A pipe's reader may wait for its writer for ever."""
+    if isinstance(stream, InputStream):
+        stream.interrupt()
 
 
 class _Shared:
@@ -96,6 +105,7 @@ def _run(shared: _Shared) -> None:
 
 def _stop(shared: _Shared, thread: threading.Thread) -> None:
     shared.stop = True
+    _interrupt(shared.stream)
     shared.free.put(None)
     # The garbage collector may have found the user in the reading thread itself.
     if thread is not threading.current_thread():
@@ -156,3 +166,11 @@ class ReadAhead(Chunks):
     def close(self) -> None:
         """Stops the thread and waits for it."""
         self._finalizer()
+
+
+def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chunks:
+    """A stream in pieces: read ahead by a thread where there is something to inflate or to wait for."""
+    if isinstance(stream, RawStream):
+        return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
+    name = f"strand inflate {Path(stream.path).name}"
+    return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name)

@@ -1,0 +1,133 @@
+"""What decoders read bytes from: the protocol, its base class, and the bounds on what a file may expand to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from strand.errors import ConfigurationError, FeedError
+
+__all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
+
+#: What a format is recognised by: this many decompressed bytes from the start.
+HEAD_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class InflateLimits:
+    """What a compressed file may expand to before it is refused as a decompression bomb.
+
+    ``max_ratio`` bounds bytes out over bytes in, and is looked at once ``ratio_after_bytes`` are out, because a short
+    run of equal bytes says nothing. ``max_bytes`` bounds the bytes out.
+    """
+
+    max_ratio: float = 200.0
+    max_bytes: int = 1 << 40
+    ratio_after_bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        for name in ("max_ratio", "max_bytes"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"{name}: {getattr(self, name)!r} must be above 0")
+        if self.ratio_after_bytes < 0:
+            raise ConfigurationError(f"ratio_after_bytes: {self.ratio_after_bytes!r} must not be negative")
+
+
+class ByteStream(Protocol):
+    """Bytes from the start of an input to its end. One thread at a time."""
+
+    @property
+    def bytes_in(self) -> int:
+        """Read from the file so far."""
+        ...
+
+    @property
+    def bytes_out(self) -> int:
+        """Handed out so far."""
+        ...
+
+    def readinto(self, view: memoryview) -> int:
+        """Fills ``view`` from its start, wholly unless the input ends; 0 at the end. Raises FeedError."""
+        ...
+
+    def close(self) -> None:
+        """Closes the file. May be called again."""
+        ...
+
+
+class InputStream(ABC):
+    """A ``ByteStream`` whose start can be looked at first. Data before a fault comes before the fault is raised.
+
+    ``compression`` names what is undone on the way: ``"none"``, ``"gzip"``, ``"zstd"``, ``"bz2"``, ``"xz"``, ``"zip"``.
+    ``inflater`` names what does it, None where nothing has to be done.
+    """
+
+    compression = "none"
+    inflater: str | None = None
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.bytes_out = 0
+        self._head = b""
+
+    @property
+    @abstractmethod
+    def bytes_in(self) -> int:
+        """Bytes read from the file so far."""
+
+    @abstractmethod
+    def _fill(self, view: memoryview) -> int:
+        """Fills ``view``, wholly unless the input ends or a fault comes. Raises the fault, each time, once nothing is
+        left before it."""
+
+    def head(self, size: int = HEAD_BYTES) -> bytes:
+        """The first bytes, ``size`` of them unless there are fewer; ``readinto`` gives them again.
+
+        Asked for before anything is read. Raises FeedError only where not one byte comes before the fault.
+        """
+        if self.bytes_out:
+            raise RuntimeError("head() comes before readinto()")
+        if len(self._head) < size:
+            more = bytearray(size - len(self._head))
+            try:
+                got = self._fill(memoryview(more))
+            except FeedError:
+                if not self._head:
+                    raise
+                got = 0
+            self._head += more[:got]
+        return self._head[:size]
+
+    def readinto(self, view: memoryview) -> int:
+        """Fills ``view`` from its start, wholly unless the input ends; 0 at the end.
+
+        Raises FeedError or one of its kinds, with the offset in the decompressed stream, once every byte before the
+        fault has been handed out.
+        """
+        got = min(len(self._head), len(view))
+        if got:
+            view[:got] = self._head[:got]
+            self._head = self._head[got:]
+        if got < len(view):
+            try:
+                got += self._fill(view[got:])
+            except FeedError:
+                if not got:
+                    raise
+        self.bytes_out += got
+        return got
+
+    def interrupt(self) -> None:  # noqa: B027
+        """Makes a ``readinto`` that waits in another thread raise FeedError. Files never wait for long."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the file. May be called again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

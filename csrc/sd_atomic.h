@@ -94,6 +94,7 @@ static inline void sd_unlock(sd_a32 *lock) {
 }
 
 #define SD_ALIGNED(n) __attribute__((aligned(n)))
+#define SD_NOINLINE __attribute__((noinline))
 /* Asks for a line to read, and for one to write. Without -march compilers turn a write prefetch into a read prefetch on
  * x86-64, which then costs a second trip to take the line from its last writer: so the instruction is spelled out. Every
  * x86-64 processor decodes it; those that cannot do it do nothing. */

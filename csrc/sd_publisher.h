@@ -1,7 +1,9 @@
-/* A publisher's private part, shared by the files that publish: sd_publish.c (the call, and which way) and sd_queue.c (groups
- * into their strands). */
+/* A publisher's private part, shared by the files that publish: sd_publish.c (the call), sd_claim.c (records handled where
+ * they lie, and whether that pays) and sd_queue.c (records into their strands). */
 #ifndef SD_PUBLISHER_H
 #define SD_PUBLISHER_H
+
+#include <string.h>
 
 #include "sd_dispatcher.h"
 
@@ -10,26 +12,41 @@ enum { SPLICE = 2 };
 #else
 enum { SPLICE = 64 }; /* strands listed at one go */
 #endif
+enum { SD_MOST_GROUPS = UINT16_MAX };
 
-/* A strand's part of the chunk: records order[from .. to). */
+/* A strand's part of what is being published. */
 typedef struct group {
+  unsigned char *to, *end; /* where its next record goes, and where the block ends */
+  uint32_t n;              /* records */
+  uint32_t missing;        /* of them, those that found no place */
+  uint32_t strand;
+  uint8_t locked; /* its publish lock is held */
+  uint8_t open;   /* and its records may be linked */
+} group;
+
+/* Records order[from .. to) of a strand, which found no room yet. */
+typedef struct waiting_group {
   uint32_t strand;
   uint32_t from, to;
-  uint32_t linked;
-} group;
+} waiting_group;
 
 typedef struct ready_chain {
   uint32_t n;
   uint32_t strand[SPLICE];
 } ready_chain;
 
+/* Which way records are published. */
+enum { BY_QUEUE = 0, BY_CLAIM = 1 };
+
 struct sd_publisher {
-  uint32_t *count;  /* a strand: records in this chunk; zero between chunks */
-  uint32_t *strand; /* a record of the chunk: its strand */
-  uint16_t *order;  /* the chunk's records, grouped by strand */
-  group *late;      /* groups whose strand another publisher was at */
-  group *groups;    /* the chunk's groups; those not yet all in lie at the front, n_left of them */
-  uint32_t n_groups, n_left;
+  uint32_t *group_of; /* a strand: its place in groups[]; 0 between chunks */
+  uint16_t *in_group; /* a record of the chunk: its group */
+  uint16_t *order;    /* records that wait, grouped by strand */
+  group *groups;      /* 1 .. n_groups */
+  uint32_t n_groups, most_groups;
+  int few; /* the last chunk had few groups */
+  waiting_group *waiting;
+  uint32_t n_waiting;
   ready_chain *chains; /* a slot: strands to list with it */
   /* the call under way */
   const unsigned char *records;
@@ -39,22 +56,81 @@ struct sd_publisher {
   int open;      /* a call is under way, perhaps between two slices */
   int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;
-  /* which way */
+  /* which way, see sd_claim.c */
+  int better;                    /* the one that costs less, as far as is known */
+  int on_trial;                  /* the other one is being tried */
+  int64_t next_trial, interval;  /* records until a trial, and between two */
+  int64_t runs;                  /* of claims in a row, ... */
+  uint64_t tried;                /* ... and the clock counts they took */
   double queue_cost, claim_cost; /* clock counts a record; 0: not known yet */
-  uint32_t chunks;
+  int64_t warm_up;               /* records to queue before their cost means anything */
+  uint64_t spent;                /* clock counts of the `sampled` records that were queued since */
+  int64_t sampled;
 };
 
 static inline void prefetch_publisher_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
-  if (i < n) sd_prefetch_write(&d->strands[groups[i].strand].publish_lock);
+  if (i <= n) sd_prefetch_write(&d->strands[groups[i].strand].publish_lock);
 }
 
 static inline void prefetch_token_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
-  if (i < n) sd_prefetch_write(&d->strands[groups[i].strand].pending);
+  if (i <= n) sd_prefetch_write(&d->strands[groups[i].strand].pending);
 }
 
-/* Queues the chunk's records, counted by strand in groups[]: those that find no room stay there, n_left groups of them. */
+/* Sorts records into groups[], going on from the groups there are. Returns the position of the first key that is out of range,
+ * else n. `few`: most records belong to a group that is there already; where every other one does not, a branch on it would
+ * be mispredicted as often. in_group, unless NULL, is filled. While this goes on, what lies `ahead` bytes further is fetched. */
+static inline int64_t sd_group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                       int few, uint16_t *in_group, size_t ahead) {
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols;
+  const size_t size = d->pool.record_size;
+  uint32_t *group_of = p->group_of, n_groups = p->n_groups;
+  group *groups = p->groups;
+  const unsigned char *at = records + d->arena->key_offset;
+  int64_t i;
+  for (i = 0; i < n; i++, at += size) {
+    uint32_t key;
+    memcpy(&key, at, sizeof key);
+    if (SD_UNLIKELY(key >= symbols)) break;
+    if (ahead) sd_prefetch(at + ahead);
+    uint32_t strand = map[key], number = group_of[strand];
+    if (few) {
+      if (SD_UNLIKELY(number == 0)) {
+        number = group_of[strand] = ++n_groups;
+        groups[number].strand = strand;
+      }
+    } else {
+      uint32_t first = number == 0;
+      n_groups += first;
+      number |= n_groups & (0 - first);
+      group_of[strand] = number;
+      groups[number].strand = strand;
+    }
+    groups[number].n++;
+    if (in_group) in_group[i] = (uint16_t)number;
+  }
+  p->n_groups = n_groups;
+  return i;
+}
+
+static inline void sd_forget_groups(sd_publisher *p) {
+  for (uint32_t i = 1; i <= p->n_groups; i++) {
+    p->group_of[p->groups[i].strand] = 0;
+    p->groups[i].n = 0;
+  }
+  p->n_groups = 0;
+}
+
+/* Queues the chunk's records, grouped: those that find no room wait, n_waiting groups of them. */
 void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now);
 /* Tries once more to put in what found no room; returns how many records are dealt with. */
-uint64_t sd_queue_left(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
+uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
+
+/* How many of the next records to try to claim at one go; 0: queue a chunk. */
+int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p);
+/* Handles up to `most` records where they lie, as long as their strands are idle. Returns how many are dealt with, the one a
+ * handler failed on included. */
+int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most);
+/* What queueing a chunk took, helping to drain included. */
+void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n);
 
 #endif

@@ -3,7 +3,6 @@
 #include "sd_publisher.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- listing */
 
@@ -174,97 +173,158 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
 
 /* ---- a chunk */
 
-static void order_by_strand(sd_publisher *p, int64_t n) {
-  uint32_t *count = p->count, from = 0;
-  for (uint32_t i = 0; i < p->n_groups; i++) {
+/* Takes the publish locks of the groups' strands, never waiting while it holds one, and finds out where each strand's next
+ * record goes. Returns how many groups stay closed: another publisher is at work there, or they do not fit in whole. */
+static uint32_t open_groups(sd_dispatcher *d, sd_publisher *p) {
+  const uint32_t n_groups = p->n_groups;
+  uint32_t closed = 0;
+  for (uint32_t i = 1; i <= n_groups; i++) {
+    prefetch_publisher_line(d, p->groups, i + 8, n_groups);
     group *g = &p->groups[i];
-    uint32_t length = count[g->strand];
-    g->from = from;
-    g->to = from + length;
-    count[g->strand] = from;
-    from += length;
-  }
-  for (int64_t i = 0; i < n; i++) p->order[count[p->strand[i]]++] = (uint16_t)i;
-}
-
-/* Takes the publish locks of the chunk's strands, never waiting while it holds one: those in use go to late[]. Returns how
- * many are held, at the front of groups[]. */
-static uint32_t lock_groups(sd_dispatcher *d, sd_publisher *p, uint32_t *n_late) {
-  uint32_t held = 0, late = 0;
-  for (uint32_t i = 0; i < p->n_groups; i++) {
-    prefetch_publisher_line(d, p->groups, i + 8, p->n_groups);
-    group g = p->groups[i];
-    if (SD_LIKELY(sd_try_lock(&d->strands[g.strand].publish_lock))) p->groups[held++] = g;
-    else p->late[late++] = g;
-  }
-  *n_late = late;
-  return held;
-}
-
-/* Queues the chunk in three sweeps over its strands: lock, copy, add. Apart, the copies' stores wait for their lines side by
- * side; an atomic operation between two groups would wait for each in turn. */
-static void queue_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
-  uint32_t n_late, held = lock_groups(d, p, &n_late), left = 0;
-  for (uint32_t i = 0; i < held; i++) {
-    group *g = &p->groups[i];
-    if (i + 6 < held) {
-      const group *far = &p->groups[i + 6];
-      sd_strand_prefetch_tail(&d->strands[far->strand], &d->pool, far->to - far->from);
-    }
     sd_strand *s = &d->strands[g->strand];
-    uint32_t dealt = link_records(d, slot, s, records, p->order + g->from, g->to - g->from, &g->linked);
-    sd_bump(&s->accepted, dealt);
-    g->from += dealt;
+    g->missing = 0;
+    g->to = g->end = NULL;
+    g->locked = g->open = (uint8_t)sd_try_lock(&s->publish_lock);
+    if (SD_UNLIKELY(!g->open)) {
+      closed++;
+      continue;
+    }
+    if (SD_UNLIKELY(room_for(s, g->n) < g->n)) {
+      sd_unlock(&s->publish_lock);
+      g->locked = g->open = 0;
+      closed++;
+      continue;
+    }
+    if (s->tail == SD_NONE) continue;
+    g->to = sd_block_record(&d->pool, s->tail, s->fill);
+    g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+    sd_prefetch_write(g->to);
   }
-  for (uint32_t i = 0; i < held; i++) {
-    prefetch_token_line(d, p->groups, i + 12, held);
-    group g = p->groups[i];
-    add_and_unlock(d, slot, p, g.strand, g.linked, now);
-    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
-  }
-  for (uint32_t i = 0; i < n_late; i++) {
-    group g = p->late[i];
-    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
-    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
-  }
-  p->n_left = left;
+  return closed;
 }
 
-static void queue_lossy_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
-                               uint64_t now) {
-  uint32_t left = 0;
+/* The group's strand goes on in a new block. Zero: it is closed, or the pool has no block left. */
+static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
+  if (!g->open) {
+    g->missing++;
+    return 0;
+  }
+  sd_strand *s = &d->strands[g->strand];
+  sd_block_cache *cache = &d->slots[slot].cache;
+  s->fill = d->pool.records;
+  if (SD_UNLIKELY(!sd_strand_extend(s, &d->pool, cache))) {
+    sd_strand_reclaim(s, &d->pool, cache);
+    if (!sd_strand_extend(s, &d->pool, cache)) {
+      g->open = 0;
+      g->missing++;
+      return 0;
+    }
+  }
+  g->to = sd_block_record(&d->pool, s->tail, 0);
+  g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+  return 1;
+}
+
+/* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
+ * a strand has. Meanwhile the next chunk is asked for, `ahead` bytes on. */
+static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
+                             size_t ahead) {
+  const int64_t n = p->chunk;
+  group *groups = p->groups;
+  for (int64_t i = 0; i < n; i++, from += size) {
+    group *g = &groups[p->in_group[i]];
+    if (ahead) sd_prefetch(from + ahead);
+    if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) continue;
+    unsigned char *to = g->to, *far = to + 2 * size;
+    /* Another core drained these lines last: ask for the strand's next but one before it is needed. */
+    sd_prefetch_write(far < g->end ? far : to);
+    sd_copy(to, from, size);
+    g->to = to + size;
+  }
+}
+
+/* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns how many groups are not wholly
+ * in though they were open. */
+static uint32_t add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
+  const uint32_t n_groups = p->n_groups, size = d->pool.record_size;
+  uint32_t cut = 0;
+  for (uint32_t i = 1; i <= n_groups; i++) {
+    prefetch_token_line(d, p->groups, i + 12, n_groups);
+    const group *g = &p->groups[i];
+    if (SD_UNLIKELY(!g->locked)) continue;
+    sd_strand *s = &d->strands[g->strand];
+    uint32_t linked = g->n - g->missing;
+    uint32_t bytes_left = (uint32_t)(g->end - g->to);
+    s->fill = d->pool.records - (size == 64 ? bytes_left / 64 : bytes_left / size);
+    s->room = s->room - linked;
+    sd_bump(&s->accepted, linked);
+    add_and_unlock(d, slot, p, g->strand, linked, now);
+    cut += g->missing != 0;
+  }
+  return cut;
+}
+
+/* Puts in one by one what no open group took, and keeps what finds no room either. */
+static void queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+                          uint64_t now) {
+  uint32_t places = 0, left = 0;
+  for (uint32_t i = 1; i <= p->n_groups; i++) {
+    waiting_group *w = &p->waiting[i - 1];
+    w->strand = p->groups[i].strand;
+    w->from = places;
+    w->to = places += p->groups[i].missing;
+  }
+  /* From the back, because a group's missing records are its last ones. */
+  for (int64_t i = p->chunk - 1; i >= 0; i--) {
+    group *g = &p->groups[p->in_group[i]];
+    if (!g->missing) continue;
+    g->missing--;
+    p->order[p->waiting[p->in_group[i] - 1].from + g->missing] = (uint16_t)i;
+  }
   for (uint32_t i = 0; i < p->n_groups; i++) {
-    group g = p->groups[i];
-    prefetch_publisher_line(d, p->groups, i + 8, p->n_groups);
-    prefetch_token_line(d, p->groups, i + 8, p->n_groups);
-    g.from += put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
-    if (SD_UNLIKELY(g.from < g.to)) p->groups[left++] = g;
+    waiting_group w = p->waiting[i];
+    if (w.from == w.to) continue;
+    w.from += put(d, slot, p, w.strand, records, p->order + w.from, w.to - w.from, now);
+    if (SD_UNLIKELY(w.from < w.to)) p->waiting[left++] = w;
   }
-  p->n_left = left;
+  p->n_waiting = left;
 }
 
+/* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
+ * operation between two groups would wait for each in turn. Lossy strands, whose heads are under the lock too, go one by
+ * one. */
 void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
-  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
-  order_by_strand(p, p->chunk);
-  for (uint32_t i = 0; i < p->n_groups; i++) p->count[p->groups[i].strand] = 0;
-  if (SD_LIKELY(!d->lossy)) queue_groups(d, slot, p, records, now);
-  else queue_lossy_groups(d, slot, p, records, now);
-  p->n_groups = 0;
+  const size_t size = d->pool.record_size;
+  const unsigned char *records = p->records + (size_t)p->at * size;
+  uint32_t missing;
+  if (SD_LIKELY(!d->lossy)) {
+    missing = open_groups(d, p);
+    /* With many strands their lines need the room that the next chunk would take. */
+    size_t ahead = p->n - p->at > p->chunk && p->few ? (size_t)p->chunk * size : 0;
+    if (size == 64) link_open(d, slot, p, records, 64, ahead);
+    else link_open(d, slot, p, records, size, ahead);
+    missing += add_groups(d, slot, p, now);
+  } else {
+    missing = p->n_groups;
+    for (uint32_t i = 1; i <= missing; i++) p->groups[i].missing = p->groups[i].n;
+  }
+  if (SD_UNLIKELY(missing)) queue_missing(d, slot, p, records, now);
+  sd_forget_groups(p);
   list_rest(d, slot, p);
 }
 
-uint64_t sd_queue_left(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now(), dealt = 0;
   uint32_t left = 0;
-  for (uint32_t i = 0; i < p->n_left; i++) {
-    group g = p->groups[i];
-    uint32_t n = put(d, slot, p, g.strand, records, p->order + g.from, g.to - g.from, now);
-    g.from += n;
+  for (uint32_t i = 0; i < p->n_waiting; i++) {
+    waiting_group w = p->waiting[i];
+    uint32_t n = put(d, slot, p, w.strand, records, p->order + w.from, w.to - w.from, now);
+    w.from += n;
     dealt += n;
-    if (g.from < g.to) p->groups[left++] = g;
+    if (w.from < w.to) p->waiting[left++] = w;
   }
-  p->n_left = left;
+  p->n_waiting = left;
   list_rest(d, slot, p);
   p->since_look += dealt;
   return dealt;

@@ -184,16 +184,6 @@ static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_
 #endif
 }
 
-/* Likewise where n records of a strand whose publish lock is held will go. */
-static inline void sd_strand_prefetch_tail(const sd_strand *s, const sd_pool *pool, uint32_t n) {
-#if !defined(SD_MODEL_RELACY)
-  if (s->tail == SD_NONE || s->fill == pool->records) return;
-  const unsigned char *to = sd_block_record(pool, s->tail, s->fill);
-  size_t bytes = (size_t)(n < 4 ? n : 4) * pool->record_size;
-  for (size_t line = 0; line < bytes && line < 4 * SD_LINE; line += SD_LINE) sd_prefetch_write(to + line);
-#endif
-}
-
 /* Drops n records from the front, giving blocks passed back to the pool. By the holder (or, on a lossy strand, under the
  * publish lock). */
 static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n) {
@@ -274,43 +264,41 @@ static inline void sd_strand_reclaim(sd_strand *s, sd_pool *pool, sd_block_cache
   if (sd_load(&s->pending, acquire, P8) == 0) sd_strand_shed_locked(s, pool, cache);
 }
 
+/* A new block at the end of the chain, under the publish lock. Zero: the pool has none. */
+static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  uint32_t block = sd_block_get(pool, cache), tail = s->tail;
+  if (block == SD_NONE) return 0;
+  sd_strand_prefetch_block(pool, cache);
+  if (tail == SD_NONE) {
+    /* Nobody holds the token of a strand without a block, or the holder is done with head and at. */
+    sd_store(&s->head, block, relaxed, Q1);
+    sd_store(&s->at, 0u, relaxed, Q2);
+  } else {
+    sd_store(&sd_block_at(pool, tail)->next, block, relaxed, Q3);
+  }
+  s->tail = block;
+  s->fill = 0;
+  return 1;
+}
+
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n) {
-  uint32_t done = 0, tail = s->tail, fill = s->fill;
+  uint32_t done = 0;
   const size_t size = pool->record_size;
   while (done < n) {
-    if (tail == SD_NONE || fill == pool->records) {
-      uint32_t block = sd_block_get(pool, cache);
-      if (block == SD_NONE) break;
-      sd_strand_prefetch_block(pool, cache);
-      if (tail == SD_NONE) {
-        /* Nobody holds the token of a strand without a block, or the holder is done with head and at. */
-        sd_store(&s->head, block, relaxed, Q1);
-        sd_store(&s->at, 0u, relaxed, Q2);
-      } else {
-        sd_store(&sd_block_at(pool, tail)->next, block, relaxed, Q3);
-      }
-      tail = block;
+    uint32_t fill = s->fill;
+    if (s->tail == SD_NONE || fill == pool->records) {
+      if (!sd_strand_extend(s, pool, cache)) break;
       fill = 0;
     }
     uint32_t run = pool->records - fill;
     if (run > n - done) run = n - done;
-    sd_byte *to = sd_block_record(pool, tail, fill);
-    if (size == 64) {
-      for (uint32_t i = 0; i < run; i++, to += 64) {
-        /* Another core drained this line last: ask for it before it is needed. */
-        sd_prefetch_write(to + 128);
-        sd_copy(to, records + (size_t)(pick ? pick[done + i] : done + i) * 64, 64);
-      }
-    } else {
-      for (uint32_t i = 0; i < run; i++, to += size)
-        sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
-    }
-    fill += run;
+    sd_byte *to = sd_block_record(pool, s->tail, fill);
+    for (uint32_t i = 0; i < run; i++, to += size)
+      sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
+    s->fill = fill + run;
     done += run;
   }
-  s->tail = tail;
-  s->fill = fill;
   return done;
 }
 

@@ -67,12 +67,15 @@ fault() {
     echo "FAILED      fault $1 was not caught"
     echo "$1" >>"$build/failed"
   else
-    echo "caught      fault $1, $(echo "$said" | head -1)"
+    echo "caught      fault $1, $(echo "${said:-it crashed}" | head -1)"
   fi
 }
 fault "relisted by a helper, nobody woken" sd_worker.c 's/slot >= d->n_workers && sd_idle_wake_one/0 \&\& sd_idle_wake_one/'
 fault "the bit cleared before the count" sd_idle.h 's/^  sd_fetch_sub(&idle->state, 1u, acq_rel, I4);/  sd_fetch_and(\&idle->state, ~SD_WAKING, acq_rel, I4), sd_fetch_sub(\&idle->state, 1u, acq_rel, I4);/;s/^  sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);$//'
 fault "claimed whatever is pending" sd_strand.h 's/sd_load(&s->pending, acquire, P3) != 0/0/'
+fault "handled what was not claimed" sd_claim.c 's/if (SD_LIKELY(sd_strand_claim(\(.*\)))) continue;/sd_strand_claim(\1); continue;/'
+fault "counted what found no place" sd_queue.c 's/uint32_t linked = g->n - g->missing;/uint32_t linked = g->n;/'
+fault "copied after the lock was given back" sd_queue.c 's/^    sd_prefetch_write(g->to);$/    sd_unlock(\&s->publish_lock);/'
 fault "an add of nothing" sd_queue.c 's/int ready = net && sd_strand_add/int ready = sd_strand_add/'
 
 if [ -s "$build/failed" ]; then

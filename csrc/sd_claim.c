@@ -1,0 +1,266 @@
+/* Claiming: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
+ * their publish locks and handles the records where they lie. Order holds: a strand is claimed only when nothing of it is
+ * queued or in a worker's hands, and stays claimed until all its records of the run are done.
+ *
+ * Which of the two ways pays is measured here and now: the better one is taken, the other one tried at the start and then more
+ * and more rarely.
+ */
+#include "sd_clock.h"
+#include "sd_publisher.h"
+
+#if defined(SD_MODEL_SCHEDULER)
+enum {
+  CLAIM_LEAST = 1,
+  SLICE = 2,
+  PIECE_LEAST = 1,
+  PIECE_MOST = 4,
+  PIECE_NS = 20,
+  RUN_MOST = 5,
+  RUN_NS = 1000,
+  SETTLE_NS = 20,
+  TRIAL_LEAST = 2,
+  TRIAL_NS = 200,
+  WARM_UP = 1,
+  SAMPLE = 1,
+  FIRST_INTERVAL = 3,
+  LAST_INTERVAL = 5
+};
+#else
+enum {
+  CLAIM_LEAST = 64, /* records left in a call before claiming is worth a thought */
+  SLICE = 16,       /* records claimed and handled at one go, the next ones being on their way from memory */
+  PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
+  PIECE_MOST = 1024,
+  PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
+  RUN_MOST = 65536,   /* records for which strands stay claimed, ... */
+  RUN_NS = 400000,    /* ... and time */
+  SETTLE_NS = 500000, /* a wait for strands to become idle */
+  TRIAL_LEAST = 4096, /* records of a run that ends a trial, ... */
+  TRIAL_NS = 2000000, /* ... if not this does */
+  WARM_UP = 8192,     /* records queued before their cost counts: lines that go back and forth find their places */
+  SAMPLE = 24576,     /* records a cost of queueing is taken from */
+  FIRST_INTERVAL = 1 << 19, /* records between two trials; twice as many after each that changed nothing, ... */
+  LAST_INTERVAL = 1 << 24   /* ... up to this */
+};
+#endif
+
+/* Above any cost. */
+#define UNKNOWN 1e18
+/* What claiming may cost at most, as a share of queueing: it leaves the workers idle. */
+#define CLEARLY 0.9
+/* A run that costs so many times what queueing does ends a trial. */
+#define HOPELESS 3
+
+/* ---- which way */
+
+/* A mean of late, but never far above a new sample: what was learnt while everything missed its cache must not stand. */
+static void learn(double *cost, uint64_t counts, int64_t n) {
+  double now = (double)counts / (double)n;
+  *cost = *cost == 0 || *cost > 1.33 * now ? now : *cost + (now - *cost) / 4;
+}
+
+/* After n records went one of the ways: whose turn it is now. */
+static void decide(sd_publisher *p, int64_t n, int trial_over) {
+  if (p->on_trial) {
+    if (!trial_over) return;
+    p->on_trial = 0;
+    p->next_trial = p->interval;
+  } else {
+    p->next_trial -= n;
+  }
+  int better = p->claim_cost > 0 && p->queue_cost > 0 && p->claim_cost < CLEARLY * p->queue_cost ? BY_CLAIM : BY_QUEUE;
+  if (better != p->better) {
+    p->better = better;
+    p->next_trial = p->interval = FIRST_INTERVAL;
+  } else if (p->next_trial <= 0) {
+    p->on_trial = 1;
+    p->interval = p->interval < LAST_INTERVAL / 2 ? 2 * p->interval : LAST_INTERVAL;
+  }
+}
+
+void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n) {
+  if (n < CLAIM_LEAST) return;
+  int learnt = 0;
+  p->runs = 0;
+  p->tried = 0;
+  if (p->warm_up > 0) {
+    p->warm_up -= n;
+  } else {
+    p->spent += counts;
+    p->sampled += n;
+    learnt = p->sampled >= SAMPLE;
+    if (learnt) {
+      learn(&p->queue_cost, p->spent, p->sampled);
+      p->spent = 0;
+      p->sampled = 0;
+    }
+  }
+  decide(p, n, learnt);
+}
+
+static void learn_claiming(sd_publisher *p, uint64_t counts, int64_t n) {
+  p->warm_up = WARM_UP;
+  p->spent = 0;
+  p->sampled = 0;
+  p->runs++;
+  p->tried += counts;
+  /* Not to be had, by a pause perhaps; or far too dear. */
+  int hopeless = n == 0 || (p->queue_cost > 0 && (double)counts > HOPELESS * p->queue_cost * (double)n);
+  int over = hopeless || p->tried > sd_clock_counts(TRIAL_NS) || (p->runs > 1 && n >= TRIAL_LEAST);
+  if (n == 0) p->claim_cost = UNKNOWN;
+  /* The first run of several fetches lines that workers had, and a day's first ones bring pages in. */
+  else if (!p->on_trial || over) learn(&p->claim_cost, counts, n);
+  decide(p, n, over);
+}
+
+int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
+  int64_t left = p->n - p->at;
+  if (!d->one_pure || !d->config.publisher_drains || p->nested || left < CLAIM_LEAST) return 0;
+  if (p->interval == 0) {
+    p->interval = FIRST_INTERVAL;
+    p->on_trial = 1;
+  }
+  if (p->on_trial == (p->better == BY_CLAIM)) return 0;
+  return left < RUN_MOST ? left : RUN_MOST;
+}
+
+/* ---- a run */
+
+/* Waits, and helps, until strands that workers still have are idle again. */
+static void settle(sd_dispatcher *d, uint32_t slot) {
+  uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
+  while (sd_help(d, slot) || sd_in_flight(d)) {
+    if (sd_now() - start > most) break;
+    sd_pause();
+  }
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+}
+
+/* Claims the strands of groups from + 1 .. n_groups, all or none. */
+static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
+  const uint32_t n_groups = p->n_groups;
+  for (uint32_t i = from + 1; i <= n_groups; i++) {
+    prefetch_publisher_line(d, p->groups, i + 8, n_groups);
+    prefetch_token_line(d, p->groups, i + 8, n_groups);
+    if (SD_LIKELY(sd_strand_claim(&d->strands[p->groups[i].strand], slot))) continue;
+    for (uint32_t j = from + 1; j < i; j++) sd_strand_unclaim(&d->strands[p->groups[j].strand]);
+    return 0;
+  }
+  return 1;
+}
+
+static group *group_of(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *record) {
+  uint32_t key;
+  memcpy(&key, record + d->arena->key_offset, sizeof key);
+  return &p->groups[p->group_of[d->map[key]]];
+}
+
+/* Takes n records out of their groups again. */
+static void ungroup(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *records, int64_t n) {
+  for (int64_t i = 0; i < n; i++) group_of(d, p, records + (size_t)i * d->pool.record_size)->n--;
+}
+
+/* Groups the next records and claims what strands are new. Returns how many may be handled; 0: none. */
+static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+                                  int64_t n) {
+  uint32_t known = p->n_groups;
+  if (p->most_groups - known < (uint64_t)n) return 0;
+  /* A bad key: what comes before it is handled, the next turn meets it at the front. */
+  n = sd_group_records(d, p, records, n, 1, NULL, 2 * SLICE * d->pool.record_size);
+  if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
+  ungroup(d, p, records, n);
+  for (uint32_t i = known + 1; i <= p->n_groups; i++) p->group_of[p->groups[i].strand] = 0;
+  p->n_groups = known;
+  return 0;
+}
+
+/* Books a failure on the record after `done` of a slice of n. */
+static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                       int64_t done, const sd_context *ctx) {
+  const unsigned char *bad = records + (size_t)done * d->pool.record_size;
+  const group *g = group_of(d, p, bad);
+  sd_strand *s = &d->strands[g->strand];
+  ungroup(d, p, bad, n - done);
+  sd_fail(d, slot, g->strand, bad, g->n, ctx->error_code, ctx->message);
+  sd_bump(&s->accepted, 1);
+  /* C1 */
+  sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, relaxed, C1);
+}
+
+/* Claims and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
+static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const sd_handler *handler, sd_context *ctx,
+                         const unsigned char *records, int64_t n, int *failed) {
+  const size_t size = d->pool.record_size;
+  int64_t at = 0;
+  while (at < n) {
+    const unsigned char *from = records + (size_t)at * size;
+    int64_t slice = claim_slice(d, slot, p, from, n - at < SLICE ? n - at : SLICE);
+    if (slice == 0) break;
+    int64_t done = sd_run_handler(d, handler, from, slice, ctx);
+    if (SD_UNLIKELY(done < slice)) {
+      fail_slice(d, slot, p, from, slice, done, ctx);
+      *failed = 1;
+      return at + done + 1;
+    }
+    at += slice;
+  }
+  return at;
+}
+
+static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, uint64_t took) {
+  sd_counters *c = &d->slots[slot].counters;
+  uint64_t records = (uint64_t)n, handled = (uint64_t)(n - failed);
+  sd_bump(&c->accepted, records);
+  sd_bump(&c->handled, handled);
+  sd_bump(&c->claimed, handled);
+  if (failed) sd_bump(&c->failed, 1);
+  sd_bump(&c->busy, took);
+  sd_record(&c->wait, 0, records);
+  sd_record(&c->handler, took / records, records);
+  sd_record(&c->end_to_end, took, records);
+}
+
+static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  for (uint32_t i = 1; i <= p->n_groups; i++) {
+    group *g = &p->groups[i];
+    sd_strand *s = &d->strands[g->strand];
+    sd_bump(&s->accepted, g->n);
+    sd_bump(&s->handled, g->n);
+    sd_strand_unclaim(s);
+  }
+  sd_bump(&d->slots[slot].counters.visits, p->n_groups);
+  sd_forget_groups(p);
+}
+
+int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most) {
+  const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
+  /* All strands have the same handler where strands are claimed. */
+  const sd_handler *handler = &d->handlers[d->strands[0].handler];
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  uint64_t start = sd_now(), now = start;
+  int64_t at = 0, piece = PIECE_LEAST;
+  int settled = 0, failed = 0;
+  while (at < most && !failed && now - start < run_counts && !sd_dispatcher_stopping(d)) {
+    const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
+    int64_t asked = piece < most - at ? piece : most - at;
+    int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed);
+    uint64_t before = now;
+    now = sd_now();
+    if (n) book_piece(d, slot, n, failed, now - before);
+    at += n;
+    if (n < asked) {
+      if (at || settled) break;
+      settled = 1;
+      settle(d, slot);
+      start = now = sd_now();
+    } else if (now - before > piece_counts) {
+      piece = piece > 2 * PIECE_LEAST ? piece / 2 : PIECE_LEAST;
+    } else if (piece < PIECE_MOST) {
+      piece *= 2;
+    }
+  }
+  end_run(d, slot, p);
+  learn_claiming(p, sd_now() - start, at);
+  return at;
+}

@@ -44,7 +44,7 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->slots = place(&end, (uint64_t)slots * sizeof(sd_slot), line);
   a->rings = place(&end, (uint64_t)slots * power_of_two(z->n_strands) * sizeof(uint32_t), line);
   a->map = place(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
-  a->stack = place(&end, ((uint64_t)z->n_blocks / SD_FREE_RUN + 1) * sizeof(uint32_t), line);
+  a->stack = place(&end, ((uint64_t)z->n_blocks + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
   a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
   a->blocks = place(&end, (uint64_t)z->n_blocks * SD_BLOCK_BYTES, page);
@@ -63,7 +63,6 @@ static void start(sd_arena *a, const sd_sizes *z) {
     lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
-    slot[i].cache.head = SD_NONE;
     slot[i].most_a_call = a->block_records;
     sd_init(&slot[i].publishing, UINT64_MAX);
     sd_init(&slot[i].counters.accepted, z->counters_start);

@@ -4,8 +4,8 @@
  * little, large enough that a handler sees runs of ticks. Blocks are named by index, never by pointer.
  *
  * Who may call: sd_block_get and sd_block_put from the thread that holds the slot whose cache is passed.
- * The shared free list holds runs of SD_FREE_RUN blocks chained through `next`; a cache gives a run back when it holds
- * two, so that blocks freed by workers find their way to publishers.
+ * The shared free list holds runs of SD_FREE_RUN blocks; a cache gives a run back when it holds two, so that blocks freed by
+ * workers find their way to publishers. Both are arrays of indices: a free block's own lines are touched by nobody.
  */
 #ifndef SD_BLOCK_H
 #define SD_BLOCK_H
@@ -13,6 +13,8 @@
 #include <stddef.h>
 
 #include "sd_atomic.h"
+
+enum { SD_BLOCKS_AHEAD = 4 }; /* blocks of a cache to prefetch before they are handed out */
 
 #if defined(SD_MODEL_RELACY)
 /* The checker's blocks are structures of two records, and a "byte" is a record: it has to see each one to see races. */
@@ -28,18 +30,18 @@ typedef unsigned char sd_byte;
 #endif
 
 typedef struct sd_block {
-  sd_a32 next; /* in a strand: the block after; in a free run: the next free block */
+  sd_a32 next; /* in a strand: the block after */
 #if defined(SD_MODEL_RELACY)
   sd_byte record[SD_MODEL_RECORDS];
 #endif
 } sd_block;
 
 typedef struct sd_block_cache {
-  SD_PLAIN(uint32_t) head;
   SD_PLAIN(uint32_t) count;
+  SD_PLAIN(uint32_t) index[2 * SD_FREE_RUN]; /* the last one in is the first one out */
 } sd_block_cache;
 
-/* Shared; in the arena, followed by the stack of runs. */
+/* Shared; in the arena, with the stack of runs. */
 typedef struct sd_free_list {
   sd_a32 lock;
   SD_PLAIN(uint32_t) runs;   /* full runs on the stack */
@@ -50,7 +52,7 @@ typedef struct sd_free_list {
 /* One process's way to the pool. */
 typedef struct sd_pool {
   sd_free_list *list;
-  SD_PLAIN(uint32_t) * stack; /* under the free list's lock */
+  SD_PLAIN(uint32_t) * stack; /* a run after the other, under the free list's lock */
 #if defined(SD_MODEL_RELACY)
   sd_block *blocks;
 #else
@@ -86,60 +88,52 @@ static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __built
 /* A run for an empty cache: a freed one, else blocks never used. */
 static inline void sd_block_refill(sd_pool *pool, sd_block_cache *cache) {
   sd_free_list *list = pool->list;
-  uint32_t head = SD_NONE, count = 0;
+  uint32_t count;
   sd_lock(&list->lock);
   if (list->runs) {
-    list->runs = list->runs - 1;
-    head = pool->stack[list->runs];
+    uint32_t from = (list->runs - 1) * SD_FREE_RUN;
+    for (uint32_t i = 0; i < SD_FREE_RUN; i++) cache->index[i] = (uint32_t)pool->stack[from + i];
     count = SD_FREE_RUN;
+    list->runs = list->runs - 1;
   } else {
     uint32_t first = list->unused, left = list->n_blocks - first;
     count = left < SD_FREE_RUN ? left : SD_FREE_RUN;
+    for (uint32_t i = 0; i < count; i++) cache->index[i] = first + count - 1 - i;
     list->unused = first + count;
-    if (count) head = first;
-    /* B1: relaxed; the blocks are ours alone until the cache hands them out. */
-    for (uint32_t i = 0; i < count; i++)
-      sd_store(&sd_block_at(pool, first + i)->next, i + 1 < count ? first + i + 1 : SD_NONE, relaxed, B1);
   }
   sd_unlock(&list->lock);
-  cache->head = head;
   cache->count = count;
 }
 
 /* A block whose `next` is SD_NONE, or SD_NONE when the pool has none left. */
 static inline uint32_t sd_block_get(sd_pool *pool, sd_block_cache *cache) {
-  if (cache->head == SD_NONE) {
+  if (cache->count == 0) {
     sd_block_refill(pool, cache);
-    if (cache->head == SD_NONE) return SD_NONE;
+    if (cache->count == 0) return SD_NONE;
   }
-  uint32_t index = cache->head;
-  sd_block *block = sd_block_at(pool, index);
-  /* B2: relaxed; a free block belongs to the cache it is in, handed over under the free list's lock. */
-  cache->head = sd_load(&block->next, relaxed, B2);
   cache->count = cache->count - 1;
+  uint32_t index = cache->index[cache->count];
   /* B1: relaxed; published to the drain side by the add to pending (P2). */
-  sd_store(&block->next, SD_NONE, relaxed, B1);
+  sd_store(&sd_block_at(pool, index)->next, SD_NONE, relaxed, B1);
   return index;
 }
 
-/* Gives a run of the cache's back to all. */
+/* Gives a run of the cache's back to all: the one that has been there longest. */
 static inline void sd_block_share(sd_pool *pool, sd_block_cache *cache) {
-  uint32_t run = cache->head, last = run;
-  for (int i = 1; i < SD_FREE_RUN; i++) last = sd_load(&sd_block_at(pool, last)->next, relaxed, B2);
-  cache->head = sd_load(&sd_block_at(pool, last)->next, relaxed, B2);
+  sd_free_list *list = pool->list;
+  sd_lock(&list->lock);
+  uint32_t to = list->runs * SD_FREE_RUN;
+  for (uint32_t i = 0; i < SD_FREE_RUN; i++) pool->stack[to + i] = (uint32_t)cache->index[i];
+  list->runs = list->runs + 1;
+  sd_unlock(&list->lock);
+  for (uint32_t i = 0; i < SD_FREE_RUN; i++) cache->index[i] = (uint32_t)cache->index[SD_FREE_RUN + i];
   cache->count = cache->count - SD_FREE_RUN;
-  sd_store(&sd_block_at(pool, last)->next, SD_NONE, relaxed, B1);
-  sd_lock(&pool->list->lock);
-  pool->stack[pool->list->runs] = run;
-  pool->list->runs = pool->list->runs + 1;
-  sd_unlock(&pool->list->lock);
 }
 
 static inline void sd_block_put(sd_pool *pool, sd_block_cache *cache, uint32_t index) {
-  sd_store(&sd_block_at(pool, index)->next, cache->head, relaxed, B1);
-  cache->head = index;
+  cache->index[cache->count] = index;
   cache->count = cache->count + 1;
-  if (cache->count >= 2 * SD_FREE_RUN) sd_block_share(pool, cache);
+  if (cache->count == 2 * SD_FREE_RUN) sd_block_share(pool, cache);
 }
 
 #endif

@@ -177,10 +177,11 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
  * line holds up every atomic operation behind it. */
 static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_cache *cache) {
 #if !defined(SD_MODEL_RELACY)
-  if (cache->head == SD_NONE) return;
-  sd_prefetch_write(sd_block_at(pool, cache->head));
-  sd_prefetch_write(sd_block_record(pool, cache->head, 0));
-  sd_prefetch_write(sd_block_record(pool, cache->head, 0) + SD_LINE);
+  if (cache->count < SD_BLOCKS_AHEAD) return;
+  uint32_t index = cache->index[cache->count - SD_BLOCKS_AHEAD];
+  sd_prefetch_write(sd_block_at(pool, index));
+  sd_prefetch_write(sd_block_record(pool, index, 0));
+  sd_prefetch_write(sd_block_record(pool, index, 0) + SD_LINE);
 #endif
 }
 

@@ -57,7 +57,6 @@ struct world {
     pool.record_size = 1;
     pool.records = SD_MODEL_RECORDS;
     for (auto &c : cache) {
-      c.head = SD_NONE;
       c.count = 0u;
     }
     for (uint32_t i = 0; i < MODEL_STRANDS; i++) {
@@ -202,10 +201,7 @@ struct world {
   void end() {
     uint32_t found = 0;
     for (auto &c : cache) {
-      uint32_t n = 0;
-      for (uint32_t b = c.head; b != SD_NONE; b = sd_load(&blocks[b].next, relaxed, B2)) n++;
-      RL_ASSERT(n == (uint32_t)c.count);
-      found += n;
+      found += c.count;
     }
     found += free_list.runs * SD_FREE_RUN + (free_list.n_blocks - free_list.unused);
     uint64_t counted = 0;

@@ -3,9 +3,9 @@
 #
 #   make demo     replay the embedded sample through per-symbol handlers, beside static routing
 #   make test     the test suite
-#   make lint types asan tsan model spin fuzz bench wheel    the rest of what continuous integration runs
+#   make lint types asan tsan aarch64 model spin fuzz bench wheel    the rest of what continuous integration runs
 #
-# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan and fuzz, PYTEST=... adds options.
+# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test lint format types asan tsan model spin fuzz bench wheel clean
+.PHONY: help install dev demo test lint format types asan tsan aarch64 model spin fuzz bench wheel clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -91,6 +91,10 @@ asan: install
 
 tsan:
 	tests/stress/run.sh $(DURATION)
+
+# Needs a cross compiler and qemu-user on x86-64.
+aarch64:
+	tests/stress/aarch64.sh $(DURATION)
 
 model:
 	tests/model/run.sh

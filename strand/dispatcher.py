@@ -519,7 +519,7 @@ class Dispatcher:
         if code == Code.WOULD_DEADLOCK:
             return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
         if code in (Code.FULL, Code.AGAIN):
-            why = "their strands are full"
+            why = "their strands are full, or all blocks are in use"
             return BackpressureError(text + (why if self._threads else f"{why}, and {_NOT_STARTED}"), rejected)
         return EngineError(f"publishing ended with code {code}")
 

@@ -77,7 +77,7 @@ class UnknownSymbolError(StrandError, KeyError):
 
 
 class BackpressureError(StrandError):
-    """Strands are full, and ``on_full`` or a time limit says not to wait.
+    """Strands are full, or the block pool is used up, and ``on_full`` or a time limit says not to wait.
 
     ``rejected`` holds the positions, in the published array, of the records that were not accepted: publish
     ``array[error.rejected]`` again later. Order a symbol is kept by that.

@@ -58,6 +58,7 @@ def _run(dispatcher: Dispatcher, claim: Claim) -> tuple[int, BaseException | Non
     handler = dispatcher._handlers[claim.handler]
     reader = dispatcher._reader
     records: Any = np.frombuffer(claim.records, dtype=reader.dtype)
+    records.flags.writeable = False  # what waits after them lies in the same block
     keys = records[reader.key]
     starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), claim.n] if claim.n > 1 else [0, claim.n]
     assert handler.on_ticks is not None

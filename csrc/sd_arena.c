@@ -77,6 +77,20 @@ static void start(sd_arena *a, const sd_sizes *z) {
   }
 }
 
+/* Blocks that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
+enum { SD_BUSY_STRANDS = 8192, SD_BLOCKS_IN_FLIGHT = 4096 };
+
+/* Brings the pages of the blocks in that are used first: the first ticks of a day would pay for them, and so would what a
+ * publisher learns about its ways. */
+static void touch_first_blocks(sd_arena *a, const sd_sizes *z) {
+  uint64_t slots = z->n_workers + z->n_publishers;
+  uint64_t strands = z->n_strands < SD_BUSY_STRANDS ? z->n_strands : SD_BUSY_STRANDS;
+  uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + SD_BLOCKS_IN_FLIGHT;
+  if (n > z->n_blocks) n = z->n_blocks;
+  volatile unsigned char *blocks = sd_arena_at(a, a->blocks);
+  for (uint64_t at = 0; at < n * SD_BLOCK_BYTES; at += 4096) blocks[at] = 0;
+}
+
 int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   *fd = -1;
   *arena = NULL;
@@ -110,6 +124,7 @@ int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   }
   memcpy(at, &plan, sizeof plan);
   start(at, z);
+  touch_first_blocks(at, z);
   *arena = at;
   return SD_OK;
 }

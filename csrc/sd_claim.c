@@ -19,9 +19,11 @@ enum {
   RUN_NS = 1000,
   SETTLE_NS = 20,
   TRIAL_LEAST = 2,
+  TRIAL_MOST = 4,
   TRIAL_NS = 200,
   WARM_UP = 1,
   SAMPLE = 1,
+  SAMPLES = 1,
   FIRST_INTERVAL = 3,
   LAST_INTERVAL = 5
 };
@@ -32,14 +34,16 @@ enum {
   PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
   PIECE_MOST = 1024,
   PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
-  RUN_MOST = 65536,   /* records for which strands stay claimed, ... */
-  RUN_NS = 400000,    /* ... and time */
+  RUN_MOST = 131072,  /* records for which strands stay claimed, ... */
+  RUN_NS = 1000000,   /* ... and time */
   SETTLE_NS = 500000, /* a wait for strands to become idle */
   TRIAL_LEAST = 4096, /* records of a run that ends a trial, ... */
-  TRIAL_NS = 2000000, /* ... if not this does */
+  TRIAL_MOST = 32768, /* and of any run in one */
+  TRIAL_NS = 3000000, /* ... if this does not end it */
   WARM_UP = 8192,     /* records queued before their cost counts: lines that go back and forth find their places */
-  SAMPLE = 24576,     /* records a cost of queueing is taken from */
-  FIRST_INTERVAL = 1 << 19, /* records between two trials; twice as many after each that changed nothing, ... */
+  SAMPLE = 16384,     /* records a cost of queueing is taken from */
+  SAMPLES = 2,        /* and how many a trial of queueing takes */
+  FIRST_INTERVAL = 1 << 17, /* records between two trials; four times as many after each that changed nothing, ... */
   LAST_INTERVAL = 1 << 24   /* ... up to this */
 };
 #endif
@@ -53,10 +57,16 @@ enum {
 
 /* ---- which way */
 
-/* A mean of late, but never far above a new sample: what was learnt while everything missed its cache must not stand. */
-static void learn(double *cost, uint64_t counts, int64_t n) {
-  double now = (double)counts / (double)n;
-  *cost = *cost == 0 || *cost > 1.33 * now ? now : *cost + (now - *cost) / 4;
+/* The least of the last few costs: a page that comes in, or a neighbour on the machine, makes one dearer and none cheaper. */
+static double cost_of(const sd_cost *cost) {
+  double least = UNKNOWN;
+  for (uint32_t i = 0; i < SD_COSTS && i < cost->n; i++)
+    if (cost->last[i] < least) least = cost->last[i];
+  return least;
+}
+
+static void learn(sd_cost *cost, uint64_t counts, int64_t n) {
+  cost->last[cost->n++ % SD_COSTS] = (double)counts / (double)n;
 }
 
 /* After n records went one of the ways: whose turn it is now. */
@@ -68,13 +78,17 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
   } else {
     p->next_trial -= n;
   }
-  int better = p->claim_cost > 0 && p->queue_cost > 0 && p->claim_cost < CLEARLY * p->queue_cost ? BY_CLAIM : BY_QUEUE;
+  int better =
+      p->queue_cost.n >= SAMPLES && cost_of(&p->claim_cost) < CLEARLY * cost_of(&p->queue_cost) ? BY_CLAIM : BY_QUEUE;
   if (better != p->better) {
     p->better = better;
     p->next_trial = p->interval = FIRST_INTERVAL;
   } else if (p->next_trial <= 0) {
     p->on_trial = 1;
-    p->interval = p->interval < LAST_INTERVAL / 2 ? 2 * p->interval : LAST_INTERVAL;
+    /* What was true some time ago may be so no more. */
+    if (better == BY_CLAIM) p->queue_cost.n = 0;
+    else p->claim_cost.n = 0;
+    p->interval = p->interval < LAST_INTERVAL / 4 ? 4 * p->interval : LAST_INTERVAL;
   }
 }
 
@@ -95,7 +109,7 @@ void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n) {
       p->sampled = 0;
     }
   }
-  decide(p, n, learnt);
+  decide(p, n, learnt && p->queue_cost.n >= SAMPLES);
 }
 
 static void learn_claiming(sd_publisher *p, uint64_t counts, int64_t n) {
@@ -105,9 +119,9 @@ static void learn_claiming(sd_publisher *p, uint64_t counts, int64_t n) {
   p->runs++;
   p->tried += counts;
   /* Not to be had, by a pause perhaps; or far too dear. */
-  int hopeless = n == 0 || (p->queue_cost > 0 && (double)counts > HOPELESS * p->queue_cost * (double)n);
+  int hopeless = n == 0 || (p->queue_cost.n && (double)counts > HOPELESS * cost_of(&p->queue_cost) * (double)n);
   int over = hopeless || p->tried > sd_clock_counts(TRIAL_NS) || (p->runs > 1 && n >= TRIAL_LEAST);
-  if (n == 0) p->claim_cost = UNKNOWN;
+  if (n == 0) p->claim_cost.n = 0;
   /* The first run of several fetches lines that workers had, and a day's first ones bring pages in. */
   else if (!p->on_trial || over) learn(&p->claim_cost, counts, n);
   decide(p, n, over);
@@ -121,7 +135,8 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
     p->on_trial = 1;
   }
   if (p->on_trial == (p->better == BY_CLAIM)) return 0;
-  return left < RUN_MOST ? left : RUN_MOST;
+  int64_t most = !p->on_trial ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
+  return left < most ? left : most;
 }
 
 /* ---- a run */

@@ -35,6 +35,14 @@ typedef struct ready_chain {
   uint32_t strand[SPLICE];
 } ready_chain;
 
+enum { SD_COSTS = 4 };
+
+/* What one of the ways cost of late, in clock counts a record. */
+typedef struct sd_cost {
+  double last[SD_COSTS];
+  uint32_t n; /* samples so far */
+} sd_cost;
+
 /* Which way records are published. */
 enum { BY_QUEUE = 0, BY_CLAIM = 1 };
 
@@ -57,14 +65,14 @@ struct sd_publisher {
   int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;
   /* which way, see sd_claim.c */
-  int better;                    /* the one that costs less, as far as is known */
-  int on_trial;                  /* the other one is being tried */
-  int64_t next_trial, interval;  /* records until a trial, and between two */
-  int64_t runs;                  /* of claims in a row, ... */
-  uint64_t tried;                /* ... and the clock counts they took */
-  double queue_cost, claim_cost; /* clock counts a record; 0: not known yet */
-  int64_t warm_up;               /* records to queue before their cost means anything */
-  uint64_t spent;                /* clock counts of the `sampled` records that were queued since */
+  int better;                   /* the one that costs less, as far as is known */
+  int on_trial;                 /* the other one is being tried */
+  int64_t next_trial, interval; /* records until a trial, and between two */
+  int64_t runs;                 /* of claims in a row, ... */
+  uint64_t tried;               /* ... and the clock counts they took */
+  sd_cost queue_cost, claim_cost;
+  int64_t warm_up; /* records to queue before their cost means anything */
+  uint64_t spent;  /* clock counts of the `sampled` records that were queued since */
   int64_t sampled;
 };
 

@@ -43,7 +43,7 @@ enum {
   WARM_UP = 8192,     /* records queued before their cost counts: lines that go back and forth find their places */
   SAMPLE = 16384,     /* records a cost of queueing is taken from */
   SAMPLES = 2,        /* and how many a trial of queueing takes */
-  FIRST_INTERVAL = 1 << 17, /* records between two trials; four times as many after each that changed nothing, ... */
+  FIRST_INTERVAL = 1 << 19, /* records between two trials; four times as many after each that changed nothing, ... */
   LAST_INTERVAL = 1 << 24   /* ... up to this */
 };
 #endif

@@ -135,6 +135,8 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
     p->on_trial = 1;
   }
   if (p->on_trial == (p->better == BY_CLAIM)) return 0;
+  /* Short calls are a live feed's: a trial's pace may be too slow for it. */
+  if (p->on_trial && left < TRIAL_LEAST && !p->runs) return 0;
   /* The first trial of all brings rows into the caches: a short run would tell of little else. */
   int64_t most = !p->on_trial || (!p->runs && !p->queue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
   return left < most ? left : most;

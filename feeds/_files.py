@@ -5,14 +5,12 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 
-__all__ = ["MAX_OUTPUT_BYTES", "MAX_RATIO", "MemberReader", "open_archive", "positive", "read_head", "regular_file"]
+__all__ = ["MAX_OUTPUT_BYTES", "MAX_RATIO", "MemberReader", "positive", "read_head", "regular_file"]
 
 #: Most bytes that come out of one compressed stream for a byte that goes in. Zipped CSV of ticks is at 6 to 13.
 MAX_RATIO: Final = 200
@@ -54,22 +52,6 @@ def positive(name: str, value: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigurationError(f"{name} must be a whole number from 1 up, not {value!r}")
     return value
-
-
-@contextmanager
-def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip archive; what zipfile says of a bad one is said as an error of a feed."""
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        if read_head(path, 4) == b"PK\x03\x04":
-            end = path.stat().st_size
-            raise TruncatedFeedError("the zip archive ends before its directory", path=path, offset=end) from error
-        raise FormatError(f"is not a zip archive: {error}", path=path, offset=0) from error
-    except (OSError, NotImplementedError) as error:
-        raise FeedError(f"cannot be read: {error}", path=path) from error
-    with archive:
-        yield archive
 
 
 class MemberReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import FormatError, MissingExtraError
-from strand.feeds._files import MemberReader, open_archive
+from strand.feeds._files import MemberReader
+from strand.feeds._zip import open_archive
 from strand.feeds.base import TickBatch
 from strand.ticks import KIND_QUOTE, KIND_TRADE, TICK, UNDEF_PRICE
 
-__all__ = ["FLAG_SUSPICIOUS", "LeanFile", "lean_member", "read_lean_file"]
+__all__ = ["FLAG_SUSPICIOUS", "LeanFile", "lean_member", "named_as_lean", "read_lean_file"]
 
 #: Set in ``flags`` where the row is marked suspicious.
 FLAG_SUSPICIOUS: Final = 1
@@ -49,6 +50,13 @@ class LeanFile:
     symbol: str
     date: date
     kind: str
+
+
+def named_as_lean(path: Path, tables: Sequence[str]) -> bool:
+    """Whether an archive of these CSV files is called as LEAN calls its own, in its name or in a member's."""
+    return any(_MEMBER.fullmatch(name) for name in tables) or (
+        bool(tables) and _ARCHIVE.fullmatch(path.name) is not None
+    )
 
 
 def lean_member(path: Path) -> LeanFile:

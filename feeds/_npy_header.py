@@ -12,7 +12,8 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds._files import MemberReader, open_archive
+from strand.feeds._files import MemberReader
+from strand.feeds._zip import open_archive
 
 __all__ = ["ArrayPlace", "locate", "read_names"]
 

@@ -1,93 +1,187 @@
-"""One place that opens a feed: by what is in the file, whatever its name."""
+"""One way in: files, folders and pipes as one feed, by what is in them, whatever they are called."""
 
 from __future__ import annotations
 
+import glob
 import importlib
 import inspect
-import zlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from numpy.lib import format as npy_format
-
-from strand.errors import ConfigurationError, UnknownFormatError
-from strand.feeds._files import open_archive, read_head, regular_file
+from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import Feed
+from strand.feeds.formats import Format, format_named, recognised
+from strand.feeds.selected import SelectedFeed
+from strand.feeds.selection import Selection
+from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
+from strand.feeds.times import Moment
+from strand.feeds.trading_day import as_date, date_in_name
 
-__all__ = ["open_feed"]
+__all__ = ["open"]
 
-_HEAD_BYTES: Final = 4096
-_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
-_GZIP: Final = b"\x1f\x8b"
-_UNDERSTOOD: Final = (
-    "numpy arrays (.npy, .npz), LEAN equity tick archives (.zip of one CSV), NASDAQ TotalView-ITCH 5.0 (raw or .gz)"
-)
+_WILD: Final = "*?["
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def open_feed(path_or_paths: str | Path | Sequence[str | Path], **options: Any) -> Feed:
-    """The reader for a file, chosen by its content, with ``options`` for that reader.
+def open(  # noqa: A001
+    path_or_paths: Paths,
+    *,
+    format: str | None = None,  # noqa: A002
+    symbols: Sequence[str] = (),
+    start: str | int | None = None,
+    end: str | int | None = None,
+    reorder_ns: int = 0,
+    on_disorder: str = "raise",
+    venue_in_name: bool = False,
+    **options: Any,
+) -> Feed:
+    """The feed of a file, or of several merged in time, each read as what its content shows it to be.
 
-    Several paths are read as one feed where their format can be merged: LEAN archives. Raises ``FeedError`` for what
-    is no regular file or is empty, ``UnknownFormatError`` where no reader knows the content, and
-    ``ConfigurationError`` for an option that the reader has not.
+    ``path_or_paths``: files, folders (all files in them that can be read, by name), globs (``"2026-01-*.gz"``), ``-``
+    for standard input, named pipes, a file in an archive (``day.zip/trades.csv``), or a sequence of these.
+    ``format``: read them as this format (``"itch"``, ``"csv"``) instead of recognising one.
+    ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
+    a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
+    York on each file's own date. Readers that can pass over what is not wanted unread.
+    ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged; see ``merge_feeds``.
+    ``options`` go to the readers: ``date``, ``on_error``, ``batch_ticks``, ``limits``, and what each has of its own.
+
+    Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
+    ConfigurationError for an option that no reader has or a value that cannot work.
     """
-    paths = [path_or_paths] if isinstance(path_or_paths, str | Path) else list(path_or_paths)
+    moments = Moment.parse("start", start), Moment.parse("end", end)
+    wanted = tuple(read_symbols(symbols))
+    paths = _expand(path_or_paths, options)
+    chosen = [(path, _format_of(path, format, options)) for path in paths]
+    _check_options({known for _, known in chosen}, options)
+
+    def opened(path: Any, known: Format, day_of: str | Path) -> Feed:
+        reader = known.feed_class()
+        own = {name: value for name, value in options.items() if name in _option_names(reader)}
+        day = as_date(options["date"]) if options.get("date") is not None else date_in_name(day_of)
+        if day is None and any(moment is not None and moment.needs_date for moment in moments):
+            with_date = reader(path, **own)
+            day = as_date(with_date.info.date) if with_date.info.date is not None else None
+            with_date.close()
+        start_ns, end_ns = (None if moment is None else moment.ns(day, day_of) for moment in moments)
+        select = Selection(wanted, start_ns, end_ns)
+        if not select:
+            feed: Feed = reader(path, **own)
+        elif "select" in _option_names(reader):
+            feed = reader(path, select=select, **own)
+        else:
+            feed = SelectedFeed(reader(path, **own), select)
+        return feed
+
+    known = chosen[0][1]
+    if known.takes_list and all(other is known for _, other in chosen):
+        return opened(paths if len(paths) > 1 else paths[0], known, paths[0])
+    if len(chosen) == 1:
+        return opened(paths[0], known, paths[0])
+    merge = importlib.import_module("strand.feeds.merge")  # only where it is needed: it builds on this package
+    feeds: list[Feed] = []
+    try:
+        feeds.extend(opened(path, known, path) for path, known in chosen)
+        merged: Feed = merge.merge_feeds(
+            feeds, reorder_ns=reorder_ns, on_disorder=on_disorder, venue_in_name=venue_in_name
+        )
+    except BaseException:
+        for feed in feeds:
+            feed.close()
+        raise
+    return merged
+
+
+def read_symbols(symbols: Sequence[str]) -> list[str]:
+    """Names and globs, with those in the files that ``@FILE`` names, one a line; empty lines and ``# ...`` aside."""
+    if isinstance(symbols, str):
+        raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
+    names: list[str] = []
+    for name in symbols:
+        if not name.startswith("@"):
+            names.append(name)
+            continue
+        try:
+            lines = Path(name[1:]).read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"symbols: {name[1:]} cannot be read: {error}") from error
+        found = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        if not found:
+            raise ConfigurationError(f"symbols: {name[1:]} names none")
+        names.extend(found)
+    return names
+
+
+def _expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
+    named = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
+    paths: list[str | Path] = []
+    for name in named:
+        text = os.fspath(name)
+        path = Path(text)
+        if text == STANDARD_INPUT:
+            paths.append(text)
+        elif path.is_dir():
+            paths.extend(_in_folder(path, options))
+        elif any(mark in text for mark in _WILD) and not path.exists():
+            found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
+            paths.extend(match for match in found if not match.is_dir())
+            if not any(not match.is_dir() for match in found):
+                raise FeedError("no file matches", path=text)
+        else:
+            paths.append(path)
     if not paths:
         raise ConfigurationError("no file is named")
-    formats = {str(path): _recognised(regular_file(path)) for path in paths}
-    module, name = next(iter(formats.values()))
-    if len(set(formats.values())) > 1:
-        kinds = ", ".join(f"{path} ({name})" for path, (_, name) in formats.items())
-        raise ConfigurationError(f"files of one feed must have one format: {kinds}")
-    reader: Callable[..., Feed] = getattr(importlib.import_module(module), name)
-    _check_options(reader, name, options)
-    if name == "LeanFeed":
-        return reader(paths, **options)
-    if len(paths) > 1:
-        raise ConfigurationError(f"several files at once can be read as LEAN archives only, and these are {name}s")
-    return reader(paths[0], **options)
+    return paths
 
 
-def _recognised(path: Path) -> tuple[str, str]:
-    """Module and class of the reader for a file. Readers are imported only when a file calls for them."""
-    head = read_head(path, _HEAD_BYTES)
-    if head.startswith(npy_format.MAGIC_PREFIX):
-        return "strand.feeds.npy", "NpyFeed"
-    if head.startswith(_ZIP):
-        return _archive(path)
-    gzipped = head.startswith(_GZIP)
-    itch = importlib.import_module("strand.feeds.itch")
-    if itch.recognise(_inflated(head) if gzipped else head):
-        return "strand.feeds.itch", "ItchFeed"
-    what = "a gzip stream of something else" if gzipped else f"starts with {head[:8].hex(' ')}"
-    raise UnknownFormatError(f"{what}; what can be read: {_UNDERSTOOD}", path=path)
+def _in_folder(folder: Path, options: dict[str, Any]) -> list[Path]:
+    """The files in a folder that can be read, by name. Others, empty and hidden ones are passed over."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "_")) or not path.is_file() or path.stat().st_size == 0:
+            continue
+        try:
+            recognised(path, options.get("limits"))
+        except UnknownFormatError:
+            continue
+        found.append(path)
+    if not found:
+        raise UnknownFormatError("the directory holds no file that can be read", path=folder)
+    return found
 
 
-def _archive(path: Path) -> tuple[str, str]:
-    with open_archive(path) as archive:
-        names = [info.filename.lower() for info in archive.infolist()]
-    if any(name.endswith(".npy") for name in names):
-        return "strand.feeds.npy", "NpyFeed"
-    if any(name.endswith(".csv") for name in names):
-        return "strand.feeds.lean", "LeanFeed"
-    held = ", ".join(names[:5]) or "nothing"
-    raise UnknownFormatError(f"a zip archive of {held}; what can be read: {_UNDERSTOOD}", path=path)
+def _format_of(path: str | Path, format: str | None, options: dict[str, Any]) -> Format:  # noqa: A002
+    if isinstance(path, Path):
+        _check_there(path)
+    if is_pipe(path):
+        forget_pipe(path)
+    return format_named(format) if format is not None else recognised(path, options.get("limits"))
 
 
-def _inflated(head: bytes) -> bytes:
-    """What the start of a gzip stream inflates to, a few bytes being enough; empty where it is damaged."""
+def _check_there(path: Path) -> None:
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
-    except zlib.error:
-        return b""
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        if not any(parent.is_file() for parent in path.parents):
+            raise FeedError("there is no such file", path=path) from None
+    except OSError as error:
+        raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error
 
 
-def _check_options(reader: Callable[..., Feed], name: str, options: dict[str, Any]) -> None:
-    known = [
+def _option_names(reader: Callable[..., Any]) -> list[str]:
+    return [
         parameter.name
         for parameter in inspect.signature(reader).parameters.values()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     ]
+
+
+def _check_options(used: set[Format], options: dict[str, Any]) -> None:
+    """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
+    known = sorted({name for form in used for name in _option_names(form.feed_class())} - {"select"})
     if unknown := [option for option in options if option not in known]:
-        raise ConfigurationError(f"{', '.join(unknown)}: no option of {name}, which has {', '.join(known)}")
+        readers = " or ".join(sorted(form.reader for form in used))
+        raise ConfigurationError(f"{', '.join(unknown)}: no option of {readers}, which has {', '.join(known)}")

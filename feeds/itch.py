@@ -1,4 +1,4 @@
-"""NASDAQ TotalView-ITCH 5.0 files, as they are or gzip-compressed.
+"""NASDAQ TotalView-ITCH 5.0 files, as they are or compressed.
 
 Layout of the messages: Nasdaq, "TotalView-ITCH 5.0". What each becomes as a tick: csrc/decode/itch.h. In short:
 ``instrument_id`` is the stock locate, ``sequence`` the message's position in the file from 1, ``ref_id`` the new order
@@ -34,8 +34,8 @@ from strand._bindings.itch import (
 )
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import FeedInfo, TickBatch
-from strand.feeds.read_ahead import Chunks, ReadAhead
-from strand.feeds.streams import ByteStream, GzipStream, InflateLimits, RawStream, inflater_name, is_gzip
+from strand.feeds.read_ahead import Chunks, read_chunks
+from strand.feeds.streams import InflateLimits, InputStream, RawStream, open_stream
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.ticks import TICK
 
@@ -116,7 +116,7 @@ class ItchFeed:
     ``on_error``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type that have a length, and over those
     with an impossible field, and count them. A stream out of step is an error either way.
     ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
-    ``limits``: what a gzip file may expand to.
+    ``limits``: what a compressed file may expand to.
 
     Raises UnknownFormatError for a file that does not start as ITCH 5.0 does, FeedError for one that cannot be read,
     ConfigurationError for an option that cannot work.
@@ -144,14 +144,15 @@ class ItchFeed:
         self._closed = False
         self._chunks: list[Chunks] = []
         self._last: Chunks | None = None
-        self._stream: ByteStream | None = None
+        self._stream: InputStream | None = None
 
-        size = _regular_file_size(self._path)
-        self._gzip = is_gzip(_head(RawStream(self._path)))
-        if not recognise(_head(self._open_stream())):
+        with self._open_stream() as stream:
+            head = stream.head(_HEAD_BYTES)
+            compression, inflater = stream.compression, stream.inflater
+        if not recognise(head):
             raise UnknownFormatError(
                 "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
-                if size
+                if head
                 else "the file is empty",
                 path=self._path,
                 offset=0,
@@ -163,16 +164,16 @@ class ItchFeed:
             path=str(self._path),
             date=day.isoformat() if day is not None else None,
             details={
-                "file_bytes": size,
-                "compression": "gzip" if self._gzip else "none",
-                "inflater": inflater_name() if self._gzip else None,
+                "file_bytes": _file_bytes(self._path),
+                "compression": compression,
+                "inflater": inflater,
                 "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
             },
         )
 
     @property
     def info(self) -> FeedInfo:
-        """What is known without reading the file; ``details["inflater"]`` names what a gzip file is inflated with."""
+        """What is known without reading the file; ``details["inflater"]`` names what inflates it."""
         return self._info
 
     @property
@@ -270,33 +271,21 @@ class ItchFeed:
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
 
-    def _open_stream(self) -> ByteStream:
-        return GzipStream(self._path, self._limits) if self._gzip else RawStream(self._path)
+    def _open_stream(self) -> InputStream:
+        return open_stream(self._path, limits=self._limits)
 
-    def _read(self, stream: ByteStream) -> Chunks:
-        if self._gzip:
-            return ReadAhead(
-                stream, chunk_bytes=_INFLATED_CHUNK, headroom=_itch.MAX_FRAME, name=f"strand inflate {self._path.name}"
-            )
-        return Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=_itch.MAX_FRAME)
+    def _read(self, stream: InputStream) -> Chunks:
+        chunk_bytes = _RAW_CHUNK if isinstance(stream, RawStream) else _INFLATED_CHUNK
+        return read_chunks(stream, chunk_bytes=chunk_bytes, headroom=_itch.MAX_FRAME)
 
 
-def _regular_file_size(path: Path) -> int:
+def _file_bytes(path: Path) -> int | None:
+    """The size of a file; None for a pipe."""
     try:
         status = path.stat()
-    except OSError as error:
-        raise FeedError(f"cannot be read: {error.strerror}", path=path) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise FeedError("is not a regular file", path=path)
-    return status.st_size
-
-
-def _head(stream: ByteStream) -> bytes:
-    head = bytearray(_HEAD_BYTES)
-    try:
-        return bytes(head[: stream.readinto(memoryview(head))])
-    finally:
-        stream.close()
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _aligned_ticks(count: int) -> TickBatch:

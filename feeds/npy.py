@@ -17,12 +17,12 @@ from strand.feeds._files import (
     MAX_OUTPUT_BYTES,
     MAX_RATIO,
     MemberReader,
-    open_archive,
     positive,
     read_head,
     regular_file,
 )
 from strand.feeds._npy_header import locate, read_names
+from strand.feeds._zip import open_archive
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.ticks import TICK
 

@@ -201,7 +201,6 @@ class PipeStream(Source):
                 data = pipe.read(len(view), self._stop)
                 if not data:
                     pipe.ended = True
-                    pipe.close()
                 elif pipe.owner is None and len(pipe.kept) + len(data) <= KEPT_BYTES:
                     pipe.kept += data
                 else:
@@ -239,11 +238,14 @@ def is_pipe(path: str | Path) -> bool:
 
 
 def forget_pipe(path: str | Path) -> None:
-    """Opens the pipe anew next time, for whoever writes to it then."""
+    """Lets a named pipe that was read be opened anew, for whoever writes to it then."""
     with _pipes_lock:
-        pipe = _pipes.pop(_key(path), None)
-    if pipe is not None:
-        pipe.close()
+        key = _key(path)
+        pipe = _pipes.get(key)
+        if pipe is None or key == STANDARD_INPUT or not (pipe.ended or pipe.owner is not None):
+            return
+        del _pipes[key]
+    pipe.close()
 
 
 def open_source(path: str | Path) -> Source:

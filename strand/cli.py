@@ -16,11 +16,12 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand import report
+from strand import feeds, report
 from strand.bench.cli import bench
 from strand.demo import run_demo
-from strand.errors import ConfigurationError, StrandError
-from strand.feeds import FeedInfo, open_feed
+from strand.errors import ConfigurationError, FeedError, StrandError, UnknownSymbolError
+from strand.feeds import FeedInfo
+from strand.feeds.selected import skipped_of
 from strand.feeds.synthetic import SyntheticFeed
 from strand.handlers import BUILTIN, Handler
 from strand.replay import replay as run_replay
@@ -106,30 +107,51 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name for name in text.split(",") if name]
 
 
-def _options(files: tuple[Path, ...], date: str | None, on_bad: str) -> tuple[list[Path], dict[str, Any]]:
+def _options(date: str | None, skip: bool) -> dict[str, Any]:
     """Options for the files' reader: only those that were given, so that a reader without one says so."""
-    options: dict[str, Any] = {} if date is None else {"date": date}
-    return list(files), options | ({"on_error": on_bad} if on_bad != "raise" else {})
+    return ({} if date is None else {"date": date}) | ({"on_error": "skip"} if skip else {})
+
+
+def _selecting(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which ticks of the files are meant, and how they are read."""
+    for option in reversed(
+        (
+            click.option(
+                "--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line."
+            ),
+            click.option("--start", help="Keep ticks received from then on: ISO 8601 with a zone, ns, or HH:MM[:SS]."),
+            click.option(
+                "--end", help="Keep ticks received before then. A time of day is New York's, on the file's date."
+            ),
+            click.option("--limit", type=click.IntRange(1), help="Ticks to read of those."),
+            click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD."),
+            click.option(
+                "--on-bad-record",
+                type=click.Choice(["raise", "skip"]),
+                default="raise",
+                show_default=True,
+                help="What a damaged record does: ends the run, or is passed over, counted and shown.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
 
 
 @cli.command("replay")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True)
 @click.option(
     "--handler", default="count", type=_Handler(), show_default=True, help="What runs over each symbol's ticks."
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
 @click.option("--cores", type=_Cores(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
 @click.option("--strands", default="auto", type=_Strands(), show_default=True, help="Which symbols share a strand.")
-@click.option("--symbols", help="Names or globs to keep, separated by commas.")
-@click.option("--limit", type=click.IntRange(1), help="Ticks to replay.")
-@click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
-@click.option("--on-bad-record", type=click.Choice(["raise", "skip"]), default="raise", show_default=True)
+@_selecting
 @click.option(
     "--on-error",
-    type=click.Choice(["stop", "quarantine"]),
-    default="stop",
-    show_default=True,
-    help="What a failing handler does.",
+    type=click.Choice(["stop", "quarantine", "skip"]),
+    multiple=True,
+    help="What a failing handler does: stop (the default) or quarantine; skip: the same as --on-bad-record skip.",
 )
 @click.option(
     "--idle",
@@ -141,56 +163,89 @@ def _options(files: tuple[Path, ...], date: str | None, on_bad: str) -> tuple[li
 @click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
-    files: tuple[Path, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
-    symbols: str | None, limit: int | None, date: str | None, on_bad_record: str, on_error: str, idle: str,
-    out: Path | None, as_json: bool,
+    files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
+    symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, on_bad_record: str,
+    on_error: tuple[str, ...], idle: str, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Replay recorded files through a handler on all cores, and report how it went."""
-    paths, feed_options = _options(files, date, on_bad_record)
+    """Replay recorded files through a handler on all cores, and report how it went.
+
+    FILES: files, folders, globs, or - for standard input.
+    """
     if out is not None:
         report.check_rows_path(out)
-    with _progress("replaying", None, as_json) as advance:
-        result = run_replay(
-            paths if len(paths) > 1 else paths[0],
-            handler,
-            symbols=_names(symbols),
-            limit=limit,
-            feed_options=feed_options,
-            progress=advance,
-            workers=workers,
-            cores="auto" if cores is None else cores,
-            strands=strands,
-            on_error=on_error,
-            idle=idle,
-        )
+    try:
+        with _progress("replaying", None, as_json) as advance:
+            result = run_replay(
+                files if len(files) > 1 else files[0],
+                handler,
+                symbols=_names(symbols),
+                start=start,
+                end=end,
+                limit=limit,
+                feed_options=_options(date, on_bad_record == "skip" or "skip" in on_error),
+                progress=advance,
+                workers=workers,
+                cores="auto" if cores is None else cores,
+                strands=strands,
+                on_error=next((action for action in on_error if action != "skip"), "stop"),
+                idle=idle,
+            )
+    except (FeedError, UnknownSymbolError) as error:
+        # What was handled before the fault is reported; only then is the fault, by main.
+        if error.partial is not None:
+            partial = error.partial
+            plain = report.as_dict(partial) | {"error": str(error)}
+            _show(as_json, plain, lambda console: report.print_replay(console, partial, None))
+        raise
     if out is not None:
         report.write_rows(out, result)
     _show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
 
 
 @cli.command("info")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
-@click.option("--on-bad-record", type=click.Choice(["raise", "skip"]), default="raise", show_default=True)
+@click.argument("files", nargs=-1, required=True)
+@_selecting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
-def info_command(files: tuple[Path, ...], date: str | None, on_bad_record: str, as_json: bool) -> None:
-    """What a file holds: format, messages, symbols, span of time, skew. Reads it to its end."""
-    paths, options = _options(files, date, on_bad_record)
-    feed = open_feed(paths if len(paths) > 1 else paths[0], **options)
+def info_command(
+    files: tuple[str, ...], symbols: str | None, start: str | None, end: str | None, limit: int | None,
+    date: str | None, on_bad_record: str, as_json: bool,
+) -> None:  # fmt: skip
+    """What files hold: format, messages, symbols, span of time, skew. Reads them to their end."""
+    feed = feeds.open(
+        files if len(files) > 1 else files[0],
+        symbols=_names(symbols) or (),
+        start=start,
+        end=end,
+        **_options(date, on_bad_record == "skip"),
+    )
     try:
         counts = np.zeros(feed.capacity, dtype=np.int64)
-        first_ns = last_ns = None
+        total, first_ns, last_ns = 0, None, None
+        fault: FeedError | None = None
         with _progress("reading", None, as_json) as advance:
-            for batch in feed.batches():
-                counts += np.bincount(batch["instrument_id"], minlength=feed.capacity)
-                times = batch["ts_recv"]
-                first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
-                last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))
-                advance(int(counts.sum()))
+            try:
+                for batch in feed.batches():
+                    if limit is not None:
+                        batch = batch[: limit - total]
+                    counts += np.bincount(batch["instrument_id"], minlength=feed.capacity)
+                    times = batch["ts_recv"]
+                    first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
+                    last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))
+                    total += len(batch)
+                    advance(total)
+                    if total == limit:
+                        break
+            except FeedError as error:
+                fault = error
         found = _info(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))
+        found["skipped"] = report.skipped_as_dict(skipped_of(feed))
     finally:
         feed.close()
+    if fault is not None:
+        found["error"] = str(fault)
     _show(as_json, found, lambda console: report.print_info(console, found))
+    if fault is not None:
+        raise fault
 
 
 def _info(

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from strand import feeds
 from strand.bench.machine import choose_cores
 from strand.bench.ways import Job, WayName, expected_rows, run
 from strand.errors import EngineError
-from strand.feeds import open_feed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
 from strand.replay import ReplayResult, replay
@@ -126,7 +126,7 @@ def _show_own(console: Console, result: ReplayResult) -> None:
 
 def _stream() -> tuple[npt.NDArray[Any], int]:
     """The sample's ticks a few times over, numbered from 1 within each symbol: what the spin handler checks."""
-    feed = open_feed(sample_path(), date=SAMPLE_DATE)
+    feed = feeds.open(sample_path(), date=SAMPLE_DATE)
     try:
         day = np.concatenate([batch.copy() for batch in feed.batches()])
         symbols = len(feed.symbols)

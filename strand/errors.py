@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from strand.replay import ReplayResult
 
 
 class StrandError(Exception):
@@ -29,7 +33,11 @@ class FeedError(StrandError):
     """A file or stream cannot be read on: says which, where and why.
 
     ``offset`` counts bytes from the start of the decompressed stream, ``line`` counts from 1; either may be None.
+    ``partial``: raised by ``strand.replay`` in mid-stream, the ``ReplayResult`` of all ticks before the fault, each of
+    which has been handled; else None.
     """
+
+    partial: ReplayResult | None = None
 
     def __init__(
         self, message: str, *, path: str | Path | None = None, offset: int | None = None, line: int | None = None
@@ -65,8 +73,11 @@ class UnknownSymbolError(StrandError, KeyError):
     """A name or key that is not in the symbol table.
 
     ``position`` is the index of the offending record in the published array, and so the number of records published
-    before it; None where a name was asked for.
+    before it; None where a name was asked for. ``partial``: raised by ``strand.replay`` for a name that the whole feed
+    turned out not to have, the ``ReplayResult`` of the others; else None.
     """
+
+    partial: ReplayResult | None = None
 
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from strand import feeds
 from strand.dispatcher import Dispatcher
-from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.feeds import Feed, FeedInfo, TickBatch, open_feed
+from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
+from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds.selected import SelectedFeed, batches_from, skipped_of
+from strand.feeds.selection import Selection
+from strand.feeds.skipped import Skipped
+from strand.feeds.times import Moment
+from strand.feeds.trading_day import as_date
 from strand.handlers import HandlerLike, resolve
 from strand.rows import Rows
 from strand.stats import Statistics
-from strand.ticks import TICK
 
 __all__ = ["ReplayResult", "replay"]
 
@@ -33,7 +36,8 @@ class ReplayResult:
     ``setup_s`` went into making the dispatcher and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
-    ``feed_statistics`` the feed's own counts, ``failures`` of quarantined strands as text.
+    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
+    ``failures`` of quarantined strands as text.
     """
 
     info: FeedInfo
@@ -49,6 +53,7 @@ class ReplayResult:
     n_strands: int
     statistics: Statistics
     feed_statistics: Mapping[str, int]
+    skipped: Skipped
     failures: tuple[str, ...]
 
     @property
@@ -75,12 +80,15 @@ class ReplayResult:
 
 
 def replay(
-    source: str | Path | Sequence[str | Path] | Feed,
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
     *,
     handlers: Mapping[str, HandlerLike] | None = None,
     symbols: Sequence[str] | None = None,
+    start: str | int | None = None,
+    end: str | int | None = None,
     limit: int | None = None,
+    position: int = 0,
     progress: Callable[[int], None] | None = None,
     feed_options: Mapping[str, Any] | None = None,
     pin_publisher: bool = True,
@@ -88,46 +96,55 @@ def replay(
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
 
-    ``symbols``: names or globs (``"AA*"``) to keep; ticks of others are passed over. ``limit``: ticks to replay.
+    ``source``: what ``strand.feeds.open`` takes, or a feed. ``symbols``: names, globs (``"AA*"``) and ``@FILE`` to
+    keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
+    passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
     Dispatcher. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
 
-    Raises FeedError for a file that cannot be read, HandlerError, ConfigurationError.
+    Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
+    handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
+    symbol of the whole feed has. Raises HandlerError, ConfigurationError.
     """
-    feed = open_feed(source, **(feed_options or {})) if isinstance(source, str | Path | Sequence) else source
-    if limit is not None and limit < 1:
-        raise ConfigurationError(f"limit: {limit!r} is not a positive number of ticks")
+    for name, value, least in (("limit", limit, 1), ("position", position, 0)):
+        if value is not None and value < least:
+            raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
     if handler is not None:
         handler = resolve(handler)
-    start = time.perf_counter()
+    wanted = feeds.read_symbols(symbols or ())
+    feed = _feed(source, wanted, start, end, feed_options or {})
+    begun = time.perf_counter()
+    fault: FeedError | None = None
     try:
-        batches = _Timed(feed.batches())
+        batches = _Timed(batches_from(feed, position))
         first = next(batches, None)
-        keep = _kept(feed, symbols)
+        if first is None and (unknown := _unknown(feed, wanted)) is not None:
+            raise unknown
         ready = time.perf_counter()
         dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, **options)
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         with _pinned(dispatcher, pin_publisher), dispatcher:
             setup_s = time.perf_counter() - ready
-            for batch in _chain(first, batches):
-                chosen = batch if keep is None else _select(batch, keep)
-                if limit is not None and ticks + len(chosen) >= limit:
-                    chosen = chosen[: limit - ticks]
-                dispatcher.publish(chosen)
-                by_symbol += np.bincount(chosen["instrument_id"], minlength=feed.capacity)
-                ticks += len(chosen)
-                if progress is not None:
-                    progress(ticks)
-                if ticks == limit:
-                    break
+            try:
+                for batch in _chain(first, batches):
+                    chosen = batch if limit is None else batch[: limit - ticks]
+                    dispatcher.publish(chosen)
+                    by_symbol += np.bincount(chosen["instrument_id"], minlength=feed.capacity)
+                    ticks += len(chosen)
+                    if progress is not None:
+                        progress(ticks)
+                    if ticks == limit:
+                        break
+            except FeedError as error:
+                fault = error
             dispatcher.drain()
-            wall_s = time.perf_counter() - start
+            wall_s = time.perf_counter() - begun
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
-    return ReplayResult(
+    result = ReplayResult(
         info=feed.info,
         symbols=dispatcher.symbols,
         rows=dispatcher.rows,
@@ -141,8 +158,41 @@ def replay(
         n_strands=dispatcher.n_strands,
         statistics=dispatcher.statistics(),
         feed_statistics=feed_statistics,
+        skipped=skipped_of(feed),
         failures=tuple(str(f) for f in dispatcher.failures),
     )
+    failed: FeedError | UnknownSymbolError | None = fault
+    if failed is None and ticks != limit:
+        failed = _unknown(feed, wanted)
+    if failed is not None:
+        failed.partial = result
+        raise failed
+    return result
+
+
+def _feed(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    wanted: Sequence[str],
+    start: str | int | None,
+    end: str | int | None,
+    options: Mapping[str, Any],
+) -> Feed:
+    if isinstance(source, str | os.PathLike | Sequence):
+        return feeds.open(source, symbols=wanted, start=start, end=end, **options)
+    day = as_date(source.info.date) if source.info.date is not None else None
+    moments = Moment.parse("start", start), Moment.parse("end", end)
+    start_ns, end_ns = (None if moment is None else moment.ns(day, source.info.path) for moment in moments)
+    select = Selection(tuple(wanted), start_ns, end_ns)
+    return SelectedFeed(source, select) if select else source
+
+
+def _unknown(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
+    """The error for the first name or glob that no symbol has as far as symbols are known."""
+    for pattern in wanted:
+        one = Selection((pattern,))
+        if not any(name and one.keeps(name) for name in feed.symbols):
+            return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
+    return None
 
 
 class _Timed(Iterator[TickBatch]):
@@ -170,27 +220,6 @@ def _names(feed: Feed) -> Sequence[str]:
     """Names for every index the feed may use: those not known yet are empty."""
     known = list(feed.symbols[: feed.capacity])
     return known + [""] * (feed.capacity - len(known))
-
-
-def _kept(feed: Feed, symbols: Sequence[str] | None) -> npt.NDArray[np.bool_] | None:
-    """Which indices to keep, by names and globs; None: all."""
-    if symbols is None:
-        return None
-    keep = np.zeros(feed.capacity, dtype=bool)
-    names = list(feed.symbols)
-    for pattern in symbols:
-        found = [i for i, name in enumerate(names) if name and fnmatch.fnmatchcase(name, pattern)]
-        if not found:
-            raise UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
-        keep[found] = True
-    return keep
-
-
-def _select(batch: TickBatch, keep: npt.NDArray[np.bool_]) -> TickBatch:
-    # numpy copies records field by field, unless they look like one field.
-    whole = np.ascontiguousarray(batch).view(f"V{TICK.itemsize}")
-    chosen: TickBatch = whole[keep[batch["instrument_id"]]].view(TICK)
-    return chosen
 
 
 @contextmanager

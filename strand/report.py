@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from strand.errors import ConfigurationError
+from strand.feeds.skipped import Skipped
 from strand.feeds.whole_file import create_whole_file
 from strand.replay import ReplayResult
 
-__all__ = ["as_dict", "check_rows_path", "print_info", "print_replay", "rows_with_names", "write_rows"]
+__all__ = [
+    "as_dict",
+    "check_rows_path",
+    "print_info",
+    "print_replay",
+    "rows_with_names",
+    "skipped_as_dict",
+    "write_rows",
+]
 
 ENDINGS = (".npy", ".csv", ".csv.gz")
 
@@ -41,7 +52,22 @@ def as_dict(result: ReplayResult) -> dict[str, Any]:
         "failures": list(result.failures),
         "statistics": result.statistics.as_dict(),
         "feed": dict(result.feed_statistics),
+        "skipped": skipped_as_dict(result.skipped),
     }
+
+
+def skipped_as_dict(skipped: Skipped) -> dict[str, Any]:
+    """What a feed passed over: counts by reason, and samples."""
+    return {"counts": dict(skipped.counts), "samples": [asdict(sample) for sample in skipped.samples]}
+
+
+def print_skipped(console: Console, found: dict[str, Any]) -> None:
+    """What ``skipped_as_dict`` has, where it has anything."""
+    for reason, count in found["counts"].items():
+        console.print(f"[yellow]skipped:[/] {count:,} {escape(reason)}")
+    for sample in found["samples"]:
+        place = f"byte {sample['offset']}" if sample["offset"] is not None else f"line {sample['line']}"
+        console.print(f"  {escape(sample['reason'])} at {place} {escape(sample['text'])}".rstrip())
 
 
 def print_replay(console: Console, result: ReplayResult, out: Path | None) -> None:
@@ -74,6 +100,7 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     console.print(table)
     dropped = {reason: n for reason, n in s.dropped.items() if n}
     console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    print_skipped(console, skipped_as_dict(result.skipped))
     for failure in result.failures:
         console.print(f"[red]quarantined:[/] {failure}")
     if out is not None:
@@ -102,6 +129,7 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
     for name, value in {**rows, **{k: v for k, v in found["statistics"].items() if v}}.items():
         table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
     console.print(table)
+    print_skipped(console, found["skipped"])
 
 
 def duration(ns: float) -> str:

@@ -111,6 +111,35 @@ def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path
     assert done.returncode == 2
     assert "byte" in done.stderr
     assert not (tmp_path / "rows.npy").exists()
+    assert "ticks of 5 symbols" in " ".join(done.stdout.split())
+    whole = json.loads(strand("info", str(day), "--json").stdout)
+    handled = json.loads(strand("replay", str(day), "--json").stdout)
+    assert whole["error"] == handled["error"]
+    assert handled["ticks"] == handled["statistics"]["handled"] == whole["ticks"] > 400
+
+
+def test_standard_input_is_replayed_and_selected_from() -> None:
+    packed = Path(SAMPLE).read_bytes()
+    run = [sys.executable, "-m", "strand"]
+    replay = ["replay", "-", "--symbols", "AAAH*", "--start", "09:45", "--limit", "100", "--json"]
+    for command in (replay, ["info", "-", *replay[2:]]):
+        done = subprocess.run(
+            [*run, *command, "--date", "2026-01-05"], input=packed, capture_output=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["ticks"] == 100
+
+
+def test_damaged_records_are_passed_over_and_shown_when_told_so(tmp_path: Path) -> None:
+    day = tmp_path / "day.itch50"
+    assert strand("gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)).returncode == 0
+    whole = json.loads(strand("info", str(day), "--json").stdout)["ticks"]
+    day.write_bytes(day.read_bytes() + b"\0\x05zzzzz")
+    assert strand("replay", str(day)).returncode == 2
+    for option in (["--on-error", "skip"], ["--on-bad-record", "skip"]):
+        done = strand("replay", str(day), *option, "--on-error", "quarantine", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["ticks"] == whole
 
 
 def test_the_demo_shows_rows_and_every_way_of_routing() -> None:

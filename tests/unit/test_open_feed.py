@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import bz2
+import datetime as dt
 import gzip
+import lzma
 import os
+import threading
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import itch_reference as ref
 import numpy as np
 import pytest
 
-from strand import TICK
+from strand import TICK, feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds import open_feed
 from strand.feeds.lean import LeanFeed
 from strand.feeds.npy import NpyFeed, write_npy
+from strand.feeds.selected import batches_from
+from strand.feeds.trading_day import midnight_ns
 
 # A system event, "start of messages", at 04:00.
 SYSTEM_EVENT = b"\x00\x0cS" + bytes(4) + (4 * 3600 * 10**9).to_bytes(6, "big") + b"O"
@@ -30,23 +38,23 @@ def lean(path: Path) -> Path:
 def test_numpy_files_are_known_whatever_their_name(tmp_path: Path, name: str) -> None:
     write_npy(tmp_path / name, np.zeros(3, TICK))
     (tmp_path / name).rename(tmp_path / "b.bin")
-    feed = open_feed(tmp_path / "b.bin", batch_ticks=2)
+    feed = feeds.open(tmp_path / "b.bin", batch_ticks=2)
     assert isinstance(feed, NpyFeed)
     assert [len(batch) for batch in feed.batches()] == [2, 1]
 
 
 def test_lean_archives_are_known_and_several_are_one_feed(tmp_path: Path) -> None:
     paths = [lean(tmp_path / "a.bin"), lean(tmp_path / "b.bin")]
-    feed = open_feed(str(paths[0]))
+    feed = feeds.open(str(paths[0]))
     assert isinstance(feed, LeanFeed)
-    assert sum(len(batch) for batch in open_feed(paths).batches()) == 2
+    assert sum(len(batch) for batch in feeds.open(paths).batches()) == 2
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_itch_is_known_raw_and_in_gzip(tmp_path: Path, pack: type[bytes]) -> None:
     itch = pytest.importorskip("strand.feeds.itch")
     (tmp_path / "a.bin").write_bytes(pack(SYSTEM_EVENT * 9))
-    feed = open_feed(tmp_path / "a.bin", date="2020-01-30")
+    feed = feeds.open(tmp_path / "a.bin", date="2020-01-30")
     assert isinstance(feed, itch.ItchFeed)
 
 
@@ -54,8 +62,7 @@ def test_itch_is_known_raw_and_in_gzip(tmp_path: Path, pack: type[bytes]) -> Non
     ("data", "words"),
     [
         (b"Date,Open,High\n", r"starts with 44 61 74 65"),
-        (gzip.compress(b"Date,Open,High\n"), "gzip stream of something else"),
-        (b"\x1f\x8b\x08\xff\xff", "gzip stream of something else"),
+        (gzip.compress(b"Date,Open,High\n"), "gzip data, which starts with 44 61 74 65"),
         (b"\0", "starts with 00"),
     ],
 )
@@ -63,37 +70,38 @@ def test_other_content_is_refused_with_what_can_be_read(tmp_path: Path, data: by
     pytest.importorskip("strand.feeds.itch")
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(UnknownFormatError, match=f"{words}.*numpy.*LEAN.*ITCH"):
-        open_feed(tmp_path / "a.npy")
+        feeds.open(tmp_path / "a.npy")
 
 
 def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("letter.txt", "Dear")
-    with pytest.raises(UnknownFormatError, match=r"zip archive of letter\.txt"):
-        open_feed(tmp_path / "a.zip")
+    with pytest.raises(UnknownFormatError, match=r"zip archive of letter\.txt, which starts with 44 65"):
+        feeds.open(tmp_path / "a.zip")
 
 
 def test_a_zip_cut_short_is_said_to_be_so(tmp_path: Path) -> None:
     path = lean(tmp_path / "a.zip")
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(TruncatedFeedError, match="ends before its directory"):
-        open_feed(path)
+        feeds.open(path)
 
 
 def test_a_path_that_is_no_readable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FeedError, match="there is no such file"):
-        open_feed(tmp_path / "missing")
-    with pytest.raises(FeedError, match="is a directory"):
-        open_feed(tmp_path)
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(FeedError, match="not a regular file"):
-        open_feed(tmp_path / "fifo")
+        feeds.open(tmp_path / "missing")
+    with pytest.raises(UnknownFormatError, match="directory holds no file"):
+        feeds.open(tmp_path)
+    with pytest.raises(FeedError, match="neither a regular file nor a pipe"):
+        feeds.open("/dev/null")
+    with pytest.raises(FeedError, match="no file matches"):
+        feeds.open(tmp_path / "*.itch")
     (tmp_path / "empty").touch()
     with pytest.raises(TruncatedFeedError, match="is empty"):
-        open_feed(tmp_path / "empty")
+        feeds.open(tmp_path / "empty")
     (tmp_path / "file").write_bytes(b"x")
-    with pytest.raises(FeedError, match="cannot be looked at"):
-        open_feed(tmp_path / "file" / "below")
+    with pytest.raises(FormatError, match="not a zip archive"):
+        feeds.open(tmp_path / "file" / "below")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -101,27 +109,170 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
     (tmp_path / "a").chmod(0)
     with pytest.raises(FeedError, match="Permission denied"):
-        open_feed(tmp_path / "a")
+        feeds.open(tmp_path / "a")
 
 
 def test_options_are_those_of_the_reader(tmp_path: Path) -> None:
     path = lean(tmp_path / "a.zip")
     with pytest.raises(ConfigurationError, match="prize: no option of LeanFeed, which has batch_ticks"):
-        open_feed(path, prize=3)
+        feeds.open(path, prize=3)
 
 
-def test_files_that_cannot_be_one_feed_are_refused(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", np.zeros(3, TICK))
-    with pytest.raises(ConfigurationError, match="one format"):
-        open_feed([tmp_path / "a.npy", lean(tmp_path / "a.zip")])
-    write_npy(tmp_path / "b.npy", np.zeros(3, TICK))
-    with pytest.raises(ConfigurationError, match="several files at once"):
-        open_feed([tmp_path / "a.npy", tmp_path / "b.npy"])
+def test_no_file_at_all_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no file is named"):
-        open_feed([])
+        feeds.open([])
 
 
 def test_a_reader_that_refuses_is_heard(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(FormatError, match="plain float64"):
-        open_feed(tmp_path / "a.npy")
+        feeds.open(tmp_path / "a.npy")
+
+
+# ---- folders, globs, pipes
+
+
+def itch(path: Path, locates: bytes = b"\1\2", *, pack: Callable[[bytes], bytes] = bytes) -> Path:
+    """Ten deletes of each stock, a second apart from 09:30, after a directory that calls them S1, S2..."""
+    messages = [ref.directory(key, b"S%d" % key) for key in locates]
+    opening = 34_200 * 10**9
+    messages += [ref.message("D", key, opening + n * 10**9, n) for n in range(10) for key in locates]
+    path.write_bytes(pack(b"".join(ref.frame(body) for body in messages)))
+    return path
+
+
+def ticks_of(feed: Any) -> np.ndarray:
+    return np.concatenate([np.empty(0, TICK), *[batch.copy() for batch in feed.batches()]])
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_any_packing_is_seen_through(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    feed = feeds.open(itch(tmp_path / "20200130.bin", pack=pack))
+    assert feed.info.format == "itch50"
+    assert len(ticks_of(feed)) == 20
+
+
+def test_a_file_in_an_archive_is_named_behind_it(tmp_path: Path) -> None:
+    plain = itch(tmp_path / "20200130.itch")
+    with zipfile.ZipFile(tmp_path / "days.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(plain, "20200130.itch")
+        archive.writestr("README", "two files")
+    feed = feeds.open(tmp_path / "days.zip" / "20200130.itch")
+    np.testing.assert_array_equal(ticks_of(feed), ticks_of(feeds.open(plain)))
+    with pytest.raises(UnknownFormatError, match=r"zip archive of 20200130\.itch, README: name a file"):
+        feeds.open(tmp_path / "days.zip")
+
+
+def test_a_folder_or_glob_of_one_readable_file_is_that_file(tmp_path: Path) -> None:
+    plain = itch(tmp_path / "20200130.itch")
+    (tmp_path / "metadata.json").write_text("{}")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden").write_bytes(plain.read_bytes())
+    for named in (tmp_path, str(tmp_path / "*.itch"), [tmp_path / "2020*"]):
+        assert feeds.open(named).info.path == str(plain)
+
+
+def test_a_folder_of_archives_goes_to_their_reader_by_name(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        lean(tmp_path / f"{name}.zip")
+    assert feeds.open(tmp_path).info.details["files"] == [str(tmp_path / "a.zip"), str(tmp_path / "b.zip")]
+
+
+def test_a_pipe_is_recognised_and_read(tmp_path: Path) -> None:
+    plain = itch(tmp_path / "20200130.itch", pack=gzip.compress)
+    os.mkfifo(tmp_path / "pipe")
+    for _ in range(2):
+        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(plain.read_bytes(),), daemon=True)
+        writer.start()
+        feed = feeds.open(tmp_path / "pipe", date="2020-01-30")
+        np.testing.assert_array_equal(ticks_of(feed), ticks_of(feeds.open(plain)))
+        writer.join()
+
+
+def test_a_format_can_be_demanded(tmp_path: Path) -> None:
+    plain = itch(tmp_path / "20200130.itch")
+    assert feeds.open(plain, format="itch").info.format == "itch50"
+    with pytest.raises(FormatError):
+        feeds.open(plain, format="npy")
+    with pytest.raises(ConfigurationError, match="format: 'cvs' is none of npy"):
+        feeds.open(plain, format="cvs")
+
+
+# ---- selection
+
+
+def midnight() -> int:
+    return midnight_ns(dt.date(2020, 1, 30))
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "names"),
+    [
+        ({"symbols": ["S1"]}, range(10), ["S1"]),
+        ({"symbols": ["S[23]"]}, range(10), ["S2"]),
+        ({"start": "09:30:03"}, range(3, 10), ["S1", "S2"]),
+        ({"start": "09:30:02.000000001", "end": "09:30:04"}, range(3, 4), ["S1", "S2"]),
+        ({"end": "2020-01-30T14:30:02Z"}, range(2), ["S1", "S2"]),
+        ({"end": "2020-01-30 09:30:02.5-05:00", "symbols": ["S2"]}, range(3), ["S2"]),
+        ({"start": 1580394600 * 10**9 + 8 * 10**9}, range(8, 10), ["S1", "S2"]),
+        ({"start": str(1580394609 * 10**9)}, range(9, 10), ["S1", "S2"]),
+        ({"start": "10:00"}, range(0), ["S1", "S2"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["itch", "npy"])
+def test_a_selection_keeps_symbols_and_a_half_open_span(
+    tmp_path: Path, kind: str, options: dict[str, Any], seconds: range, names: list[str]
+) -> None:
+    path = itch(tmp_path / "20200130.itch")
+    whole = feeds.open(path)
+    everything = ticks_of(whole)
+    if kind == "npy":
+        path = tmp_path / "20200130.npz"
+        write_npy(path, everything, list(whole.symbols))
+    feed = feeds.open(path, **options)
+    kept = np.isin((everything["ts_recv"] - np.uint64(midnight())) // 10**9 - 34_200, list(seconds))
+    kept &= np.isin(np.array(whole.symbols)[everything["instrument_id"]], names)
+    np.testing.assert_array_equal(ticks_of(feed), everything[kept])
+
+
+def test_symbols_come_from_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("# mine\n\n S2 \n")
+    feed = feeds.open(itch(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")])
+    assert set(ticks_of(feed)["instrument_id"].tolist()) == {2}
+    (tmp_path / "mine").write_text("\n")
+    with pytest.raises(ConfigurationError, match="names none"):
+        feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "mine")])
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "none")])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"start": "half past nine"}, "start: 'half past nine' is no time"),
+        ({"end": "25:00"}, "end: '25:00' is no time"),
+        ({"start": "2020-01-30T09:30:00"}, "has no time zone"),
+        ({"start": "2020-02-30T09:30:00Z"}, "is no time"),
+        ({"start": -1}, "no time since the epoch"),
+        ({"start": 5, "end": 5}, "not before end"),
+        ({"symbols": "AAPL"}, "sequence of names"),
+    ],
+)
+def test_a_selection_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        feeds.open(itch(tmp_path / "20200130.itch"), **options)
+
+
+def test_a_time_of_day_needs_a_date(tmp_path: Path) -> None:
+    path = itch(tmp_path / "undated")
+    with pytest.raises(ConfigurationError, match="does not say its date"):
+        feeds.open(path, start="09:30")
+    assert len(ticks_of(feeds.open(path, start="09:30:09", date="2020-01-30"))) == 2
+    assert len(ticks_of(feeds.open(path, start=34_209 * 10**9))) == 2
+
+
+@pytest.mark.parametrize("position", [0, 1, 7, 19, 20, 99])
+def test_any_feed_goes_on_from_a_position(tmp_path: Path, position: int) -> None:
+    feed = feeds.open(itch(tmp_path / "20200130.itch"))
+    rest = [batch.copy() for batch in batches_from(feed, position)]
+    np.testing.assert_array_equal(np.concatenate([np.empty(0, TICK), *rest]), ticks_of(feed)[position:])

@@ -105,11 +105,42 @@ class Cut(Feed):
         self.closed = True
 
 
-def test_a_feed_that_fails_is_closed_and_its_error_is_raised(sample: Any) -> None:
+def test_a_feed_that_fails_is_closed_and_what_came_before_is_handled_and_counted(sample: Any) -> None:
     feed = Cut(sample[0])
-    with pytest.raises(TruncatedFeedError, match="byte 7"):
+    with pytest.raises(TruncatedFeedError, match="byte 7") as caught:
         strand.replay(feed, "count")
     assert feed.closed
+    partial = caught.value.partial
+    assert partial is not None
+    assert partial.ticks == partial.statistics.handled == 1500
+    for field, values in counted(sample[0][:1500], len(partial.rows)).items():
+        np.testing.assert_array_equal(partial.rows.array[field], values)
+
+
+def test_a_name_that_the_whole_feed_lacks_is_an_error_behind_the_others_result(sample: Any) -> None:
+    with pytest.raises(UnknownSymbolError, match="NOSUCH") as caught:
+        strand.replay(sample_path(), "count", symbols=["AAAHD", "NOSUCH"])
+    assert caught.value.partial is not None
+    assert caught.value.partial.rows["AAAHD"]["ticks"] > 0
+
+
+def test_a_feed_of_ones_own_is_selected_from_too(sample: Any) -> None:
+    ticks, _ = sample
+    whole = ticks[:1500]
+    cut = int(np.median(whole["ts_recv"]))
+    with pytest.raises(TruncatedFeedError) as caught:
+        strand.replay(Cut(ticks), "count", end=cut)
+    assert caught.value.partial is not None
+    assert caught.value.partial.ticks == int((whole["ts_recv"] < cut).sum()) > 0
+
+
+def test_a_replay_goes_on_where_another_was_left_off(sample: Any) -> None:
+    first = strand.replay(sample_path(), "count", limit=70_001)
+    rest = strand.replay(sample_path(), "count", position=70_001)
+    assert first.ticks + rest.ticks == len(sample[0])
+    np.testing.assert_array_equal(
+        first.rows.array["ticks"] + rest.rows.array["ticks"], np.bincount(sample[0]["instrument_id"], minlength=65536)
+    )
 
 
 def test_a_handler_that_fails_is_named_and_ends_the_replay() -> None:

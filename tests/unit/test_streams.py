@@ -308,7 +308,6 @@ def test_a_pipe_that_nobody_writes_to_is_given_up(pipe: Path, monkeypatch: pytes
     monkeypatch.setattr(sources, "WRITER_WAIT_S", 0.05)
     with pytest.raises(FeedError, match=r"nothing has come out of the pipe in 0\.05 s"):
         open_stream(pipe)
-    sources.forget_pipe(pipe)
 
 
 def test_a_zip_archive_out_of_a_pipe_is_refused(pipe: Path) -> None:
@@ -316,7 +315,6 @@ def test_a_zip_archive_out_of_a_pipe_is_refused(pipe: Path) -> None:
     with pytest.raises(FeedError, match="zip archive cannot be read from a pipe"):
         open_stream(pipe)
     writer.join()
-    sources.forget_pipe(pipe)
 
 
 def test_closing_ends_a_read_that_waits_for_a_pipe(pipe: Path) -> None:
@@ -327,7 +325,6 @@ def test_closing_ends_a_read_that_waits_for_a_pipe(pipe: Path) -> None:
     chunks = read_chunks(stream, chunk_bytes=1 << 16, headroom=64)
     chunks.close()
     os.close(holder)
-    sources.forget_pipe(pipe)
 
 
 def test_standard_input_is_a_pipe_named_by_a_dash(tmp_path: Path) -> None:

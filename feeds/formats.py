@@ -1,0 +1,160 @@
+"""The formats that files are recognised as: one line each.
+
+A reader's module has ``recognise(head: bytes) -> bool``, which judges the first ``HEAD_BYTES`` decompressed bytes, or a
+function of its own here where the bytes alone do not tell. Modules are imported only when a file calls for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.lib import format as npy_format
+
+from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
+from strand.feeds._lean_file import named_as_lean
+from strand.feeds._zip import ZIP_MAGICS, data_members, open_archive, split_member
+from strand.feeds.bytestream import HEAD_BYTES, InflateLimits
+from strand.feeds.sources import STANDARD_INPUT, is_pipe, open_source
+from strand.feeds.streams import open_stream
+
+__all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What is known of a file before its reader is chosen.
+
+    ``head``: its first decompressed bytes; empty where it is an archive of several files. ``compression`` as
+    ``InputStream`` has it. ``members``: the names in an archive, none where it is no archive.
+    """
+
+    path: str | Path
+    head: bytes
+    compression: str
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its name as an option, what to call it, the reader's module and class.
+
+    ``endings`` decide where the content looks like more than one format. ``takes_list``: the reader merges several
+    files by itself.
+    """
+
+    name: str
+    words: str
+    module: str
+    reader: str
+    endings: tuple[str, ...] = ()
+    recognises: Callable[[Input], bool] | None = None
+    takes_list: bool = False
+
+    def matches(self, found: Input) -> bool:
+        """Whether the reader would take it."""
+        if self.recognises is not None:
+            return self.recognises(found)
+        if not found.head:
+            return False
+        return bool(importlib.import_module(self.module).recognise(found.head))
+
+    def feed_class(self) -> Callable[..., Any]:
+        """The reader."""
+        reader: Callable[..., Any] = getattr(importlib.import_module(self.module), self.reader)
+        return reader
+
+
+def _is_numpy(found: Input) -> bool:
+    if found.compression == "none" and found.head.startswith(npy_format.MAGIC_PREFIX):
+        return True
+    return any(name.lower().endswith(".npy") for name in found.members)
+
+
+def _is_lean(found: Input) -> bool:
+    return named_as_lean(Path(found.path), [name for name in found.members if name.lower().endswith(".csv")])
+
+
+# What is told by a magic comes before what is told by how its first records look.
+_FORMATS: Final = (
+    Format("npy", "numpy arrays (.npy, .npz)", "strand.feeds.npy", "NpyFeed", (".npy", ".npz"), _is_numpy),
+    Format("dbn", "Databento DBN", "strand.feeds.dbn", "DbnFeed", (".dbn",)),
+    Format("parquet", "Parquet and Arrow", "strand.feeds.parquet", "ParquetFeed", (".parquet", ".arrow", ".feather")),
+    Format("pcap", "pcap of MoldUDP64", "strand.feeds.pcap", "PcapFeed", (".pcap", ".pcapng")),
+    Format("lean", "LEAN equity tick archives", "strand.feeds.lean", "LeanFeed", (), _is_lean, takes_list=True),
+    Format("itch", "NASDAQ TotalView-ITCH 5.0", "strand.feeds.itch", "ItchFeed", (".itch", ".itch50")),
+    Format("pitch", "Cboe PITCH", "strand.feeds.pitch", "PitchFeed", (".pitch",)),
+    Format("csv", "CSV", "strand.feeds.csv", "CsvFeed", (".csv", ".tsv")),
+)
+_PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
+
+
+def formats() -> tuple[Format, ...]:
+    """The formats that this installation can read."""
+    return tuple(known for known in _FORMATS if importlib.util.find_spec(known.module) is not None)
+
+
+def format_named(name: str) -> Format:
+    """The format of that name. Raises ConfigurationError."""
+    for known in formats():
+        if known.name == name:
+            return known
+    raise ConfigurationError(f"format: {name!r} is none of {', '.join(known.name for known in formats())}")
+
+
+def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
+    """A file's first bytes and what it is packed in.
+
+    Raises TruncatedFeedError where it is empty, or holds not one byte before a fault, and FeedError where it cannot be
+    read.
+    """
+    archive, member = (path, None) if is_pipe(path) or Path(path).exists() else split_member(Path(path))
+    with open_source(archive) as source:
+        magic = source.head(4)
+        if not magic:
+            raise TruncatedFeedError(
+                "nothing came out of it" if str(path) == STANDARD_INPUT else "the file is empty", path=path, offset=0
+            )
+    names: tuple[str, ...] = ()
+    if magic.startswith(ZIP_MAGICS) and member is None and not is_pipe(path):
+        with open_archive(Path(path)) as opened:
+            names = tuple(info.filename for info in data_members(opened))
+        if len(names) != 1:
+            return Input(path, b"", "zip", names)
+    with open_stream(path, limits=limits) as stream:
+        return Input(path, stream.head(HEAD_BYTES), stream.compression, names)
+
+
+def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
+    """The format of a file, by its content; its name decides only between formats that both could be.
+
+    Raises UnknownFormatError where no reader knows the content, and as ``look_at`` does.
+    """
+    found = look_at(path, limits)
+    matching = [known for known in formats() if known.matches(found)]
+    ending = _ending(found.path)
+    for known in matching:
+        if ending in known.endings:
+            return known
+    if matching:
+        return matching[0]
+    if len(found.members) != 1 and found.compression == "zip":
+        held = ", ".join(found.members[:5]) or "nothing"
+        what = f"a zip archive of {held}: name a file in it, as in {path}/NAME"
+    else:
+        kind = f"a zip archive of {found.members[0]}" if found.members else f"{found.compression} data"
+        inside = f"{kind}, which " if found.compression != "none" else ""
+        what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}"
+    words = ", ".join(known.words for known in formats())
+    raise UnknownFormatError(f"{what}; what can be read, raw or compressed: {words}", path=path)
+
+
+def _ending(path: str | Path) -> str:
+    named = Path(path)
+    while named.suffix.lower() in _PACKINGS:
+        named = named.with_suffix("")
+    return named.suffix.lower()

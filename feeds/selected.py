@@ -1,0 +1,86 @@
+"""What any feed can do with a selection or a position, whether or not its reader knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.selection import Selection
+from strand.feeds.skipped import Skipped
+from strand.ticks import TICK
+
+__all__ = ["SelectedFeed", "batches_from", "skipped_of"]
+
+
+def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
+    """The batches of any feed after its first ``position`` ticks: by its own way to seek, or by passing over them."""
+    if position == 0:
+        return feed.batches()
+    own: Any = getattr(feed, "batches_from", None)
+    found: Iterator[TickBatch] = BaseFeed.batches_from(feed, position) if own is None else own(position)  # type: ignore[arg-type]
+    return found
+
+
+def skipped_of(feed: Feed) -> Skipped:
+    """What a feed passed over under ``on_error="skip"``; nothing where it does not say."""
+    found = getattr(feed, "skipped", None)
+    return found if isinstance(found, Skipped) else Skipped()
+
+
+class SelectedFeed(BaseFeed):
+    """The ticks of another feed that a selection keeps. Closing it closes the other."""
+
+    def __init__(self, feed: Feed, select: Selection) -> None:
+        super().__init__()
+        self._feed = feed
+        self._select = select
+        self.skipped = skipped_of(feed)
+        self._passed_over = 0
+
+    @property
+    def info(self) -> FeedInfo:
+        return self._feed.info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._feed.symbols
+
+    @property
+    def capacity(self) -> int:
+        return self._feed.capacity
+
+    def batches(self) -> Iterator[TickBatch]:
+        """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""
+        self._passed_over = 0
+        known, keys = -1, np.zeros(0, np.bool_)
+        for batch in self._feed.batches():
+            if len(self._feed.symbols) != known:
+                known, keys = len(self._feed.symbols), self._keys()
+            kept = self._select.mask(batch, keys)
+            count = int(np.count_nonzero(kept))
+            self._passed_over += len(batch) - count
+            if count == len(batch):
+                yield batch
+            elif count:
+                # numpy copies records field by field, unless they look like one field.
+                whole = np.ascontiguousarray(batch).view(f"V{TICK.itemsize}")
+                chosen: TickBatch = whole[kept].view(TICK)
+                yield chosen
+
+    def statistics(self) -> dict[str, int]:
+        """The other feed's counts, and ``not_selected``: ticks made and passed over."""
+        return dict(self._feed.statistics()) | {"not_selected": self._passed_over}
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def _keys(self) -> npt.NDArray[np.bool_]:
+        """By index, those without a name yet included."""
+        keys = np.full(self._feed.capacity, self._select.keeps(""), np.bool_)
+        named = self._select.keys(self._feed.symbols)
+        keys[: len(named)] = named[: len(keys)]
+        return keys

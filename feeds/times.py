@@ -1,0 +1,90 @@
+"""Moments as people give them: ns since the epoch, ISO 8601 with a zone, or a time of day on a file's date."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from zoneinfo import ZoneInfo
+
+from strand.errors import ConfigurationError
+from strand.feeds.trading_day import midnight_ns
+
+__all__ = ["Moment"]
+
+_SECOND: Final = 1_000_000_000
+_FRACTION: Final = r"(?:[.,](?P<fraction>\d{1,9}))?"
+_TIME_OF_DAY: Final = re.compile(r"(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})" + _FRACTION + ")?")
+_ISO: Final = re.compile(
+    r"(?P<whole>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2})?)" + _FRACTION + r"(?P<zone>Z|[+-]\d{2}:?\d{2})?",
+    re.IGNORECASE,
+)
+_NEW_YORK: Final = "America/New_York"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment, known at once or once a date is: ``of_day`` is hours, minutes, seconds and ns."""
+
+    absolute_ns: int | None = None
+    of_day: tuple[int, int, int, int] | None = None
+
+    @classmethod
+    def parse(cls, name: str, value: str | int | None) -> Self | None:
+        """The moment that the option ``name`` was given. Raises ConfigurationError."""
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return None if value is None else cls(absolute_ns=_in_range(name, value))
+        text = str(value).strip()
+        if text.isdecimal():
+            return cls(absolute_ns=_in_range(name, int(text)))
+        try:
+            if found := _TIME_OF_DAY.fullmatch(text):
+                moment = dt.time(int(found["h"]), int(found["m"]), int(found["s"] or 0))
+                return cls(of_day=(moment.hour, moment.minute, moment.second, _nanoseconds(found["fraction"])))
+            if found := _ISO.fullmatch(text):
+                if found["zone"] is None:
+                    raise ConfigurationError(
+                        f"{name}: {text!r} has no time zone: end it in Z or in an offset like -05:00"
+                    )
+                whole = dt.datetime.fromisoformat(found["whole"] + found["zone"].upper())
+                return cls(
+                    absolute_ns=_in_range(name, int(whole.timestamp()) * _SECOND + _nanoseconds(found["fraction"]))
+                )
+        except (ValueError, OverflowError) as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            raise ConfigurationError(f"{name}: {text!r} is no time: {error}") from None
+        raise ConfigurationError(
+            f"{name}: {text!r} is no time: give ns since the epoch, ISO 8601 with a zone (2026-01-05T09:30-05:00) or "
+            "a time of day in New York (09:30, 09:30:00.5)"
+        )
+
+    @property
+    def needs_date(self) -> bool:
+        return self.absolute_ns is None
+
+    def ns(self, date: dt.date | None, path: str | Path) -> int:
+        """The moment in ns since the epoch, a time of day being one of ``date`` in New York."""
+        if self.absolute_ns is not None:
+            return self.absolute_ns
+        assert self.of_day is not None
+        if date is None:
+            raise ConfigurationError(
+                f"{path} does not say its date, which a time of day needs: give the date, or a whole time"
+            )
+        midnight_ns(date)  # refuses a date before the epoch, and a system without time zones
+        hour, minute, second, fraction = self.of_day
+        moment = dt.datetime.combine(date, dt.time(hour, minute, second), ZoneInfo(_NEW_YORK))
+        return int(moment.timestamp()) * _SECOND + fraction
+
+
+def _nanoseconds(digits: str | None) -> int:
+    return int((digits or "0").ljust(9, "0"))
+
+
+def _in_range(name: str, value: int) -> int:
+    if not 0 <= value < 1 << 64:
+        raise ConfigurationError(f"{name}: {value} is no time since the epoch in ns, from 0 to 2^64 - 1")
+    return value

@@ -124,7 +124,7 @@ def padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
 def pool_blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
     """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
-    Blocks take memory once they have been used, those used first (csrc/sd_arena.c) at once: the mapping is not reserved.
+    Blocks take memory once they are used, the first ones (csrc/sd_arena.c) at once: the mapping is not reserved.
     """
     a_block = block_records(record)
     in_caches = (slots + 1) * CACHED_BLOCKS

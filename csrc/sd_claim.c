@@ -20,6 +20,7 @@ enum {
   SETTLE_NS = 20,
   TRIAL_LEAST = 2,
   TRIAL_MOST = 4,
+  LONG_LEAST = 4,
   TRIAL_NS = 200,
   WARM_UP = 1,
   SAMPLE = 1,
@@ -38,8 +39,9 @@ enum {
   RUN_NS = 1000000,   /* ... and time */
   SETTLE_NS = 500000, /* a wait for strands to become idle */
   TRIAL_LEAST = 4096, /* records of a run that ends a trial, ... */
+  TRIAL_NS = 3000000, /* ... if this does not; */
   TRIAL_MOST = 32768, /* and of any run in one */
-  TRIAL_NS = 3000000, /* ... if this does not end it */
+  LONG_LEAST = 65536, /* records in long calls, one after the other, before a trial */
   WARM_UP = 8192,     /* records queued before their cost counts: lines that go back and forth find their places */
   SAMPLE = 16384,     /* records a cost of queueing is taken from */
   SAMPLES = 2,        /* and how many a trial of queueing takes */
@@ -92,6 +94,9 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
   }
 }
 
+/* Short calls are a live feed's, for which a trial may be too slow; a longer one now and then is its catching up. */
+void sd_learn_length(sd_publisher *p, int64_t n) { p->in_a_row = n < TRIAL_LEAST ? 0 : p->in_a_row + n; }
+
 void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n) {
   if (n < CLAIM_LEAST) return;
   int learnt = 0;
@@ -135,8 +140,7 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
     p->on_trial = 1;
   }
   if (p->on_trial == (p->better == BY_CLAIM)) return 0;
-  /* Short calls are a live feed's: a trial's pace may be too slow for it. */
-  if (p->on_trial && left < TRIAL_LEAST && !p->runs) return 0;
+  if (p->on_trial && p->in_a_row < LONG_LEAST) return 0;
   /* The first trial of all brings rows into the caches: a short run would tell of little else. */
   int64_t most = !p->on_trial || (!p->runs && !p->queue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
   return left < most ? left : most;

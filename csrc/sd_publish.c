@@ -188,6 +188,7 @@ static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *r
   sd_a64 *publishing = &d->slots[slot].publishing;
   p->records = records;
   p->n = n;
+  sd_learn_length(p, n);
   p->at = p->chunk = 0;
   p->n_waiting = 0;
   if (n == 0) return SD_OK;

@@ -71,8 +71,9 @@ struct sd_publisher {
   int64_t runs;                 /* of claims in a row, ... */
   uint64_t tried;               /* ... and the clock counts they took */
   sd_cost queue_cost, claim_cost;
-  int64_t warm_up; /* records to queue before their cost means anything */
-  uint64_t spent;  /* clock counts of the `sampled` records that were queued since */
+  int64_t in_a_row; /* records of this call and the long ones right before it */
+  int64_t warm_up;  /* records to queue before their cost means anything */
+  uint64_t spent;   /* clock counts of the `sampled` records that were queued since */
   int64_t sampled;
 };
 
@@ -138,6 +139,8 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p);
 /* Handles up to `most` records where they lie, as long as their strands are idle. Returns how many are dealt with, the one a
  * handler failed on included. */
 int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most);
+/* A call of n records begins. */
+void sd_learn_length(sd_publisher *p, int64_t n);
 /* What queueing a chunk took, helping to drain included. */
 void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n);
 

@@ -200,7 +200,9 @@ class PipeStream(Source):
             if not data and not pipe.ended:
                 data = pipe.read(len(view), self._stop)
                 if not data:
+                    # Closed now: with an old reader still there the next writer would not wait for a new one.
                     pipe.ended = True
+                    pipe.close()
                 elif pipe.owner is None and len(pipe.kept) + len(data) <= KEPT_BYTES:
                     pipe.kept += data
                 else:

@@ -137,13 +137,17 @@ def test_homes_by_counts_put_the_largest_first_on_the_least_loaded_worker() -> N
     assert homes.tolist() == [1, 0, 0, 1, 1]
 
 
-def test_only_the_way_without_claiming_queues_every_tick() -> None:
-    # Gusts of 100 ticks with quiet between them: strands are idle when the publisher thinks of claiming them.
-    ticks = paced(small_stream(60_000, 50, 8), 5e6)
-    ticks["ts_recv"] = np.arange(60_000) // 100 * 50_000
-    job = job_of(ticks, 50, spin(0), paced=True)
+def test_a_long_call_tries_claiming_unless_it_is_switched_off() -> None:
+    job = job_of(small_stream(100_000, 50, 8), 50, spin(0))
     assert run("strand_queued", job)[0].claimed_share == 0
     assert run("strand", job)[0].claimed_share > 0
+
+
+def test_a_live_feeds_short_calls_are_never_held_up_by_a_trial() -> None:
+    # Gusts of 100 ticks with quiet between them: strands are idle, and could be claimed each time.
+    ticks = paced(small_stream(100_000, 50, 8), 5e6)
+    ticks["ts_recv"] = np.arange(100_000) // 100 * 50_000
+    assert run("strand", job_of(ticks, 50, spin(0), paced=True))[0].claimed_share == 0
 
 
 def test_a_core_that_does_not_exist_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
-from strand.handlers import Handler, batch_handler, handler, native
+from strand.handlers import Handler, batch_handler, book, handler, native
 from strand.policies import Fifo
 from strand.replay import ReplayResult, replay
 from strand.stats import Statistics
@@ -21,6 +21,7 @@ __all__ = [
     "Statistics",
     "StrandError",
     "batch_handler",
+    "book",
     "handler",
     "native",
     "replay",

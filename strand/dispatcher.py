@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.books import BookMemory
 from strand._bindings.engine import (
     IDLE,
     ON_ERROR,
@@ -27,6 +28,7 @@ from strand._bindings.engine import (
     StrandLook,
     histogram_floors_ns,
 )
+from strand.books import Books
 from strand.configuration import (
     assign_handlers,
     check_conflate,
@@ -183,7 +185,11 @@ class Dispatcher:
             )
         )
         stride = (row_bytes + LINE - 1) // LINE * LINE
-        self._functions = [h.compile(dtype, key, padded(h.state, stride)) for h in self._handlers]
+        self._memories = [h.memory(len(self._table)) if h.memory is not None else None for h in self._handlers]
+        self._functions = [
+            h.compile(dtype, key, padded(h.state, stride)) if memory is None else memory.function
+            for h, memory in zip(self._handlers, self._memories, strict=True)
+        ]
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
         self._strand_of: npt.NDArray[np.uint32] | None = None
         self._route_lock = threading.Lock()
@@ -375,6 +381,16 @@ class Dispatcher:
     def rows(self) -> Rows:
         """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the dispatcher runs, final after it."""
         return self._rows
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether a handler here keeps order books."""
+        return any(isinstance(memory, BookMemory) for memory in self._memories)
+
+    @property
+    def books(self) -> Books:
+        """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
+        return Books(self._table, self._memories, self._handler_of_symbol, self._rows)
 
     @property
     def workers(self) -> int:

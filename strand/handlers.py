@@ -2,7 +2,7 @@
 
 Four kinds, all accepted wherever a handler is asked for:
 
-- the name of a built-in one (``"count"``, ``"vwap"``, ``"spin"``);
+- the name of a built-in one (``"count"``, ``"vwap"``, ``"book"``, ``"spin"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time.
@@ -17,14 +17,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from strand._bindings.books import BookMemory
 from strand._bindings.engine import NativeFunction, builtin, pointer_from_address
 from strand.errors import ConfigurationError, MissingExtraError
 
-__all__ = ["BUILTIN", "Handler", "HandlerLike", "batch_handler", "handler", "native", "resolve", "spin"]
+__all__ = [
+    "BOOK_ROW",
+    "BUILTIN",
+    "Handler",
+    "HandlerLike",
+    "SymbolMemory",
+    "batch_handler",
+    "book",
+    "handler",
+    "native",
+    "resolve",
+    "spin",
+]
 
 OnTick = Callable[[Any, Any], None]
 OnTicks = Callable[[str, Any, Any], None]
@@ -43,18 +56,53 @@ COUNT_ROW = np.dtype(
 VWAP_ROW = np.dtype([("trades", "<u8"), ("volume", "<u8"), ("notional", "<f8"), ("vwap", "<f8")])
 SPIN_ROW = np.dtype([("ticks", "<u8"), ("value", "<u8"), ("last_sequence", "<u8"), ("broken", "<u8")])
 
+BOOK_ROW = np.dtype(
+    [
+        ("ticks", "<u8"),
+        ("last_ts_recv", "<u8"),
+        ("bid_price", "<i8"),
+        ("ask_price", "<i8"),
+        ("bid_size", "<u8"),
+        ("ask_size", "<u8"),
+        ("bid_orders", "<u4"),
+        ("ask_orders", "<u4"),
+        ("bid_levels", "<u4"),
+        ("ask_levels", "<u4"),
+        ("volume", "<u8"),
+        ("trades", "<u8"),
+        ("last_price", "<i8"),
+        ("crossed", "<u8"),
+        ("orders", "<u4"),
+        ("unknown", "<u4"),
+        ("duplicates", "<u4"),
+        ("clipped", "<u4"),
+        ("unusable", "<u4"),
+        ("state", "<u4"),
+    ]
+)
+
+
+class SymbolMemory(Protocol):
+    """What a handler keeps for each symbol beside the row: one for each dispatcher it is given to."""
+
+    @property
+    def function(self) -> NativeFunction:
+        """The handler's function, with parameters that lead to this memory."""
+
 
 @dataclass(frozen=True)
 class Handler:
     """A handler ready to be given to a dispatcher. Made by the functions of this module.
 
-    ``state`` is the dtype of a symbol's row; it starts as zeros. Exactly one of ``function`` (native), ``on_tick``
-    (compiled when the dispatcher is made) and ``on_ticks`` (Python) is set.
+    ``state`` is the dtype of a symbol's row; it starts as zeros. Exactly one of ``function`` (native), ``memory``
+    (native, with memory of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made) and
+    ``on_ticks`` (Python) is set.
     """
 
     name: str
     state: np.dtype[Any]
     function: NativeFunction | None = None
+    memory: Callable[[int], SymbolMemory] | None = None
     on_tick: OnTick | None = None
     on_ticks: OnTicks | None = None
     needs_ticks: bool = False
@@ -90,8 +138,24 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
     return _builtin("spin", SPIN_ROW, struct.pack("=qqq", work, dear_every, dear_times))
 
 
-#: Handlers by name. ``count``: tallies; ``vwap``: volume-weighted average price; ``spin``: no work, order checked.
+def book(*, fills: str = "reduce") -> Handler:
+    """Order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
+
+    A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
+    where a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a
+    queue.
+    ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
+    ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. csrc/handlers/book.h has the rules.
+    """
+    if fills not in ("reduce", "report"):
+        raise ConfigurationError(f"fills: {fills!r} is not one of reduce, report")
+    return Handler("book", BOOK_ROW, memory=lambda n: BookMemory(n, fills_report=fills == "report"), needs_ticks=True)
+
+
+#: Handlers by name. ``book``: order books;
+#: ``count``: tallies; ``vwap``: volume-weighted average price; ``spin``: no work, order checked.
 BUILTIN: Mapping[str, Callable[[], Handler]] = {
+    "book": book,
     "count": lambda: _builtin("count", COUNT_ROW),
     "vwap": lambda: _builtin("vwap", VWAP_ROW),
     "spin": lambda: spin(0),

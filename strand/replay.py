@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import feeds
+from strand.books import Books
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo, TickBatch
@@ -37,7 +38,7 @@ class ReplayResult:
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
-    ``failures`` of quarantined strands as text.
+    ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them.
     """
 
     info: FeedInfo
@@ -55,6 +56,7 @@ class ReplayResult:
     feed_statistics: Mapping[str, int]
     skipped: Skipped
     failures: tuple[str, ...]
+    books: Books | None = None
 
     @property
     def ticks_per_s(self) -> float:
@@ -160,6 +162,7 @@ def replay(
         feed_statistics=feed_statistics,
         skipped=skipped_of(feed),
         failures=tuple(str(f) for f in dispatcher.failures),
+        books=dispatcher.books if dispatcher.keeps_books else None,
     )
     failed: FeedError | UnknownSymbolError | None = fault
     if failed is None and ticks != limit:

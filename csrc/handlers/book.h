@@ -1,0 +1,82 @@
+/* Order-by-order books: every resting order of every symbol, from a feed's ticks.
+ *
+ *   A          add an order at its price, behind those that are there
+ *   C          cancel `size` of it, or with size 0 all that is left
+ *   F          execute `size` of it; its price is the order's where the tick has none. In feeds whose fills only report
+ *              (fills_report: DBN, where a cancel or a modify follows), the book is left alone
+ *   M          with ref_id: the order gives its place to a new one with that id, price and size (ITCH). Without: it has
+ *              another price or size, and keeps its place only at the same price with no more size (DBN)
+ *   R          clear the symbol's book
+ *   T          a trade of what was not displayed, or a cross: volume and last price
+ *   N          of kind STATUS: the trading state, where it is one of H, P, Q, T
+ *
+ * Fills and trades count into volume and last price unless flagged as non-printable (a cross reports them again).
+ * Rules of the exchange: Nasdaq TotalView-ITCH 5.0, sections 1.3 to 1.5; Databento's MBO schema.
+ */
+#ifndef SD_HANDLERS_BOOK_H
+#define SD_HANDLERS_BOOK_H
+
+#include "sd_handler.h"
+
+/* A symbol's state after its last tick. Prices are SD_UNDEF_PRICE where a side is empty; all 0 before the first tick. */
+typedef struct sd_book_row {
+  uint64_t ticks;
+  uint64_t last_ts_recv;
+  int64_t bid_price, ask_price;
+  uint64_t bid_size, ask_size;     /* at the best price */
+  uint32_t bid_orders, ask_orders; /* likewise */
+  uint32_t bid_levels, ask_levels; /* prices with an order */
+  uint64_t volume;
+  uint64_t trades;     /* fills and trades that count into volume */
+  int64_t last_price;  /* of the last of them; 0: none yet */
+  uint64_t crossed;    /* ticks that left the best bid at or above the best ask */
+  uint32_t orders;     /* resting */
+  uint32_t unknown;    /* changes of an order that is not there */
+  uint32_t duplicates; /* adds of an order that is there already: left out */
+  uint32_t clipped;    /* fills and cancels of more than was left: all of it went */
+  uint32_t unusable;   /* adds and changes without a price, a side or a size: left out */
+  uint32_t state;      /* letter of the trading state; 0: none seen */
+} sd_book_row;
+
+typedef struct sd_books sd_books;
+
+/* What a handler's params hold. */
+typedef struct sd_book_params {
+  sd_books *books;
+  uint64_t fills_report;
+} sd_book_params;
+
+typedef struct sd_book_level {
+  int64_t price;
+  uint64_t size;
+  uint64_t orders;
+} sd_book_level;
+
+typedef struct sd_book_order {
+  uint64_t order_id;
+  int64_t price;
+  uint64_t size;
+  uint64_t ahead_orders; /* before it in its level's queue, ... */
+  uint64_t ahead_size;   /* ... and how much they are for */
+  uint64_t side;         /* 'A' or 'B' */
+} sd_book_order;
+
+/* Books of symbols 0 .. n - 1, empty. NULL: no memory, or n is 0. */
+sd_books *sd_books_create(uint64_t n);
+void sd_books_destroy(sd_books *books);
+
+int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+
+/* Questions, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B'. */
+
+/* The best n levels, best first; returns how many there are of them. */
+uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_book_level *levels, uint64_t n);
+/* All orders of a side, best level first and oldest first within it; returns how many of n were written. */
+uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_book_order *orders, uint64_t n);
+/* Zero: there is no such order. */
+int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd_book_order *order);
+/* Orders resting in all books, and the memory they take with all that is kept for them. */
+uint64_t sd_books_live(const sd_books *books);
+uint64_t sd_books_bytes(const sd_books *books);
+
+#endif

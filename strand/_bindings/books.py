@@ -1,0 +1,75 @@
+"""Order books in C, seen from Python."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import ffi, lib
+from strand._bindings.engine import NativeFunction, builtin
+
+__all__ = ["LEVEL", "ORDER", "BookMemory"]
+
+#: One price of one side: ``price`` in 1e-9, ``size`` and ``orders`` of all that rests there.
+LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<u8"), ("orders", "<u8")])
+#: One resting order; ``ahead_orders`` and ``ahead_size``: what is before it in its level's queue.
+ORDER: Final = np.dtype(
+    [
+        ("order_id", "<u8"),
+        ("price", "<i8"),
+        ("size", "<u8"),
+        ("ahead_orders", "<u8"),
+        ("ahead_size", "<u8"),
+        ("side", "<u8"),
+    ]
+)
+
+
+class BookMemory:
+    """The books of symbols 0 to ``n_symbols`` - 1. ``side`` is ``"A"`` or ``"B"`` everywhere.
+
+    Raises MemoryError where there is none for them.
+    """
+
+    def __init__(self, n_symbols: int, *, fills_report: bool = False) -> None:
+        books = lib.sd_books_create(n_symbols)
+        if books == ffi.NULL:
+            raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
+        self._books = ffi.gc(books, lib.sd_books_destroy)
+        self._n_symbols = n_symbols
+        params = ffi.new("sd_book_params *", {"books": self._books, "fills_report": int(fills_report)})
+        self.function: Final = NativeFunction(builtin("book"), bytes(ffi.buffer(params)), pure=True, keep=self._books)
+
+    def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
+        """The best ``n`` levels, best first: an array of LEVEL with at most ``n`` rows."""
+        found = np.empty(n, LEVEL)
+        got = lib.sd_books_levels(
+            self._books, symbol, ord(side), ffi.cast("sd_book_level *", ffi.from_buffer(found.view(np.uint8))), n
+        )
+        return found[: int(got)]
+
+    def orders(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
+        """Up to ``n`` resting orders, best level first, oldest first within one: an array of ORDER."""
+        found = np.empty(n, ORDER)
+        got = lib.sd_books_orders(
+            self._books, symbol, ord(side), ffi.cast("sd_book_order *", ffi.from_buffer(found.view(np.uint8))), n
+        )
+        return found[: int(got)]
+
+    def order(self, symbol: int, order_id: int) -> npt.NDArray[Any] | None:
+        """One resting order as an array of ORDER with one row; None: there is no such order."""
+        found = np.empty(1, ORDER)
+        at = ffi.cast("sd_book_order *", ffi.from_buffer(found.view(np.uint8)))
+        return found if lib.sd_books_order(self._books, symbol, order_id, at) else None
+
+    @property
+    def live_orders(self) -> int:
+        """Orders resting in all books."""
+        return int(lib.sd_books_live(self._books))
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all books, for orders and indexes, used or at hand."""
+        return int(lib.sd_books_bytes(self._books))

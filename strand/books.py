@@ -1,0 +1,116 @@
+"""Order books, asked after their ticks: levels, orders, queue positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.books import LEVEL, ORDER, BookMemory
+from strand.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from strand.rows import Rows
+    from strand.symbols import SymbolTable
+
+__all__ = ["LEVEL", "ORDER", "Book", "Books"]
+
+#: More than any book has.
+_ALL = 1 << 20
+
+
+class Book:
+    """One symbol's book. Answers are copies, in units of the ticks: prices in 1e-9, sizes in shares or contracts.
+
+    Ask while nothing of the symbol is being handled: after ``drain`` with nothing published since, while its strand is
+    paused, or after the stop.
+    """
+
+    def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any) -> None:
+        self.symbol = symbol
+        self._index = index
+        self._memory = memory
+        self._row = row
+
+    def levels(self, side: str, n: int | None = None) -> npt.NDArray[Any]:
+        """The best ``n`` price levels of a side (``"bid"`` or ``"ask"``), best first; all without ``n``.
+
+        An array of ``LEVEL`` (price, size, orders) with as many rows as there are levels, ``n`` at most.
+        """
+        letter = _letter(side)
+        there = int(self._row["bid_levels" if letter == "B" else "ask_levels"])
+        return self._memory.levels(self._index, letter, there if n is None else min(_count("n", n), there))
+
+    def bids(self, n: int | None = None) -> npt.NDArray[Any]:
+        """``levels("bid", n)``."""
+        return self.levels("bid", n)
+
+    def asks(self, n: int | None = None) -> npt.NDArray[Any]:
+        """``levels("ask", n)``."""
+        return self.levels("ask", n)
+
+    def orders(self, side: str) -> npt.NDArray[Any]:
+        """All resting orders of a side, best level first and in queue order within it: an array of ``ORDER``."""
+        return self._memory.orders(self._index, _letter(side), len(self))
+
+    def order(self, order_id: int) -> np.void | None:
+        """One resting order, a record of ``ORDER`` with what is ahead of it in its queue; None: it does not rest."""
+        found = self._memory.order(self._index, _count("order_id", order_id, 2**64 - 1))
+        return None if found is None else found[0]
+
+    def __len__(self) -> int:
+        """Orders resting."""
+        return int(self._row["orders"])
+
+    def __repr__(self) -> str:
+        return f"<Book of {self.symbol}: {len(self)} orders>"
+
+
+class Books:
+    """The books of a dispatcher: ``books["AAPL"]``. Memory of all of them is ``bytes``, orders ``live_orders``."""
+
+    def __init__(
+        self,
+        table: SymbolTable,
+        memories: Sequence[object | None],
+        handler_of_symbol: npt.NDArray[np.uint16],
+        rows: Rows,
+    ) -> None:
+        self._table = table
+        self._memories = [memory if isinstance(memory, BookMemory) else None for memory in memories]
+        self._handler_of_symbol = handler_of_symbol
+        self._rows = rows
+        if not any(self._memories):
+            raise ConfigurationError("books: no handler here keeps books; give handler='book' or strand.book()")
+
+    def __getitem__(self, symbol: str | int) -> Book:
+        """A symbol's book. Raises UnknownSymbolError, and ConfigurationError for a symbol with another handler."""
+        index = self._table.index(symbol)
+        memory = self._memories[self._handler_of_symbol[index]]
+        if memory is None:
+            raise ConfigurationError(f"books: the handler of {self._table.name(index)} keeps no book")
+        return Book(self._table.name(index), index, memory, self._rows.at(index))
+
+    @property
+    def live_orders(self) -> int:
+        """Orders resting in all books."""
+        return sum(memory.live_orders for memory in self._memories if memory is not None)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the books take, for orders, levels and indexes, used or at hand."""
+        return sum(memory.bytes for memory in self._memories if memory is not None)
+
+
+def _letter(side: str) -> str:
+    if side not in ("bid", "ask"):
+        raise ConfigurationError(f"side: {side!r} is not one of bid, ask")
+    return "B" if side == "bid" else "A"
+
+
+def _count(name: str, value: int, most: int = _ALL) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 0 to {most:,}")
+    return int(value)

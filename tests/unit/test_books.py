@@ -1,0 +1,203 @@
+"""Order books: against a plain one, on generated days, on any stream at all, and on a recorded day."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from book_reference import PlainBook, as_tuples
+from engine_support import balanced, run_python, ticks_for
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strand import TICK, UNDEF_PRICE, Dispatcher, book, feeds, replay
+from strand.books import Book
+from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.handlers import BOOK_ROW
+
+LEVEL_FIELDS = ("price", "size", "orders")
+ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
+
+
+def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0, **more: Any) -> npt.NDArray[Any]:
+    made = ticks_for([more.pop("key", 0)], kind=1)
+    made["action"], made["order_id"], made["price"], made["size"] = action.encode(), order_id, price, size
+    made["side"] = more.pop("side", "N").encode()
+    for name, value in more.items():
+        made[name] = value
+    return made
+
+
+def run(*parts: npt.NDArray[Any], symbols: int = 1, fills: str = "reduce") -> Dispatcher:
+    with Dispatcher(symbols, book(fills=fills), workers=2, cores=None) as d:
+        for part in parts:
+            d.publish(part)
+        d.drain()
+        balanced(d)
+    return d
+
+
+def same(found: Book, row: Any, plain: PlainBook) -> None:
+    expected = plain.row()
+    assert {name: int(row[name]) for name in expected} == expected
+    assert len(found) == len(plain.orders)
+    for side, letter in (("bid", b"B"), ("ask", b"A")):
+        assert as_tuples(found.levels(side), LEVEL_FIELDS) == plain.levels(letter)
+        assert as_tuples(found.orders(side), ORDER_FIELDS) == plain.queue(letter)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_books_of_a_generated_day_equal_plain_ones(workers: int) -> None:
+    result = replay(sample_path(), "book", workers=workers, cores=None, feed_options={"date": SAMPLE_DATE})
+    feed = feeds.open(sample_path(), date=SAMPLE_DATE)
+    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    feed.close()
+    by_count = np.argsort(result.ticks_by_symbol)
+    symbols = [*by_count[-3:], *by_count[-200::20]]
+    plain = {int(index): PlainBook() for index in symbols}
+    for t in ticks[np.isin(ticks["instrument_id"], symbols)]:
+        plain[int(t["instrument_id"])].apply(t)
+    assert result.books is not None
+    for index, expected in plain.items():
+        same(result.books[index], result.rows.at(index), expected)
+    assert sum(p.count["unknown"] + p.count["clipped"] + p.count["duplicates"] for p in plain.values()) == 0
+    assert result.books.live_orders == int(result.rows.array["orders"].sum())
+
+
+#: Few ids and prices, so that everything meets everything.
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from("AAAACCFFMMRTN"),
+        st.integers(1, 12),
+        st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
+        st.integers(0, 4),
+        st.sampled_from("ABABN"),
+        st.sampled_from([0, 0, 1, 3, 7, 12]),
+        st.sampled_from([0, 0, 0, 1, ord("H"), ord("T")]),
+        st.integers(0, 1),
+    ),
+    max_size=200,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(CHANGES, st.sampled_from(["reduce", "report"]), st.integers(1, 50))
+def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], fills: str, batch: int) -> None:
+    ticks = np.zeros(len(changes), TICK)
+    for t, (action, order_id, price, size, side, ref, flags, key) in zip(ticks, changes, strict=True):
+        t["action"], t["order_id"], t["price"], t["size"] = action.encode(), order_id, price, size
+        t["side"], t["ref_id"], t["flags"], t["instrument_id"] = side.encode(), ref, flags, key
+        t["kind"] = 4 if action == "N" else 1
+    parts = [ticks[i : i + batch] for i in range(0, len(ticks), batch)]
+    d = run(*parts, symbols=2, fills=fills)
+    for key in range(2):
+        plain = PlainBook(fills_report=fills == "report")
+        for t in ticks[ticks["instrument_id"] == key]:
+            plain.apply(t)
+        if plain.count["ticks"]:
+            same(d.books[key], d.rows[key], plain)
+        else:
+            assert d.rows[key] == np.zeros(1, BOOK_ROW)[0]
+
+
+def test_many_levels_and_orders_grow_shrink_and_clear() -> None:
+    rng = np.random.default_rng(3)
+    n = 30_000
+    adds = ticks_for(np.zeros(n, np.int64), kind=1)
+    adds["order_id"] = rng.permutation(n) + 1
+    adds["price"] = rng.integers(1, 5_000, n)
+    adds["size"] = rng.integers(1, 100, n)
+    adds["action"], adds["side"] = b"A", rng.choice([b"A", b"B"], n)
+    gone = adds[rng.permutation(n)[: n - 500]].copy()
+    gone["action"], gone["size"] = b"C", 0
+    plain = PlainBook()
+    for t in np.concatenate([adds, gone]):
+        plain.count["ticks"] += 0
+        if t["action"] == b"A":
+            plain.orders[int(t["order_id"])] = [bytes(t["side"]), int(t["price"]), int(t["size"])]
+        else:
+            del plain.orders[int(t["order_id"])]
+    d = run(adds, gone)
+    found = d.books[0]
+    for side, letter in (("bid", b"B"), ("ask", b"A")):
+        assert as_tuples(found.levels(side), LEVEL_FIELDS) == plain.levels(letter)
+        assert as_tuples(found.orders(side), ORDER_FIELDS) == plain.queue(letter)
+    assert len(run(adds, tick("R")).books[0]) == 0
+
+
+def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> None:
+    queue = [tick("A", i, 100, 10, side="B") for i in (1, 2, 3)]
+    assert place(run(*queue, tick("M", 1, 100, 5)), 1) == (0, 0)
+    assert place(run(*queue, tick("M", 1, 100, 11)), 1) == (2, 20)
+    assert place(run(*queue, tick("M", 1, 101, 5)), 1) == (0, 0)
+    assert place(run(*queue, tick("M", 1, 100, 5, ref_id=9)), 9) == (2, 20)
+
+
+def place(d: Dispatcher, order_id: int) -> tuple[int, int]:
+    order = d.books[0].order(order_id)
+    assert order is not None
+    return int(order["ahead_orders"]), int(order["ahead_size"])
+
+
+def test_what_a_cross_reports_again_does_not_count_twice() -> None:
+    d = run(
+        tick("A", 1, 100, 10, side="B"),
+        tick("F", 1, 99, 4, flags=1),
+        tick("T", price=99, size=4, kind=2, flags=0x14),
+    )
+    row = d.rows[0]
+    assert (row["volume"], row["trades"], row["last_price"], row["bid_size"]) == (4, 1, 99, 6)
+
+
+def test_an_order_takes_at_most_64_bytes_with_its_share_of_the_index() -> None:
+    for n in (1_000, 20_001, 300_000):
+        adds = ticks_for(np.zeros(n, np.int64), kind=1)
+        adds["order_id"], adds["price"], adds["size"] = np.arange(n) + 1, 100 + np.arange(n) % 200, 1
+        adds["action"], adds["side"] = b"A", b"B"
+        empty = run(symbols=1).books.bytes
+        d = run(adds)
+        assert d.books.live_orders == n
+        assert d.books.bytes - empty <= 64 * n + 16_384  # and a level for each price
+
+
+def test_questions_that_cannot_be_answered_are_refused() -> None:
+    d = run(tick("A", 1, 100, 10, side="B"))
+    found = d.books[0]
+    assert found.order(2) is None
+    assert len(found.bids(0)) == 0
+    with pytest.raises(ConfigurationError, match="side: 'buy' is not one of bid, ask"):
+        found.levels("buy")
+    with pytest.raises(ConfigurationError, match="n: -1 is not a whole number"):
+        found.bids(-1)
+    with pytest.raises(UnknownSymbolError):
+        d.books["nobody"]
+    with pytest.raises(ConfigurationError, match="fills: 'both'"):
+        book(fills="both")
+    with Dispatcher(["A", "B"], handlers={"A": "book", "*": "count"}, workers=1, cores=None) as mixed:
+        assert len(mixed.books["A"]) == 0
+        with pytest.raises(ConfigurationError, match="the handler of B keeps no book"):
+            mixed.books["B"]
+    with Dispatcher(1, "count", workers=1, cores=None) as none, pytest.raises(ConfigurationError, match="keeps books"):
+        _ = none.books
+
+
+def test_the_example_of_the_docs_runs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "handlers" / "book.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    done = run_python(example)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d+ orders; \d+ has 0 before it", done.stdout)
+
+
+def test_two_dispatchers_with_one_handler_keep_books_of_their_own() -> None:
+    shared = book()
+    with Dispatcher(1, shared, workers=1, cores=None) as one, Dispatcher(1, shared, workers=1, cores=None) as two:
+        one.publish(tick("A", 1, 100, 10, side="B"))
+        one.drain()
+        two.drain()
+        assert (len(one.books[0]), len(two.books[0])) == (1, 0)

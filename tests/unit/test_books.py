@@ -201,3 +201,73 @@ def test_two_dispatchers_with_one_handler_keep_books_of_their_own() -> None:
         one.drain()
         two.drain()
         assert (len(one.books[0]), len(two.books[0])) == (1, 0)
+
+
+class Unseen:
+    """What only the exchange knew: orders from before the recording, changes while a level was not among the ten."""
+
+    def __init__(self) -> None:
+        self.seeds: dict[tuple[str, int], int] = {}
+        self.corrections = 0
+
+    def correct(self, book: Book, side: str, price: int, size: int) -> list[npt.NDArray[Any]]:
+        """Ticks that make the size at a price what it is shown to be."""
+        self.corrections += 1
+        at_price = [o for o in book.orders("bid" if side == "B" else "ask") if o["price"] == price]
+        more = size - sum(int(o["size"]) for o in at_price)
+        if more > 0:
+            self.seeds[side, price] = (1 << 60) + self.corrections
+            return [tick("A", self.seeds[side, price], price, more, side=side)]
+        made = []
+        for order in reversed(at_price):
+            made.append(tick("C", int(order["order_id"]), size=min(-more, int(order["size"]))))
+            more += int(made[-1]["size"][0])
+            if more == 0:
+                break
+        return made
+
+    def next_tick(self, message: npt.NDArray[Any], book: Book) -> npt.NDArray[Any]:
+        """A LOBSTER message as a tick; a change of an order that is not known is one of its level's seed."""
+        kind, order_id, size, price, direction = (int(field) for field in message[1:])
+        side, price = "B" if direction == 1 else "A", price * 100_000
+        if kind == 1:
+            return tick("A", order_id, price, size, side=side)
+        if kind == 5:
+            return tick("T", price=price, size=size)
+        assert kind in (2, 3, 4)
+        if book.order(order_id) is None:
+            return tick("F" if kind == 4 else "C", self.seeds[side, price], size=size)
+        return tick("F" if kind == 4 else "C", order_id, size=0 if kind == 3 else size)
+
+
+def test_every_level_lobster_shows_is_the_books_too(shared_data: Path) -> None:
+    """Ten levels a side after each message. A level that comes into sight may differ, one that stays may not."""
+    folder = shared_data / "lobster"
+    messages = np.loadtxt(next(folder.glob("*message_10.csv")), delimiter=",")
+    shown = np.loadtxt(next(folder.glob("*orderbook_10.csv")), delimiter=",", dtype=np.int64).reshape(-1, 10, 4)
+    shown[:, :, [0, 2]] *= 100_000
+    unseen, compared = Unseen(), 0
+    in_sight: dict[str, set[int]] = {"A": set(), "B": set()}
+    with Dispatcher(1, "book", workers=1, cores=None) as d:
+        found = d.books[0]
+        for message, levels in zip(messages, shown, strict=True):
+            if compared:  # the first row is what the book starts with
+                d.publish(unseen.next_tick(message, found))
+                d.drain()
+            for side, column in (("A", 0), ("B", 2)):
+                there = dict(levels[:, column : column + 2].tolist())
+                mine = {int(x["price"]): int(x["size"]) for x in found.levels("ask" if side == "A" else "bid")}
+                worst = levels[9, column]
+                within = {p for p in mine if (p <= worst if side == "A" else p >= worst)}
+                for price in there.keys() | within:
+                    compared += 1
+                    if mine.get(price, 0) == there.get(price, 0):
+                        continue
+                    assert price not in in_sight[side], (compared, side, price)
+                    for correction in unseen.correct(found, side, price, there.get(price, 0)):
+                        d.publish(correction)
+                    d.drain()
+                in_sight[side] = set(there)
+    assert compared >= 20 * len(messages)
+    assert unseen.corrections - 20 < compared / 100
+    assert d.rows[0]["unknown"] == d.rows[0]["clipped"] == 0

@@ -28,6 +28,27 @@ enum {
   FIRST_INTERVAL = 3,
   LAST_INTERVAL = 5
 };
+#elif defined(SD_STRESS)
+/* Every way, and every change of ways, within a few thousand records. */
+enum {
+  CLAIM_LEAST = 8,
+  SLICE = 4,
+  PIECE_LEAST = 4,
+  PIECE_MOST = 64,
+  PIECE_NS = 20000,
+  RUN_MOST = 512,
+  RUN_NS = 1000000,
+  SETTLE_NS = 50000,
+  TRIAL_LEAST = 8,
+  TRIAL_MOST = 64,
+  LONG_LEAST = 16,
+  TRIAL_NS = 3000000,
+  WARM_UP = 16,
+  SAMPLE = 32,
+  SAMPLES = 1,
+  FIRST_INTERVAL = 64,
+  LAST_INTERVAL = 512
+};
 #else
 enum {
   CLAIM_LEAST = 64, /* records left in a call before claiming is worth a thought */

@@ -5,6 +5,6 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 : "${CC:=cc}"
-$CC -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -fsanitize=thread -pthread -I "$root/csrc" \
+$CC -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -fsanitize=thread -pthread -DSD_STRESS -I "$root/csrc" \
   "$root/tests/stress/stress.c" "$root"/csrc/sd_*.c -o "$build/stress" -lm
 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}" "$build/stress" "${1:-60}" "${2:-1}"

@@ -284,6 +284,12 @@ int main(int argc, char **argv) {
   int bad = 0;
   uint32_t round = 0;
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
+  /* A part of the engine that no round came by was not stressed. */
+  if (!bad && sum.rounds >= 100 &&
+      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped)) {
+    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed or dropped: see which is 0\n");
+    bad = 1;
+  }
   printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
          "parks %llu, wakes %llu, "
          "stopped before the end %llu\n",

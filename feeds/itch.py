@@ -12,45 +12,70 @@ from __future__ import annotations
 import datetime as dt
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, Self, overload
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
 from strand._bindings import itch as _itch
 from strand._bindings.itch import (
     ATTRIBUTED,
+    BROKEN_TRADE,
     CROSS,
     CROSS_CLOSING,
     CROSS_HALT,
     CROSS_INTRADAY,
     CROSS_MASK,
     CROSS_OPENING,
+    DIRECT_LISTING,
+    DIRECT_LISTING_OPEN,
     IMBALANCE,
+    IPO_CANCELED,
+    IPO_QUOTING,
+    LULD_COLLAR,
     NON_PRINTABLE,
+    OPERATIONAL_HALT,
+    OPERATIONAL_RESUME,
+    REG_SHO,
+    RETAIL_INTEREST,
     SIZE_CLIPPED,
     ItchDecoder,
 )
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
-from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds._itch_directory import ItchSymbols, MarketEvent, StockAttributes, market_event
+from strand.feeds._wanted import wanted_names
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
+from strand.feeds.selection import Selection
 from strand.feeds.streams import InflateLimits, InputStream, RawStream, open_stream
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.ticks import TICK
 
 __all__ = [
     "ATTRIBUTED",
+    "BROKEN_TRADE",
     "CROSS",
     "CROSS_CLOSING",
     "CROSS_HALT",
     "CROSS_INTRADAY",
     "CROSS_MASK",
     "CROSS_OPENING",
+    "DIRECT_LISTING",
+    "DIRECT_LISTING_OPEN",
     "IMBALANCE",
+    "IPO_CANCELED",
+    "IPO_QUOTING",
+    "LULD_COLLAR",
     "NON_PRINTABLE",
+    "OPERATIONAL_HALT",
+    "OPERATIONAL_RESUME",
+    "REG_SHO",
+    "RETAIL_INTEREST",
     "SIZE_CLIPPED",
     "ItchFeed",
+    "MarketEvent",
+    "StockAttributes",
     "recognise",
 ]
 
@@ -76,45 +101,15 @@ def recognise(head: bytes) -> bool:
     return int.from_bytes(head[7:13].ljust(6, b"\0"), "big") < _DAY_NS
 
 
-class _Symbols(Sequence[str]):
-    """Names by stock locate, growing as the directory is read."""
-
-    def __init__(self, decoder: ItchDecoder) -> None:
-        self._decoder = decoder
-        self._named = -1
-        self._names: list[str] = []
-
-    def follow(self, decoder: ItchDecoder) -> None:
-        self._decoder = decoder
-
-    def _current(self) -> list[str]:
-        if self._named != self._decoder.named_locates:
-            self._named = self._decoder.named_locates
-            self._names = self._decoder.symbols()
-        return self._names
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return self._current()[index]
-
-    def __len__(self) -> int:
-        return len(self._current())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._current()))
-
-
-class ItchFeed:
+class ItchFeed(BaseFeed):
     """An ITCH 5.0 file as batches of ticks.
 
     ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
     taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With neither,
     times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is None.
-    ``on_error``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type that have a length, and over those
-    with an impossible field, and count them. A stream out of step is an error either way.
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type or with an impossible field, and over
+    stretches where the frames are out of step; ``skipped`` counts them and keeps some (docs/feeds/itch.md).
+    ``select``: the ticks wanted; the decoder makes no others.
     ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
     ``limits``: what a compressed file may expand to.
 
@@ -128,19 +123,24 @@ class ItchFeed:
         *,
         date: dt.date | str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
         batch_ticks: int = 4 * BATCH_STEP,
         limits: InflateLimits | None = None,
     ) -> None:
+        super().__init__()
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         if batch_ticks <= 0 or batch_ticks % BATCH_STEP:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {BATCH_STEP}")
         self._path = Path(path)
-        self._skip = on_error == "skip"
+        self._options: dict[str, Any] = {"skip": on_error == "skip"}
+        if select:
+            wanted = wanted_names(select)
+            self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}
         self._batch_ticks = batch_ticks
         self._limits = limits if limits is not None else InflateLimits()
         day = as_date(date) if date is not None else date_in_name(self._path)
-        self._midnight_ns = midnight_ns(day) if day is not None else 0
+        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
         self._closed = False
         self._chunks: list[Chunks] = []
         self._last: Chunks | None = None
@@ -157,12 +157,14 @@ class ItchFeed:
                 path=self._path,
                 offset=0,
             )
-        self._decoder = ItchDecoder(midnight_ns=self._midnight_ns, skip=self._skip)
-        self._symbols = _Symbols(self._decoder)
+        self._decoder = ItchDecoder(**self._options)
+        self._symbols = ItchSymbols(self._decoder)
         self._info = FeedInfo(
             format="itch50",
             path=str(self._path),
             date=day.isoformat() if day is not None else None,
+            venue=_venue_in_name(self._path),
+            price_scale=1e-4,
             details={
                 "file_bytes": _file_bytes(self._path),
                 "compression": compression,
@@ -193,8 +195,10 @@ class ItchFeed:
         before that byte has been handed out.
         """
         self._check_open()
-        decoder = ItchDecoder(midnight_ns=self._midnight_ns, skip=self._skip, directory_of=self._decoder)
+        decoder = ItchDecoder(**self._options, directory_of=self._decoder)
         self._decoder = decoder
+        self.skipped.counts.clear()
+        self.skipped.samples.clear()
         self._symbols.follow(decoder)
         self._stream = self._open_stream()
         chunks = self._read(self._stream)
@@ -207,7 +211,7 @@ class ItchFeed:
             self._chunks.remove(chunks)
 
     def _decode(self, chunks: Chunks, decoder: ItchDecoder) -> Iterator[TickBatch]:
-        out = _aligned_ticks(self._batch_ticks)
+        out = aligned_ticks(self._batch_ticks)
         filled = 0
         data = memoryview(b"")
         last = False
@@ -216,6 +220,8 @@ class ItchFeed:
             made, used, sound = decoder.decode(data, last=last, out=out[filled:])
             data = data[used:]
             filled += made
+            if decoder.has_samples:
+                self._note_skips(decoder)
             if not sound:
                 fault = decoder.fault(self._path)
             elif filled == len(out):
@@ -238,10 +244,27 @@ class ItchFeed:
         if fault is not None:
             raise fault
 
+    def _note_skips(self, decoder: ItchDecoder) -> None:
+        for reason, offset, text in decoder.skip_samples():
+            self.skipped.add(reason, 0, offset=offset, text=text)
+        self.skipped.counts.update({why: n - self.skipped.counts[why] for why, n in decoder.skips().items()})
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the file says of each stock, by name: grows while batches are read. A later word replaces an earlier."""
+        return self._symbols.attributes()
+
+    @property
+    def market_events(self) -> tuple[MarketEvent, ...]:
+        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
+        midnight = self._options["midnight_ns"]
+        return tuple(market_event(message, midnight) for message in self._decoder.market_events())
+
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.
 
-        ``messages``, ``ticks``, ``type_X`` (messages of type X), ``skipped_unknown_type``, ``skipped_bad_field``,
+        ``messages``, ``ticks``, ``not_selected`` (ticks not made because they are not wanted), ``type_X`` (messages of
+        type X), ``skipped_unknown_type``, ``skipped_bad_field``, ``skipped_bytes`` (searched for the next message),
         ``sizes_clipped``, ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and times in ns: ``read_ns``
         (reading and inflating), ``read_blocked_ns`` (the inflating thread waited for the decoder) and ``wait_ns``
         (the decoder waited for input: near the whole run's time when the run is limited by inflating).
@@ -279,6 +302,12 @@ class ItchFeed:
         return read_chunks(stream, chunk_bytes=chunk_bytes, headroom=_itch.MAX_FRAME)
 
 
+def _venue_in_name(path: Path) -> str:
+    """The market identifier: Nasdaq's other two markets name themselves in their files' names."""
+    name = path.name.upper()
+    return "XPSX" if "PSX" in name else "XBOS" if "BX_ITCH" in name else "XNAS"
+
+
 def _file_bytes(path: Path) -> int | None:
     """The size of a file; None for a pipe."""
     try:
@@ -288,7 +317,7 @@ def _file_bytes(path: Path) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _aligned_ticks(count: int) -> TickBatch:
+def aligned_ticks(count: int) -> TickBatch:
     """Ticks that start on a cache line, so that none lies across two."""
     raw = np.empty(count * TICK.itemsize + 63, np.uint8)
     skip = -raw.ctypes.data % 64

@@ -18,10 +18,24 @@
  *   Q      T      N          0        shares           cross price      match   TRADE
  *   H      N      N          0        0                none             reason  STATUS
  *   I      N      imbalance  0        paired shares    reference price  imbalance shares   STATUS
+ *   B      N      N          0        0                none             match   STATUS
+ *   J      N      N          lower    extensions       reference price  upper   STATUS, collars in 1e-9
+ *   K      N      N          0        0                IPO price        release second     STATUS
+ *   Y      N      N          0        0                none             action  STATUS
+ *   h      N      N          0        0                none             market and action  STATUS
+ *   N      N      B or A     0        0                none             interest           STATUS, side N: both or none
+ *   O      N      N          lower    0                near price       upper   STATUS, collars in 1e-9
  *
  * `instrument_id` is the stock locate, `sequence` the message's position in the stream counted from 1 (messages that
- * make no tick count too), `ts_event` and `ts_recv` are both midnight_ns + the message's nanoseconds. Every other
- * type is checked and counted, and makes no tick; R also names a locate.
+ * make no tick count too), `ts_event` and `ts_recv` are both midnight_ns + the message's nanoseconds. R names a locate
+ * and says what it is; S, V and W speak of the whole market and are kept as they came; these and L (a market maker's
+ * standing, of which each symbol has dozens before the open) are checked and counted, and make no tick.
+ *
+ * Skipping. A message whose frame is sound is passed over alone. Where the frames themselves are out of step (a length
+ * that is not the type's, an unknown type without a length, a frame that the end cuts) the next place is looked for
+ * from which SD_ITCH_SYNC_FRAMES frames in a row are plausible, or fewer that reach the very end: a known type, its own
+ * length (0 only where the stream has not shown true ones), a time within a day, and a locate that the directory has,
+ * once there is one. What lies before it counts as one message.
  */
 #ifndef SD_DECODE_ITCH_H
 #define SD_DECODE_ITCH_H
@@ -49,9 +63,44 @@ enum {
   SD_ITCH_CROSS_MASK = 0x70
 };
 
-/* Field `flags` of STATUS ticks: for H the trading state's letter (H halted, P paused, Q quotation only, T trading),
- * and ref_id the reason's four letters read as a big-endian number; for I this bit and the cross type's letter. */
-enum { SD_ITCH_IMBALANCE = 0x80 };
+/* Field `flags` of STATUS ticks. For H the trading state's letter (H halted, P paused, Q quotation only, T trading),
+ * and ref_id the reason's four letters read as a big-endian number; for I this bit and the cross type's letter; for the
+ * others one of the small numbers, which are no letters. */
+enum {
+  SD_ITCH_IMBALANCE = 0x80,
+  SD_ITCH_OPERATIONAL_HALT = 0x01,    /* h: on one market; ref_id holds the market's letter, then H */
+  SD_ITCH_OPERATIONAL_RESUME = 0x02,  /* h: ref_id holds the market's letter, then T */
+  SD_ITCH_REG_SHO = 0x03,             /* Y: ref_id is the letter 0 (none), 1 (in effect) or 2 (remains) */
+  SD_ITCH_IPO_QUOTING = 0x04,         /* K: anticipated; ref_id is the release's second since midnight */
+  SD_ITCH_IPO_CANCELED = 0x05,        /* K: canceled or postponed */
+  SD_ITCH_LULD_COLLAR = 0x06,         /* J: of an auction after a limit up/limit down pause */
+  SD_ITCH_RETAIL_INTEREST = 0x07,     /* N: ref_id is the letter B, S, A (both) or N (none) */
+  SD_ITCH_DIRECT_LISTING = 0x08,      /* O: not yet eligible to be released; the allowed prices are not carried */
+  SD_ITCH_DIRECT_LISTING_OPEN = 0x09, /* O: eligible */
+  SD_ITCH_BROKEN_TRADE = 0x0A         /* B: the execution of that match number is void */
+};
+
+/* By locate, in a selection. */
+enum { SD_ITCH_UNWANTED = 0, SD_ITCH_WANTED = 1, SD_ITCH_UNDECIDED = 2 };
+
+enum {
+  SD_ITCH_ATTRIBUTE_BYTES = 20, /* R from its market category on */
+  SD_ITCH_MARKET_BYTES = 40,    /* room for S, V or W, the longest of which has 35 */
+  SD_ITCH_MARKET_EVENTS = 64,   /* a day has about a dozen */
+  SD_ITCH_SAMPLES = 32,
+  SD_ITCH_SYNC_FRAMES = 4,
+  SD_ITCH_FAULTS = 7
+};
+
+/* A place that was passed over. */
+typedef struct sd_itch_sample {
+  uint64_t offset; /* of the frame, in bytes from the start of the stream */
+  uint16_t length; /* its length field */
+  uint8_t fault;   /* SD_ITCH_FAULT_* */
+  uint8_t type;
+  uint8_t value; /* the offending byte, where there is one */
+  uint8_t pad[3];
+} sd_itch_sample;
 
 /* Why a message could not be taken. */
 enum {
@@ -67,20 +116,34 @@ enum {
 typedef struct sd_itch {
   /* Options. */
   uint64_t midnight_ns; /* the trading day's midnight in New York, ns since the UNIX epoch */
-  uint32_t skip;        /* nonzero: pass over what is skippable and count it */
+  uint32_t skip;        /* nonzero: pass over faults and count them */
+  uint32_t selective;   /* nonzero: make ticks only of what the next three say */
+  uint8_t *wanted;      /* SD_ITCH_LOCATES of SD_ITCH_WANTED and so on; the caller's, who outlives this */
+  uint64_t start_ns;    /* times from here */
+  uint64_t span_ns;     /* for so long; UINT64_MAX: to the end of time */
+  uint8_t *attributes;  /* SD_ITCH_LOCATES x SD_ITCH_ATTRIBUTE_BYTES, zeros at first, or NULL; likewise */
 
   /* Where the stream stands. */
-  uint32_t prefixed; /* a frame with a true length was seen */
-  uint64_t offset;   /* bytes consumed since the start */
-  uint64_t messages; /* passed since the start, those skipped included */
-  uint64_t ticks;    /* made since the start */
-  uint64_t clipped;  /* ticks that carry SD_ITCH_SIZE_CLIPPED */
+  uint32_t prefixed;   /* a frame with a true length was seen */
+  uint64_t offset;     /* bytes consumed since the start */
+  uint64_t messages;   /* passed since the start, those skipped included */
+  uint64_t ticks;      /* made since the start */
+  uint64_t clipped;    /* ticks that carry SD_ITCH_SIZE_CLIPPED */
+  uint64_t unselected; /* ticks not made because they are not wanted */
   uint64_t skipped_unknown_type;
   uint64_t skipped_bad_field;
+  uint64_t skipped_bytes;         /* passed over in search of the next sound frame */
+  uint64_t skips[SD_ITCH_FAULTS]; /* by fault */
+  uint64_t lost;                  /* nonzero: searching */
 
   /* The last call. */
   uint64_t made;     /* ticks */
   uint64_t consumed; /* bytes of buf */
+  uint32_t asked;    /* the undecided locate that it ended at, where it returned SD_AGAIN */
+
+  /* What was passed over; the caller takes the samples and sets `sampled` to 0. */
+  uint32_t sampled;
+  sd_itch_sample samples[SD_ITCH_SAMPLES];
 
   /* The fault that ended the last call, if one did. */
   uint64_t fault_offset; /* of the frame, in bytes from the start of the stream */
@@ -90,9 +153,12 @@ typedef struct sd_itch {
   uint8_t fault_value; /* the offending byte, where there is one */
 
   /* The directory. */
-  uint32_t symbol_count; /* one above the highest locate that has a name */
-  uint32_t symbol_names; /* locates that have a name */
-  uint64_t counts[256];  /* messages by type, those skipped for a bad field left out */
+  uint32_t symbol_count;  /* one above the highest locate that has a name */
+  uint32_t symbol_names;  /* locates that have a name */
+  uint32_t undecided;     /* locates set to SD_ITCH_UNDECIDED; the caller, having decided them, sets it to 0 */
+  uint64_t counts[256];   /* messages by type, those skipped for a bad field left out */
+  uint32_t market_events; /* S, V and W seen; the first SD_ITCH_MARKET_EVENTS are kept */
+  uint8_t market[SD_ITCH_MARKET_EVENTS][SD_ITCH_MARKET_BYTES];
   char symbols[SD_ITCH_LOCATES][SD_ITCH_SYMBOL_BYTES];
 } sd_itch;
 
@@ -102,8 +168,10 @@ void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip);
 /* Takes whole messages from buf until it holds none, or `capacity` ticks are made. Sets itch->made and
  * itch->consumed; whatever is not consumed must lead the next call's buf. `last` says that nothing follows buf.
  *
- * SD_OK; SD_E_TRUNCATED when `last` and buf ends inside a frame; SD_E_FORMAT with itch->fault_* filled. The ticks of
- * all messages before the fault are in `ticks`, whatever the code. When made == capacity, call again with the rest. */
+ * SD_OK; SD_AGAIN when a message's locate is SD_ITCH_UNDECIDED: decide all that are and call again with the rest;
+ * SD_E_TRUNCATED when `last` and buf ends inside a frame; SD_E_FORMAT with itch->fault_* filled. Skipping, only the
+ * first two. The ticks of all messages before the fault are in `ticks`, whatever the code. When made == capacity, call
+ * again with the rest. */
 int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
 
 /* Length of a message of this type in bytes, its length field apart; 0 for a type that ITCH 5.0 does not have. */

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
@@ -12,18 +14,30 @@ from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = [
     "ATTRIBUTED",
+    "ATTRIBUTES",
+    "BROKEN_TRADE",
     "CROSS",
     "CROSS_CLOSING",
     "CROSS_HALT",
     "CROSS_INTRADAY",
     "CROSS_MASK",
     "CROSS_OPENING",
+    "DIRECT_LISTING",
+    "DIRECT_LISTING_OPEN",
     "IMBALANCE",
+    "IPO_CANCELED",
+    "IPO_QUOTING",
     "LOCATES",
+    "LULD_COLLAR",
     "MAX_FRAME",
     "NON_PRINTABLE",
+    "OPERATIONAL_HALT",
+    "OPERATIONAL_RESUME",
+    "REG_SHO",
+    "RETAIL_INTEREST",
     "SIZE_CLIPPED",
     "ItchDecoder",
+    "Keeps",
     "message_length",
 ]
 
@@ -41,8 +55,52 @@ CROSS_HALT: Final[int] = lib.SD_ITCH_CROSS_HALT
 CROSS_INTRADAY: Final[int] = lib.SD_ITCH_CROSS_INTRADAY
 CROSS_MASK: Final[int] = lib.SD_ITCH_CROSS_MASK
 IMBALANCE: Final[int] = lib.SD_ITCH_IMBALANCE
+OPERATIONAL_HALT: Final[int] = lib.SD_ITCH_OPERATIONAL_HALT
+OPERATIONAL_RESUME: Final[int] = lib.SD_ITCH_OPERATIONAL_RESUME
+REG_SHO: Final[int] = lib.SD_ITCH_REG_SHO
+IPO_QUOTING: Final[int] = lib.SD_ITCH_IPO_QUOTING
+IPO_CANCELED: Final[int] = lib.SD_ITCH_IPO_CANCELED
+LULD_COLLAR: Final[int] = lib.SD_ITCH_LULD_COLLAR
+RETAIL_INTEREST: Final[int] = lib.SD_ITCH_RETAIL_INTEREST
+DIRECT_LISTING: Final[int] = lib.SD_ITCH_DIRECT_LISTING
+DIRECT_LISTING_OPEN: Final[int] = lib.SD_ITCH_DIRECT_LISTING_OPEN
+BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
 
 _SYMBOL_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
+_FOREVER: Final = (1 << 64) - 1
+
+#: What a directory message says of a stock beside its name, as it says it: text, and big-endian numbers.
+ATTRIBUTES: Final = np.dtype(
+    [
+        ("market_category", "S1"),
+        ("financial_status", "S1"),
+        ("round_lot_size", ">u4"),
+        ("round_lots_only", "S1"),
+        ("classification", "S1"),
+        ("subtype", "S2"),
+        ("authenticity", "S1"),
+        ("short_sale_threshold", "S1"),
+        ("ipo", "S1"),
+        ("luld_tier", "S1"),
+        ("etp", "S1"),
+        ("etp_leverage", ">u4"),
+        ("inverse", "S1"),
+    ]
+)
+assert ATTRIBUTES.itemsize == lib.SD_ITCH_ATTRIBUTE_BYTES
+
+#: Says of names which of them are wanted, in their order.
+Keeps = Callable[[Sequence[str]], npt.NDArray[np.bool_]]
+
+#: Short reasons by fault, for what is skipped.
+_REASONS: Final = {
+    lib.SD_ITCH_FAULT_TRUNCATED: "cut message",
+    lib.SD_ITCH_FAULT_UNKNOWN_TYPE: "unknown type",
+    lib.SD_ITCH_FAULT_LENGTH: "bad length",
+    lib.SD_ITCH_FAULT_SIDE: "bad side",
+    lib.SD_ITCH_FAULT_SYMBOL: "bad symbol",
+    lib.SD_ITCH_FAULT_RENAMED: "renamed locate",
+}
 
 
 def message_length(type_byte: int) -> int:
@@ -53,15 +111,46 @@ def message_length(type_byte: int) -> int:
 class ItchDecoder:
     """One stream's decoder. Not for two threads at once."""
 
-    def __init__(self, *, midnight_ns: int, skip: bool, directory_of: ItchDecoder | None = None) -> None:
-        """``directory_of``: a decoder of the same stream whose symbol names this one starts with."""
+    def __init__(
+        self,
+        *,
+        midnight_ns: int,
+        skip: bool,
+        directory_of: ItchDecoder | None = None,
+        keeps: Keeps | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        attributes: bool = False,
+    ) -> None:
+        """``directory_of``: a decoder of the same stream whose symbol names and attributes this one starts with.
+
+        ``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``. A locate without a
+        name counts as one named ``""``. ``attributes``: keep what the directory says of each symbol.
+        """
         self._state: Any = ffi.new("sd_itch *")
         lib.sd_itch_init(self._state, midnight_ns, int(skip))
+        self._keeps = keeps
+        self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
+        self._attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
+        state = self._state
         if directory_of is not None:
             old = directory_of._state
-            ffi.memmove(self._state.symbols, old.symbols, ffi.sizeof(old.symbols))
-            self._state.symbol_count = old.symbol_count
-            self._state.symbol_names = old.symbol_names
+            ffi.memmove(state.symbols, old.symbols, ffi.sizeof(old.symbols))
+            state.symbol_count = old.symbol_count
+            state.symbol_names = old.symbol_names
+            if attributes and directory_of._attributes is not None:
+                self._attributes = directory_of._attributes.copy()
+        if self._attributes is not None:
+            state.attributes = ffi.from_buffer("uint8_t[]", self._attributes.view(np.uint8), require_writable=True)
+        if keeps is not None and self._wanted is not None:
+            state.selective = 1
+            state.wanted = ffi.from_buffer("uint8_t[]", self._wanted, require_writable=True)
+            state.start_ns = start_ns or 0
+            state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
+            named = self._names()[: state.symbol_count] != b""
+            self._wanted[:] = int(keeps([""])[0])
+            self._wanted[: len(named)][named] = lib.SD_ITCH_UNDECIDED
+            state.undecided = state.symbol_names
 
     def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
         """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``).
@@ -70,15 +159,63 @@ class ItchDecoder:
         The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
         """
         state = self._state
-        code = lib.sd_itch_decode(
-            state,
-            ffi.from_buffer("uint8_t[]", data),
-            len(data),
-            int(last),
-            ffi.from_buffer("sd_tick[]", out, require_writable=True),
-            len(out),
-        )
-        return state.made, state.consumed, code == lib.SD_OK
+        source = ffi.from_buffer("uint8_t[]", data)
+        ticks = ffi.from_buffer("sd_tick[]", out, require_writable=True)
+        code = lib.sd_itch_decode(state, source, len(data), int(last), ticks, len(out))
+        made, used = state.made, state.consumed
+        while code == lib.SD_AGAIN:
+            self._decide()
+            code = lib.sd_itch_decode(state, source + used, len(data) - used, int(last), ticks + made, len(out) - made)
+            made += state.made
+            used += state.consumed
+        return made, used, code == lib.SD_OK
+
+    def _decide(self) -> None:
+        """Which of the locates named since the last time are wanted."""
+        assert self._keeps is not None
+        assert self._wanted is not None
+        state = self._state
+        if state.undecided == 1:  # a directory whose every entry is followed by messages of its symbol
+            name = ffi.string(state.symbols[state.asked], _SYMBOL_BYTES).decode("ascii").rstrip(" ")
+            self._wanted[state.asked] = self._keeps([name])[0]
+        else:
+            which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
+            self._wanted[which] = self._keeps(
+                [name.decode("ascii").rstrip(" ") for name in self._names()[which].tolist()]
+            )
+        state.undecided = 0
+
+    def _names(self) -> npt.NDArray[np.bytes_]:
+        names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{_SYMBOL_BYTES}")
+        return names
+
+    def skips(self) -> dict[str, int]:
+        """What was passed over since the first byte, by reason."""
+        counts = self._state.skips
+        return {reason: counts[fault] for fault, reason in _REASONS.items() if counts[fault]}
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether ``skip_samples`` has something to give."""
+        return bool(self._state.sampled)
+
+    def skip_samples(self) -> list[tuple[str, int, str]]:
+        """Reason, offset and text of what was passed over since the last call; not all of it where that was much."""
+        state = self._state
+        found = [state.samples[i] for i in range(state.sampled)]
+        state.sampled = 0
+        return [(_REASONS[at.fault], at.offset, f"type {_letter(at.type)}, length {at.length}") for at in found]
+
+    def market_events(self) -> list[bytes]:
+        """The messages of types S, V and W, as they came; the first 64."""
+        state = self._state
+        kept = (bytes(ffi.buffer(state.market[i])) for i in range(min(state.market_events, len(state.market))))
+        return [event[: message_length(event[0])] for event in kept]
+
+    @property
+    def attributes(self) -> npt.NDArray[np.void] | None:
+        """By locate, of dtype ``ATTRIBUTES``; None unless asked for."""
+        return self._attributes
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
@@ -93,12 +230,13 @@ class ItchDecoder:
                 + (
                     f" (length {length}); on_error='skip' passes over such messages"
                     if length
-                    else ", and without a length field it cannot be passed over: the file is damaged or not ITCH 5.0"
+                    else ", and has no length: the file is damaged or not ITCH 5.0; on_error='skip' searches on"
                 )
             ),
             lib.SD_ITCH_FAULT_LENGTH: (
                 f"the length field says {length} where a message of type {letter} has "
-                f"{message_length(state.fault_type) or 'no known length'}: the file is damaged or not ITCH 5.0"
+                f"{message_length(state.fault_type) or 'no known length'}: the file is damaged or not ITCH 5.0; "
+                "on_error='skip' searches for the next sound message"
             ),
             lib.SD_ITCH_FAULT_SIDE: (
                 f"the side of a {letter} message is {_letter(state.fault_value)}, not 'B' or 'S'; "
@@ -134,8 +272,10 @@ class ItchDecoder:
             "messages": state.messages,
             "ticks": state.ticks,
             "bytes_decoded": state.offset,
+            "not_selected": state.unselected,
             "skipped_unknown_type": state.skipped_unknown_type,
             "skipped_bad_field": state.skipped_bad_field,
+            "skipped_bytes": state.skipped_bytes,
             "sizes_clipped": state.clipped,
         }
         counts.update({f"type_{chr(i)}": n for i, n in enumerate(state.counts) if n})

@@ -1,7 +1,9 @@
 /* Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was given, writes
  * no tick beyond its room, and says the same as when it gets all bytes at once.
  *
- * The input's first three bytes choose: skip, bytes a call, ticks a call. The rest is the stream. */
+ * The input's first three bytes choose: skip and selection, bytes a call, ticks a call. The rest is the stream.
+ *
+ * fuzz-sources: decode/itch.c decode/itch_rare.c decode/itch_sync.c */
 #include "decode/itch.h"
 
 #include <stdio.h>
@@ -36,6 +38,7 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
     sd_tick *ticks = malloc(capacity * sizeof *ticks);
     if (len) memcpy(window, stream + begin, len);
     result.code = sd_itch_decode(itch, window, len, end == size, ticks, capacity);
+    itch->sampled = 0;
     REQUIRE(itch->made <= capacity && itch->consumed <= len);
     REQUIRE(result.ticks + itch->made <= MAX_TICKS);
     memcpy(all + result.ticks, ticks, itch->made * sizeof *ticks);
@@ -44,7 +47,15 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
     free(ticks);
     free(window);
     REQUIRE(itch->offset == begin);
+    if (result.code == SD_AGAIN) {
+      REQUIRE(itch->selective && itch->undecided && itch->wanted[itch->asked] == SD_ITCH_UNDECIDED);
+      for (uint32_t i = 0; i < itch->symbol_count; i++)
+        if (itch->wanted[i] == SD_ITCH_UNDECIDED) itch->wanted[i] = i % 2;
+      itch->undecided = 0;
+      continue;
+    }
     if (result.code != SD_OK) {
+      REQUIRE(!itch->skip);
       REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
       REQUIRE(itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == begin);
       return result;
@@ -60,11 +71,25 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
 }
 
 /* sd_itch_init() without clearing half a megabyte of names, nearly all of which are clear. */
-static void restart(sd_itch *itch, uint32_t skip) {
+static void restart(sd_itch *itch, uint32_t skip, uint8_t *wanted, uint8_t *attributes) {
+  if (itch->wanted) memset(itch->wanted, 0, itch->symbol_count);
+  if (itch->attributes) memset(itch->attributes, 0, (size_t)itch->symbol_count * SD_ITCH_ATTRIBUTE_BYTES);
   memset(itch->symbols, 0, (size_t)itch->symbol_count * SD_ITCH_SYMBOL_BYTES);
   memset(itch, 0, offsetof(sd_itch, symbols));
   itch->midnight_ns = 1;
-  itch->skip = skip;
+  itch->skip = skip & 1;
+  itch->selective = skip >> 1 & 1;
+  itch->start_ns = skip >> 2 & 1;
+  itch->span_ns = UINT64_MAX;
+  itch->wanted = wanted;
+  itch->attributes = attributes;
+}
+
+/* What differs although nothing does: the caller's memory, and the last call's. */
+static void forget_call(sd_itch *itch) {
+  itch->made = itch->consumed = 0;
+  itch->wanted = itch->attributes = NULL;
+  memset(itch->samples, 0, sizeof itch->samples);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -73,21 +98,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_tick whole_ticks[MAX_TICKS];
   static sd_tick pieces_ticks[MAX_TICKS];
   if (size < 3 || size / MIN_FRAME >= MAX_TICKS) return 0;
-  uint32_t skip = data[0] & 1;
+  static uint8_t wanted[2][SD_ITCH_LOCATES];
+  static uint8_t attributes[2][SD_ITCH_LOCATES * SD_ITCH_ATTRIBUTE_BYTES];
+  uint32_t skip = data[0];
   size_t chunk = (size_t)data[1] + 1;
   size_t capacity = (size_t)data[2] + 1;
   data += 3;
   size -= 3;
-  restart(&whole, skip);
-  restart(&pieces, skip);
+  restart(&whole, skip, wanted[0], attributes[0]);
+  restart(&pieces, skip, wanted[1], attributes[1]);
   outcome a = take(&whole, data, size, size + 1, size / MIN_FRAME + 1, whole_ticks);
   outcome b = take(&pieces, data, size, chunk, capacity, pieces_ticks);
   REQUIRE(a.code == b.code && a.ticks == b.ticks);
   REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
-  whole.made = pieces.made = whole.consumed = pieces.consumed = 0;
+  REQUIRE(memcmp(wanted[0], wanted[1], whole.symbol_count) == 0);
+  REQUIRE(memcmp(attributes[0], attributes[1], (size_t)whole.symbol_count * SD_ITCH_ATTRIBUTE_BYTES) == 0);
+  forget_call(&whole);
+  forget_call(&pieces);
   REQUIRE(memcmp(&whole, &pieces, offsetof(sd_itch, symbols)) == 0);
   REQUIRE(memcmp(whole.symbols, pieces.symbols, (size_t)whole.symbol_count * SD_ITCH_SYMBOL_BYTES) == 0);
-  uint64_t counted = whole.skipped_unknown_type + whole.skipped_bad_field;
+  whole.wanted = wanted[0], whole.attributes = attributes[0];
+  pieces.wanted = wanted[1], pieces.attributes = attributes[1];
+  uint64_t counted = 0;
+  for (int fault = 0; fault < SD_ITCH_FAULTS; fault++) counted += whole.skips[fault];
   for (int type = 0; type < 256; type++) counted += whole.counts[type];
   REQUIRE(counted == whole.messages);
   return 0;

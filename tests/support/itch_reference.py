@@ -17,6 +17,8 @@ BODIES = {
     "U": "QQII", "P": "QcI8sIQ", "Q": "Q8sIQc", "B": "Q", "I": "QQc8sIIIcc", "N": "8sc", "O": "8scIIIQII",
 }  # fmt: skip
 STRUCTS = {letter: struct.Struct(">cHH6s" + body) for letter, body in BODIES.items()}
+DAY_NS = 86_400 * 10**9
+SYNC_FRAMES = 4
 NON_PRINTABLE, ATTRIBUTED, CROSS, CLIPPED, IMBALANCE = 1, 2, 4, 8, 0x80
 CROSSES = {b"O": 0x10, b"C": 0x20, b"H": 0x30, b"I": 0x40}
 ORDER, TRADE, STATUS = 1, 2, 4
@@ -41,6 +43,8 @@ class Decoded:
     names: dict[int, str] = field(default_factory=dict)
     messages: int = 0
     skipped: int = 0
+    searched: int = 0
+    """Bytes passed over because the frames were out of step."""
     error: str | None = None
     """"truncated", "format" or None."""
     offset: int = 0
@@ -93,7 +97,54 @@ def _tick(letter: str, fields: tuple[Any, ...]) -> dict[str, Any] | None:  # noq
             flags = IMBALANCE | cross[0] & 0x7F | clipped
             status = {"size": size, "side": side, "flags": flags, "ref_id": imbalance, "kind": STATUS}
             return {**status, "price": reference * 100_000, "action": b"N"}
+        case "B", match:
+            return _status(0x0A, ref_id=match)
+        case "J", _, reference, upper, lower, extension:
+            collar = _status(6, price=reference * 100_000, ref_id=upper * 100_000, order_id=lower * 100_000)
+            return {**collar, "size": extension}
+        case "K", _, second, qualifier, price:
+            return _status(4 if qualifier == b"A" else 5, ref_id=second, price=price * 100_000)
+        case "Y", _, action:
+            return _status(3, ref_id=action[0])
+        case "h", _, market, action:
+            return _status(1 if action == b"H" else 2, ref_id=market[0] << 8 | action[0])
+        case "N", _, interest:
+            return _status(7, ref_id=interest[0], side={b"B": b"B", b"S": b"A"}.get(interest, b"N"))
+        case "O", _, eligible, _, _, near, _, lower, upper:
+            listing = _status(9 if eligible == b"Y" else 8, price=near * 100_000)
+            return {**listing, "order_id": lower * 100_000, "ref_id": upper * 100_000}
     return None
+
+
+def _status(flags: int, **fields: Any) -> dict[str, Any]:
+    return {"flags": flags, "action": b"N", "kind": STATUS, **fields}
+
+
+def _frame_at(data: bytes, at: int, names: dict[int, str], true_lengths: bool) -> int | None:
+    """Where the frame ends that may start there; None where none does."""
+    layout = STRUCTS.get(chr(data[at + 2])) if at + 3 <= len(data) else None
+    if layout is None or at + 2 + layout.size > len(data):
+        return None
+    length = int.from_bytes(data[at : at + 2], "big")
+    if length != layout.size and (length != 0 or true_lengths):
+        return None
+    letter, locate, _, time = layout.unpack_from(data, at + 2)[:4]
+    if int.from_bytes(time, "big") >= DAY_NS:
+        return None
+    if names and letter not in (b"S", b"V", b"W", b"R") and locate not in names:
+        return None
+    return at + 2 + layout.size
+
+
+def _in_step(data: bytes, at: int, names: dict[int, str], true_lengths: bool) -> bool:
+    for i in range(SYNC_FRAMES):
+        if at == len(data) and i:
+            return True
+        end = _frame_at(data, at, names, true_lengths)
+        if end is None:
+            return False
+        at = end
+    return True
 
 
 def _name(decoded: Decoded, locate: int, name: bytes) -> None:
@@ -113,19 +164,28 @@ def decode(data: bytes, midnight_ns: int = 0, *, skip: bool = False) -> Decoded:
         if len(data) - at == 2 and length == 0 and true_lengths:
             at += 2
             break
-        if len(data) - at < 3:
-            decoded.error = "truncated"
-            return decoded
-        letter = chr(data[at + 2])
+        fault = None
+        letter = chr(data[at + 2]) if len(data) - at > 2 else ""
         layout = STRUCTS.get(letter)
         size = layout.size if layout else length
-        if length > 256 or length not in (0, size) or (layout is None and (length == 0 or not skip)):
-            decoded.error = "format"
-            return decoded
-        if len(data) - at - 2 < size:
-            decoded.error = "truncated"
-            return decoded
-        true_lengths |= length != 0
+        if not letter:
+            fault = "truncated"
+        elif length > 256 or length not in (0, size) or (layout is None and (length == 0 or not skip)):
+            fault = "format"
+        elif len(data) - at - 2 < size:
+            fault = "truncated"
+        if fault is not None:
+            if not skip:
+                decoded.error = fault
+                return decoded
+            decoded.messages += 1
+            decoded.skipped += 1
+            start = at
+            at += 1
+            while at < len(data) and not _in_step(data, at, decoded.names, true_lengths):
+                at += 1
+            decoded.searched += at - start
+            continue
         decoded.messages += 1
         try:
             if layout is None:
@@ -147,6 +207,7 @@ def decode(data: bytes, midnight_ns: int = 0, *, skip: bool = False) -> Decoded:
                 row = {**blank, "publisher_id": 0, "depth": 0, "kind": ORDER, **tick}
                 row |= {"ts_event": ns, "ts_recv": ns, "instrument_id": locate, "sequence": decoded.messages}
                 decoded.rows.append(tuple(row[name] for name in TICK.names or ()))
+        true_lengths |= length != 0
         at += 2 + size
     decoded.offset = at
     return decoded
@@ -167,6 +228,8 @@ def every_type() -> list[bytes]:
         message("K", 7, ns, b"AAPL    ", 36_000, b"A", 123_400),
         message("J", 7, ns, b"AAPL    ", 1, 2, 3, 4),
         message("h", 7, ns, b"AAPL    ", b"Q", b"H"),
+        message("h", 7, ns, b"AAPL    ", b"B", b"T"),
+        message("K", 7, ns, b"AAPL    ", 36_001, b"C", 0),
         message("A", 7, ns + 1, 0x0102030405060708, b"B", 0x11121314, b"AAPL    ", 0x21222324),
         message("A", 13, ns + 2, 2, b"S", 200, b"BRK.A   ", 0xFFFFFFFF),
         message("F", 7, ns + 3, 3, b"S", 300, b"AAPL    ", 1_500_100, b"NSDQ"),
@@ -185,6 +248,8 @@ def every_type() -> list[bytes]:
         message("I", 7, ns + 16, 10, 20, b"S", b"AAPL    ", 1, 2, 1_500_900, b"O", b"L"),
         message("I", 7, ns + 17, 1 << 40, 21, b"O", b"AAPL    ", 1, 2, 3, b"C", b"L"),
         message("N", 7, ns + 18, b"AAPL    ", b"B"),
+        message("N", 7, ns + 18, b"AAPL    ", b"A"),
+        message("O", 7, ns + 19, b"AAPL    ", b"N", 6, 5, 4, 3, 2, 1),
         message("O", 7, ns + 19, b"AAPL    ", b"Y", 1, 2, 3, 4, 5, 6),
         message("S", 0, (1 << 48) - 1, b"C"),
     ]

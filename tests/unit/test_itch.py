@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ AAPL = b"AAPL    "
 
 
 def decode(
-    data: bytes, *, chunk: int | None = None, capacity: int = 4096, skip: bool = False
+    data: bytes, *, chunk: int | None = None, capacity: int = 4096, skip: bool = False, **options: Any
 ) -> tuple[np.ndarray, FeedError | None, itch.ItchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
-    decoder = itch.ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip)
+    decoder = itch.ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
     chunk = chunk or max(len(data), 1)
     out = np.zeros(capacity, TICK)
     parts = [out[:0]]
@@ -53,11 +54,13 @@ def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) 
     assert names == expected.names
     counts = decoder.statistics()
     assert counts["messages"] == expected.messages
-    assert counts["skipped_unknown_type"] + counts["skipped_bad_field"] == expected.skipped
+    assert sum(decoder.skips().values()) == expected.skipped
+    assert counts["skipped_bytes"] == expected.searched
     kinds: dict[str | None, type] = {None: type(None), "truncated": TruncatedFeedError, "format": FormatError}
     assert type(fault) is kinds[expected.error]
     if fault is not None:
         assert fault.offset == expected.offset
+        assert not skip
 
 
 def stream(*, true_lengths: bool, bodies: list[bytes] | None = None) -> bytes:
@@ -187,16 +190,50 @@ def test_any_flipped_bit_ends_in_ticks_or_a_typed_error(true_lengths: bool, skip
         assert_agrees(bytes(flipped), skip=skip)
 
 
-@pytest.mark.parametrize("length", [35, 37, 0x0100, 0xFFFF, 0x2400])
-def test_a_length_that_is_not_the_types_is_an_error_even_when_skipping(length: int) -> None:
+LENGTHS = pytest.mark.parametrize("length", [35, 37, 0x0100, 0xFFFF, 0x2400])
+
+
+@LENGTHS
+def test_a_length_that_is_not_the_types_is_an_error(length: int) -> None:
     good = ref.frame(ref.message("D", 1, 2, 3))
     bad = ref.frame(ref.message("A", 1, 2, 3, b"B", 4, AAPL, 5), length)
-    for skip in (False, True):
-        ticks, fault, _ = decode(good + bad, skip=skip)
+    ticks, fault, _ = decode(good + bad)
+    assert len(ticks) == 1
+    assert isinstance(fault, FormatError)
+    assert fault.offset == len(good)
+    assert str(length) in str(fault)
+
+
+@LENGTHS
+@pytest.mark.parametrize("frames", [1, 2, 30])
+def test_skipping_finds_the_frames_again_after_a_wrong_length(length: int, frames: int) -> None:
+    good = ref.frame(ref.message("D", 1, 2, 3))
+    bad = ref.frame(ref.message("A", 1, 2, 3, b"B", 4, AAPL, 5), length)
+    for chunk in [*range(1, 90), None]:
+        ticks, fault, decoder = decode(good + bad + good * frames, skip=True, chunk=chunk)
+        assert fault is None
+        assert ticks["sequence"].tolist() == [1, *range(3, 3 + frames)]
+        assert decoder.skips() == {"bad length": 1}
+        assert decoder.statistics()["skipped_bytes"] == len(bad)
+        assert decoder.skip_samples() == [("bad length", len(good), f"type 'A', length {length}")]
+
+
+def test_skipping_passes_over_what_a_cut_left_of_the_last_message() -> None:
+    data = ref.frame(ref.message("D", 1, 2, 3)) * 2
+    for cut in range(22, 42):
+        ticks, fault, decoder = decode(data[:cut], skip=True)
+        assert fault is None
         assert len(ticks) == 1
-        assert isinstance(fault, FormatError)
-        assert fault.offset == len(good)
-        assert str(length) in str(fault)
+        assert decoder.skips() == {"cut message": 1}
+        assert decoder.statistics()["skipped_bytes"] == cut - 21
+
+
+def test_a_frame_of_a_locate_the_directory_lacks_does_not_end_a_search() -> None:
+    names = ref.frame(ref.directory(1, b"A"))
+    stranger = ref.frame(ref.message("D", 2, 2, 3))
+    known = ref.frame(ref.message("D", 1, 2, 4))
+    ticks, _, _ = decode(names + b"\xff\xff" + stranger * 9 + known * 4, skip=True)
+    assert ticks["order_id"].tolist() == [4] * 4
 
 
 def test_an_unknown_type_with_a_length_can_be_skipped() -> None:
@@ -213,16 +250,15 @@ def test_an_unknown_type_with_a_length_can_be_skipped() -> None:
         assert decoder.statistics()["skipped_unknown_type"] == 1
 
 
-@pytest.mark.parametrize("skip", [False, True])
-def test_an_unknown_type_without_a_length_is_always_an_error(skip: bool) -> None:
-    _, fault, _ = decode(ref.frame(ref.message("D", 1, 2, 3)) + ref.frame(b"z" * 77, 0), skip=skip)
-    assert isinstance(fault, FormatError)
-
-
-@pytest.mark.parametrize("skip", [False, True])
-def test_an_unknown_type_of_absurd_length_is_always_an_error(skip: bool) -> None:
-    assert isinstance(decode(ref.frame(b"z" * 257), skip=skip)[1], FormatError)
-    assert (decode(ref.frame(b"z" * 256), skip=skip)[1] is None) is skip
+@pytest.mark.parametrize("length", [0, 257])
+def test_an_unknown_type_without_a_usable_length_is_searched_past(length: int) -> None:
+    good = ref.frame(ref.message("D", 1, 2, 3), 0)
+    data = good + ref.frame(b"z" * 257, length) + good * 5
+    assert isinstance(decode(data)[1], FormatError)
+    ticks, fault, decoder = decode(data, skip=True)
+    assert fault is None
+    assert len(ticks) == 6
+    assert decoder.statistics()["skipped_bytes"] == 259
 
 
 @pytest.mark.parametrize("padding", [0, 200], ids=["in the tail", "in the fast loop"])
@@ -272,8 +308,11 @@ FIELDS = {
 }  # fmt: skip
 
 
+ANY_LOCATE = st.integers(0, 65535)
+
+
 @st.composite
-def messages(draw: st.DrawFn) -> bytes:
+def messages(draw: st.DrawFn, locates: st.SearchStrategy[int] = ANY_LOCATE) -> bytes:
     letter = draw(st.sampled_from(sorted(ref.BODIES)))
     codes = ref.BODIES[letter].replace("8s", "8").replace("4s", "4").replace("2s", "2")
     fields: list[Any] = [draw(FIELDS[code + "s" if code.isdigit() else code]) for code in codes]
@@ -281,8 +320,65 @@ def messages(draw: st.DrawFn) -> bytes:
         fields[1] = draw(st.sampled_from([b"B", b"S"]))
     if letter == "R":
         fields[0] = draw(st.text("ABC.-", min_size=1, max_size=8)).encode().ljust(8)
-    locate = draw(st.integers(0, 65535))
+    locate = draw(locates)
     return ref.message(letter, locate, draw(st.integers(0, 2**48 - 1)), *fields, tracking=draw(st.integers(0, 65535)))
+
+
+def chosen(data: bytes, names: set[str], start: int, end: int, **how: Any) -> None:
+    """Decoding with a selection is decoding, then masking; the fault and the counts are the same."""
+    full, fault, plain = decode(data, **how)
+    symbols = np.array(plain.symbols() + [""] * (65536 - len(plain.symbols())))
+    within = (full["ts_recv"] >= start) & (full["ts_recv"] < end)
+    mask = np.isin(symbols[full["instrument_id"]], list(names)) & within
+
+    def keeps(asked: Sequence[str]) -> np.ndarray:
+        return np.array([name in names for name in asked], np.bool_)
+
+    some, same, decoder = decode(data, **how, keeps=keeps, start_ns=start, end_ns=end)
+    np.testing.assert_array_equal(some, full[mask])
+    assert (str(fault), type(fault)) == (str(same), type(same))
+    counts, found = plain.statistics(), decoder.statistics()
+    assert found.pop("ticks") + found.pop("not_selected") == counts.pop("ticks") + counts.pop("not_selected")
+    if not counts.pop("sizes_clipped"):
+        assert found.pop("sizes_clipped") == 0
+        assert found == counts
+
+
+DIRECTORY = {1: b"A", 2: b"B", 3: b"BRK.A", 7: b"AAPL", 9: b"", 65535: b"ZZZZZZZZ"}
+
+
+@st.composite
+def days(draw: st.DrawFn) -> bytes:
+    """A directory, then messages of its locates and of one without a name; sometimes damaged."""
+    true_length = None if draw(st.booleans()) else 0
+    head = [ref.frame(ref.directory(i, name), true_length) for i, name in DIRECTORY.items() if name]
+    body = [
+        ref.frame(draw(messages(st.sampled_from(list(DIRECTORY)))), true_length)
+        for _ in range(draw(st.integers(0, 60)))
+    ]
+    data = bytearray(b"".join(head + body))
+    for _ in range(draw(st.integers(0, 2))):
+        data[draw(st.integers(0, len(data) - 1))] ^= 1 << draw(st.integers(0, 7))
+    return bytes(data)
+
+
+@given(
+    days(),
+    st.sets(st.sampled_from([name.decode() for name in DIRECTORY.values()])),
+    st.tuples(st.integers(0, 2**47), st.integers(1, 2**47)),
+    st.booleans(),
+    st.integers(1, 3000),
+)
+def test_a_selection_gives_what_masking_gives(
+    data: bytes, names: set[str], span: tuple[int, int], skip: bool, chunk: int
+) -> None:
+    start = MIDNIGHT_NS + span[0]
+    chosen(data, names, start, start + span[1], skip=skip, chunk=chunk)
+
+
+def test_market_events_are_kept_as_they_came() -> None:
+    bodies = [body for body in ref.every_type() if body[:1] in (b"S", b"V", b"W")]
+    assert decode(stream(true_lengths=True))[2].market_events() == bodies
 
 
 @given(st.lists(st.tuples(messages(), st.booleans()), max_size=40), st.integers(1, 400))

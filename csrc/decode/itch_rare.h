@@ -1,0 +1,16 @@
+/* The messages that a day has few of. For the decoder's own files. */
+#ifndef SD_DECODE_ITCH_RARE_H
+#define SD_DECODE_ITCH_RARE_H
+
+#include "decode/itch.h"
+
+/* The tick of a rare type at m, which holds the whole message. 0: the type makes none. */
+int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick);
+
+/* R: the locate's name and attributes. Returns a fault, and the offending byte in *value. */
+uint32_t sd_itch_name_locate(sd_itch *itch, const uint8_t *m, uint8_t *value);
+
+/* S, V, W: kept while there is room. */
+void sd_itch_keep_market_event(sd_itch *itch, const uint8_t *m, uint32_t length);
+
+#endif

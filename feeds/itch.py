@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self
-
-import numpy as np
+from typing import Final, Literal
 
 from strand._bindings import itch as _itch
 from strand._bindings.itch import (
@@ -42,15 +39,13 @@ from strand._bindings.itch import (
     SIZE_CLIPPED,
     ItchDecoder,
 )
-from strand.errors import ConfigurationError, FeedError, UnknownFormatError
+from strand.errors import UnknownFormatError
+from strand.feeds._decoded import BATCH_STEP, DecodedFeed, file_bytes
 from strand.feeds._itch_directory import ItchSymbols, MarketEvent, StockAttributes, market_event
-from strand.feeds._wanted import wanted_names
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.read_ahead import Chunks, read_chunks
+from strand.feeds.base import FeedInfo
 from strand.feeds.selection import Selection
-from strand.feeds.streams import InflateLimits, InputStream, RawStream, open_stream
+from strand.feeds.streams import InflateLimits
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
-from strand.ticks import TICK
 
 __all__ = [
     "ATTRIBUTED",
@@ -79,10 +74,6 @@ __all__ = [
     "recognise",
 ]
 
-#: Ticks in a batch must be a multiple of this.
-BATCH_STEP: Final = 4096
-_RAW_CHUNK: Final = 1 << 20
-_INFLATED_CHUNK: Final = 1 << 20
 _HEAD_BYTES: Final = 64
 _DAY_NS: Final = 86_400_000_000_000
 
@@ -101,7 +92,7 @@ def recognise(head: bytes) -> bool:
     return int.from_bytes(head[7:13].ljust(6, b"\0"), "big") < _DAY_NS
 
 
-class ItchFeed(BaseFeed):
+class ItchFeed(DecodedFeed):
     """An ITCH 5.0 file as batches of ticks.
 
     ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
@@ -127,25 +118,16 @@ class ItchFeed(BaseFeed):
         batch_ticks: int = 4 * BATCH_STEP,
         limits: InflateLimits | None = None,
     ) -> None:
-        super().__init__()
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        if batch_ticks <= 0 or batch_ticks % BATCH_STEP:
-            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {BATCH_STEP}")
-        self._path = Path(path)
-        self._options: dict[str, Any] = {"skip": on_error == "skip"}
-        if select:
-            wanted = wanted_names(select)
-            self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}
-        self._batch_ticks = batch_ticks
-        self._limits = limits if limits is not None else InflateLimits()
+        super().__init__(
+            Path(path),
+            on_error=on_error,
+            select=select,
+            batch_ticks=batch_ticks,
+            limits=limits,
+            headroom=_itch.MAX_FRAME,
+        )
         day = as_date(date) if date is not None else date_in_name(self._path)
         self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
-        self._closed = False
-        self._chunks: list[Chunks] = []
-        self._last: Chunks | None = None
-        self._stream: InputStream | None = None
-
         with self._open_stream() as stream:
             head = stream.head(_HEAD_BYTES)
             compression, inflater = stream.compression, stream.inflater
@@ -166,7 +148,7 @@ class ItchFeed(BaseFeed):
             venue=_venue_in_name(self._path),
             price_scale=1e-4,
             details={
-                "file_bytes": _file_bytes(self._path),
+                "file_bytes": file_bytes(self._path),
                 "compression": compression,
                 "inflater": inflater,
                 "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
@@ -188,66 +170,17 @@ class ItchFeed(BaseFeed):
         """65,536: a stock locate has 16 bits."""
         return _itch.LOCATES
 
-    def batches(self) -> Iterator[TickBatch]:
-        """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+    def _begin(self) -> ItchDecoder:
+        self._decoder = ItchDecoder(**self._options, directory_of=self._decoder)
+        self._symbols.follow(self._decoder)
+        return self._decoder
 
-        Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
-        before that byte has been handed out.
-        """
-        self._check_open()
-        decoder = ItchDecoder(**self._options, directory_of=self._decoder)
-        self._decoder = decoder
-        self.skipped.counts.clear()
-        self.skipped.samples.clear()
-        self._symbols.follow(decoder)
-        self._stream = self._open_stream()
-        chunks = self._read(self._stream)
-        self._chunks.append(chunks)
-        self._last = chunks
-        try:
-            yield from self._decode(chunks, decoder)
-        finally:
-            chunks.close()
-            self._chunks.remove(chunks)
+    def _latest(self) -> ItchDecoder:
+        return self._decoder
 
-    def _decode(self, chunks: Chunks, decoder: ItchDecoder) -> Iterator[TickBatch]:
-        out = aligned_ticks(self._batch_ticks)
-        filled = 0
-        data = memoryview(b"")
-        last = False
-        fault: FeedError | None = None
-        while fault is None:
-            made, used, sound = decoder.decode(data, last=last, out=out[filled:])
-            data = data[used:]
-            filled += made
-            if decoder.has_samples:
-                self._note_skips(decoder)
-            if not sound:
-                fault = decoder.fault(self._path)
-            elif filled == len(out):
-                yield out
-                self._check_open()
-                filled = 0
-            elif last:
-                break
-            else:
-                try:
-                    more = chunks.next(data)
-                except FeedError as error:
-                    fault = error
-                else:
-                    last = more is None
-                    data = data if more is None else more
-        if filled:
-            yield out[:filled]
-            self._check_open()
-        if fault is not None:
-            raise fault
-
-    def _note_skips(self, decoder: ItchDecoder) -> None:
+    def _note_samples(self, decoder: ItchDecoder) -> None:
         for reason, offset, text in decoder.skip_samples():
             self.skipped.add(reason, 0, offset=offset, text=text)
-        self.skipped.counts.update({why: n - self.skipped.counts[why] for why, n in decoder.skips().items()})
 
     @property
     def directory(self) -> Mapping[str, StockAttributes]:
@@ -265,60 +198,12 @@ class ItchFeed(BaseFeed):
 
         ``messages``, ``ticks``, ``not_selected`` (ticks not made because they are not wanted), ``type_X`` (messages of
         type X), ``skipped_unknown_type``, ``skipped_bad_field``, ``skipped_bytes`` (searched for the next message),
-        ``sizes_clipped``, ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and times in ns: ``read_ns``
-        (reading and inflating), ``read_blocked_ns`` (the inflating thread waited for the decoder) and ``wait_ns``
-        (the decoder waited for input: near the whole run's time when the run is limited by inflating).
+        ``sizes_clipped``, and what ``DecodedFeed`` adds of reading.
         """
-        counts = self._decoder.statistics()
-        chunks, stream = self._last, self._stream
-        counts["bytes_in"] = stream.bytes_in if stream is not None else 0
-        counts["bytes_out"] = stream.bytes_out if stream is not None else 0
-        counts["read_ns"] = chunks.reading_ns if chunks is not None else 0
-        counts["read_blocked_ns"] = chunks.full_ns if chunks is not None else 0
-        counts["wait_ns"] = chunks.waiting_ns if chunks is not None else 0
-        return counts
-
-    def close(self) -> None:
-        """Ends every iteration under way (asking one for more raises FeedError) and its thread. May be repeated."""
-        self._closed = True
-        for chunks in list(self._chunks):
-            chunks.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
-
-    def _open_stream(self) -> InputStream:
-        return open_stream(self._path, limits=self._limits)
-
-    def _read(self, stream: InputStream) -> Chunks:
-        chunk_bytes = _RAW_CHUNK if isinstance(stream, RawStream) else _INFLATED_CHUNK
-        return read_chunks(stream, chunk_bytes=chunk_bytes, headroom=_itch.MAX_FRAME)
+        return super().statistics()
 
 
 def _venue_in_name(path: Path) -> str:
     """The market identifier: Nasdaq's other two markets name themselves in their files' names."""
     name = path.name.upper()
     return "XPSX" if "PSX" in name else "XBOS" if "BX_ITCH" in name else "XNAS"
-
-
-def _file_bytes(path: Path) -> int | None:
-    """The size of a file; None for a pipe."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def aligned_ticks(count: int) -> TickBatch:
-    """Ticks that start on a cache line, so that none lies across two."""
-    raw = np.empty(count * TICK.itemsize + 63, np.uint8)
-    skip = -raw.ctypes.data % 64
-    return raw[skip : skip + count * TICK.itemsize].view(TICK)

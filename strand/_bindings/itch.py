@@ -38,6 +38,7 @@ __all__ = [
     "SIZE_CLIPPED",
     "ItchDecoder",
     "Keeps",
+    "letter_of",
     "message_length",
 ]
 
@@ -204,7 +205,7 @@ class ItchDecoder:
         state = self._state
         found = [state.samples[i] for i in range(state.sampled)]
         state.sampled = 0
-        return [(_REASONS[at.fault], at.offset, f"type {_letter(at.type)}, length {at.length}") for at in found]
+        return [(_REASONS[at.fault], at.offset, f"type {letter_of(at.type)}, length {at.length}") for at in found]
 
     def market_events(self) -> list[bytes]:
         """The messages of types S, V and W, as they came; the first 64."""
@@ -221,7 +222,7 @@ class ItchDecoder:
         """The error that ended the last ``decode``, to be raised."""
         state = self._state
         kind = state.fault
-        letter = _letter(state.fault_type)
+        letter = letter_of(state.fault_type)
         length = state.fault_length
         text = {
             lib.SD_ITCH_FAULT_TRUNCATED: "the input ends inside a message; get the whole file, or keep what was read",
@@ -239,11 +240,11 @@ class ItchDecoder:
                 "on_error='skip' searches for the next sound message"
             ),
             lib.SD_ITCH_FAULT_SIDE: (
-                f"the side of a {letter} message is {_letter(state.fault_value)}, not 'B' or 'S'; "
+                f"the side of a {letter} message is {letter_of(state.fault_value)}, not 'B' or 'S'; "
                 "on_error='skip' passes over such messages"
             ),
             lib.SD_ITCH_FAULT_SYMBOL: (
-                f"the stock name of an {letter} message has {_letter(state.fault_value)} where a printable ASCII "
+                f"the stock name of an {letter} message has {letter_of(state.fault_value)} where a printable ASCII "
                 "character must be; on_error='skip' passes over such messages"
             ),
             lib.SD_ITCH_FAULT_RENAMED: (
@@ -282,5 +283,6 @@ class ItchDecoder:
         return counts
 
 
-def _letter(byte: int) -> str:
+def letter_of(byte: int) -> str:
+    """A byte as messages show it."""
     return repr(chr(byte)) if 0x20 <= byte <= 0x7E else f"0x{byte:02x}"

@@ -30,6 +30,8 @@ __all__ = ["Skew", "SyntheticFeed", "WrittenFile", "route_stream", "stream", "sy
 MAX_MESSAGES: Final = 2**40 - 1
 MAX_BURST: Final = 2.0
 _LETTERS: Final = 5
+_SYMBOLS_A_HALT: Final = 400
+_HALTS_FROM_MESSAGES: Final = 10_000
 _PAGE: Final = 4096
 
 
@@ -92,6 +94,8 @@ class SyntheticFeed:
     ``skew``: ``"calibrated"``, or the exponent of a Zipf law from 0 to 8.
     ``burst``: 0 for an even day, 1 for the calibrated peaks (busiest second 19 times the mean, busiest millisecond 92
     times), at most 2; between, the peaks are these ratios to its power.
+    ``halts``: symbols that are halted once, from 0 to all and to a hundredth of ``messages``. None: one of 400 symbols
+    begun, where the day has 10,000 messages or more.
     ``batch_ticks``: ticks in a full batch.
 
     Ticks are as the ITCH reader makes them: ``instrument_id`` is the stock locate, the symbol's index plus 1.
@@ -107,6 +111,7 @@ class SyntheticFeed:
         date: dt.date | str = "2026-01-05",
         skew: Skew = "calibrated",
         burst: float = 1.0,
+        halts: int | None = None,
         batch_ticks: int = 16_384,
     ) -> None:
         self._symbol_count = _whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
@@ -117,10 +122,11 @@ class SyntheticFeed:
         if isinstance(burst, bool) or not isinstance(burst, int | float) or not 0 <= burst <= MAX_BURST:
             raise ConfigurationError(f"burst: {burst!r} is not a number from 0 to {MAX_BURST:g}")
         self._burst = float(burst)
+        self._halts = self._halts_of(halts)
         day = as_date(date)
         self._midnight_ns = midnight_ns(day)
         self._iteration = 0
-        self._ticks_made = 0
+        self._ticks_made = self._messages_made = 0
         self._info = FeedInfo(
             format="synthetic",
             path=f"synthetic:{self._symbol_count}x{self._messages}",
@@ -131,8 +137,20 @@ class SyntheticFeed:
                 "seed": self._seed,
                 "skew": self._skew,
                 "burst": self._burst,
+                "halts": self._halts,
             },
         )
+
+    def _halts_of(self, halts: int | None) -> int:
+        most = min(self._symbol_count, self._messages // _market.MESSAGES_A_HALT)
+        if halts is None:
+            return -(-self._symbol_count // _SYMBOLS_A_HALT) if self._messages >= _HALTS_FROM_MESSAGES else 0
+        try:
+            return _whole("halts", halts, 0, most)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{error}: no more than the symbols, nor than one in {_market.MESSAGES_A_HALT} messages"
+            ) from None
 
     @property
     def info(self) -> FeedInfo:
@@ -160,6 +178,7 @@ class SyntheticFeed:
             peak_second_q16=round(calibration.PEAK_SECOND * 65536),
             peak_millisecond_q16=round(calibration.PEAK_MILLISECOND * 65536),
             burst_q16=round(self._burst * 65536),
+            halts=self._halts,
         )
 
     def batches(self) -> Iterator[TickBatch]:
@@ -169,7 +188,7 @@ class SyntheticFeed:
         """
         self._iteration += 1
         iteration = self._iteration
-        self._ticks_made = 0
+        self._ticks_made = self._messages_made = 0
         return self._batches(iteration)
 
     def _batches(self, iteration: int) -> Iterator[TickBatch]:
@@ -184,14 +203,13 @@ class SyntheticFeed:
             if not filled:
                 return
             self._ticks_made += filled
+            self._messages_made = int(ticks["sequence"][filled - 1])
             yield ticks[:filled]
 
     def statistics(self) -> dict[str, int]:
         """Of the latest iteration: ``ticks`` made, ``messages`` that a file of them would hold until then, and
         ``skipped``, always 0."""
-        made = self._ticks_made
-        opening = _market.OPENING_MESSAGES + self._symbol_count if made else 0
-        return {"messages": opening + made, "ticks": made, "skipped": 0}
+        return {"messages": self._messages_made, "ticks": self._ticks_made, "skipped": 0}
 
     def close(self) -> None:
         """Ends iterations under way. The feed can be read anew."""
@@ -213,32 +231,32 @@ class SyntheticFeed:
                 f"most, not {self._symbol_count:,}; take fewer symbols, or the ticks as arrays"
             )
         opening = _market.opening_bytes(self._symbol_count)
-        closing = _market.closing_bytes()
-        before = _market.OPENING_MESSAGES + 2 * self._symbol_count
-        total = before + self._messages + _market.CLOSING_MESSAGES
-        written = len(opening) + len(closing)
+        writer = _market.ItchWriter(self._midnight_ns)
+        before = _market.OPENING_MESSAGES + 3 * self._symbol_count
+        total = before + self._messages + _market.HOURS_MESSAGES + _market.CLOSING_MESSAGES
+        written = len(opening)
         done = before
         with create_whole_file(path) as file:
             file.write(opening)
-            for messages, data in self._encoded():
+            for messages, data in self._encoded(writer):
                 file.write(data)
                 written += len(data)
                 done += messages
                 if progress is not None:
                     progress(done, total)
-            file.write(closing)
+            written += file.write(writer.closing())
         if progress is not None:
             progress(total, total)
         return WrittenFile(os.fspath(path), total, self._symbol_count + self._messages, written)
 
-    def _encoded(self) -> Iterator[tuple[int, memoryview]]:
+    def _encoded(self, writer: _market.ItchWriter) -> Iterator[tuple[int, memoryview]]:
         market = self.market()
         size = 16_384
         ticks = np.empty(size, TICK)
         types = np.empty(size, np.uint8)
-        out = np.empty(size * _market.EVENT_BYTES, np.uint8)
+        out = np.empty(writer.room(size), np.uint8)
         while made := market.next_batch(ticks, types):
-            used = _market.encode_events(ticks[:made], types, self._midnight_ns, out)
+            used = writer.events(ticks[:made], types, out)
             yield made, out.data[:used]
 
 
@@ -249,13 +267,14 @@ def stream(
     seed: int = 1,
     *,
     burst: float = 1.0,
+    halts: int | None = None,
 ) -> TickBatch:
     """The events of a generated day as one array: shape (ticks,), dtype ``strand.TICK``.
 
     They are the ticks of ``SyntheticFeed(symbols, ticks, ...)`` without the trading states at its start;
     ``instrument_id`` is from 1 to ``symbols``. Raises ConfigurationError.
     """
-    feed = SyntheticFeed(symbols, ticks, seed=seed, skew=skew, burst=burst)
+    feed = SyntheticFeed(symbols, ticks, seed=seed, skew=skew, burst=burst, halts=halts)
     out = _aligned_ticks(ticks)
     if feed.market().next_batch(out) != ticks:
         raise AssertionError("the market made fewer events than it was asked for")

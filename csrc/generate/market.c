@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "decode/itch.h"
+#include "generate/agenda.h"
+#include "generate/auction.h"
 #include "generate/orders.h"
 #include "generate/picker.h"
 #include "generate/session.h"
@@ -15,8 +17,7 @@ enum {
   MESSAGES_A_LIVE_ORDER = 32,
   LEAST_TARGET = 2,
   MOST_TARGET = 512,
-  CROSS_FROM_MESSAGES = 100, /* symbols with fewer messages a day open and close without a cross */
-  LOWEST_MID = 200,          /* cents: keeps the farthest bid above zero */
+  LOWEST_MID = 200, /* cents: keeps the farthest bid above zero */
   HIGHEST_MID = 1000000,
   FIRST_ORDER_ID = 1000,
   FIRST_MATCH = 1
@@ -30,17 +31,18 @@ typedef struct slot {
   uint64_t ts;
   uint64_t choice, detail; /* random bits */
   uint32_t symbol;
-  char cross; /* O, L or 0 */
+  int what; /* SD_AGENDA_* */
 } slot;
 
 struct sd_market {
   sd_market_config config;
   sd_session session;
   sd_picker picker;
+  sd_agenda agenda;
   sd_prng random;
   sd_orders *books; /* by symbol */
   uint32_t *symbol_of_rank;
-  uint32_t crosses; /* at the open, and again at the close: the busiest symbols */
+  uint64_t session_end; /* events before the closing crosses */
   uint64_t drawn, made;
   uint64_t next_order_id, next_match, volume;
   slot ahead[AHEAD];
@@ -75,13 +77,14 @@ static void open_books(sd_market *m, const uint64_t *weights) {
     sd_orders *book = &m->books[m->symbol_of_rank[rank]];
     book->target = (uint16_t)(target < LEAST_TARGET ? LEAST_TARGET : target > MOST_TARGET ? MOST_TARGET : target);
     book->mid = first_mid(&random);
-    if (expected >= CROSS_FROM_MESSAGES && rank == m->crosses) m->crosses++;
   }
 }
 
 int sd_market_create(const sd_market_config *config, const uint64_t *weights, const uint32_t *run_lengths,
                      sd_market **out) {
-  if (!config->symbols || config->symbols > SD_MARKET_MAX_SYMBOLS || config->messages >> 40) return SD_E_ARGUMENT;
+  if (!config->symbols || config->symbols > SD_MARKET_MAX_SYMBOLS || config->messages >> 40 ||
+      config->halts > config->messages / SD_MARKET_MESSAGES_A_HALT)
+    return SD_E_ARGUMENT;
   sd_market *m = calloc(1, sizeof *m);
   if (!m) return SD_E_NO_MEMORY;
   m->config = *config;
@@ -93,8 +96,12 @@ int sd_market_create(const sd_market_config *config, const uint64_t *weights, co
   int status = SD_E_NO_MEMORY;
   if (m->books) memset(m->books, 0, header_bytes);
   if (m->books && m->symbol_of_rank)
-    status = sd_session_init(&m->session, config->messages, config->seed, config->peak_second_q16,
+    status = sd_agenda_init(&m->agenda, weights, config->symbols, config->messages, config->halts, config->seed);
+  if (status == SD_OK) {
+    m->session_end = config->messages - m->agenda.crosses;
+    status = sd_session_init(&m->session, m->session_end - m->agenda.opening.all, config->seed, config->peak_second_q16,
                              config->peak_millisecond_q16, config->burst_q16);
+  }
   if (status == SD_OK) status = sd_picker_init(&m->picker, weights, run_lengths, config->symbols, config->seed);
   if (status != SD_OK) {
     sd_market_destroy(m);
@@ -114,25 +121,44 @@ void sd_market_destroy(sd_market *m) {
   free(m->symbol_of_rank);
   sd_session_destroy(&m->session);
   sd_picker_destroy(&m->picker);
+  sd_agenda_destroy(&m->agenda);
   free(m);
+}
+
+/* A symbol that does not trade has few messages: seven in eight go to another one. */
+static uint32_t pick_rank(sd_market *m) {
+  uint32_t rank = sd_picker_next(&m->picker, m->session.crowd);
+  if (__builtin_expect(m->agenda.halted[rank], 0)) {
+    uint64_t r = sd_prng_next(&m->agenda.random);
+    if (r & 7) rank = sd_alias_draw(&m->picker.alone, sd_prng_next(&m->agenda.random));
+  }
+  return rank;
 }
 
 /* Draws the next event's time, symbol and bits. Each comes from a generator of its own, so drawing early changes
  * nothing. */
 static void draw_slot(sd_market *m) {
-  uint64_t i = m->drawn++;
+  sd_agenda *a = &m->agenda;
+  uint64_t i = m->drawn++, opening = a->opening.all;
   slot *s = &m->ahead[i % AHEAD];
-  s->ts = sd_session_next(&m->session);
   uint32_t rank;
-  if (i < m->crosses) {
-    s->cross = 'O';
-    rank = (uint32_t)i;
-  } else if (m->config.messages - i <= m->crosses) {
-    s->cross = 'L';
-    rank = (uint32_t)(m->config.messages - i - 1);
+  if (i < opening) {
+    s->ts = sd_agenda_opening_ns(a, i);
+    s->what = SD_AGENDA_OPEN_NOTICE;
+    rank = sd_agenda_round_next(&a->opening);
+  } else if (i >= m->session_end) {
+    rank = (uint32_t)(i - m->session_end);
+    s->ts = sd_agenda_closing_ns(a, rank);
+    s->what = SD_AGENDA_CLOSE_CROSS;
   } else {
-    s->cross = 0;
-    rank = sd_picker_next(&m->picker, m->session.crowd);
+    s->ts = sd_session_next(&m->session);
+    if (i - opening < a->crosses) {
+      s->what = SD_AGENDA_OPEN_CROSS;
+      rank = (uint32_t)(i - opening);
+    } else {
+      s->what = sd_agenda_due(a, s->ts, m->session_end - i - 1, &rank);
+      if (s->what == SD_AGENDA_NONE) rank = pick_rank(m);
+    }
   }
   s->symbol = m->symbol_of_rank[rank];
   s->choice = sd_prng_next(&m->random);
@@ -175,14 +201,11 @@ static uint32_t draw_shares(uint64_t detail) {
 
 static int64_t tick_price(uint32_t cents) { return (int64_t)cents * (SD_PRICE_SCALE / 100); }
 
-static void make_cross(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
-  tick->action = 'T';
-  tick->kind = SD_KIND_TRADE;
-  tick->flags = SD_ITCH_CROSS | (s->cross == 'O' ? SD_ITCH_CROSS_OPENING : SD_ITCH_CROSS_CLOSING);
-  tick->size = 100 * (1 + (uint32_t)(s->detail & 1023));
-  tick->price = tick_price(book->mid);
-  tick->ref_id = m->next_match++;
-  m->volume += tick->size;
+/* What an order is before an event changes it. */
+static sd_market_order order_before(const sd_orders *book, int side, uint32_t at) {
+  const sd_order *order = &book->side[side][at];
+  return (sd_market_order){
+      .price = tick_price(order->price), .shares = order->shares, .side = side == SD_BID ? 'B' : 'A'};
 }
 
 static void make_trade(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
@@ -209,13 +232,15 @@ static int make_add(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick)
 }
 
 /* Takes the order first in the queue of one side: all of it for every other execution. */
-static void make_execution(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick, int priced) {
+static void make_execution(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick, sd_market_order *before,
+                           int priced) {
   int side = (int)(s->choice >> 20 & 1);
   if (book->pressure) side = book->pressure > 0 ? SD_ASK : SD_BID;
   if (!book->count[side]) side = !side;
   uint32_t at = sd_orders_first(book, side);
   sd_order *order = &book->side[side][at];
   uint32_t shares = order->shares;
+  *before = order_before(book, side, at);
   if (s->detail & UINT64_C(1) << 36) shares = 1 + sd_scale32((uint32_t)s->detail, shares);
   tick->action = 'F';
   tick->order_id = order->id;
@@ -228,32 +253,36 @@ static void make_execution(sd_market *m, sd_orders *book, const slot *s, sd_tick
   else order->shares -= shares;
 }
 
-static void make_delete(sd_orders *book, const slot *s, sd_tick *tick) {
+static void make_delete(sd_orders *book, const slot *s, sd_tick *tick, sd_market_order *before) {
   uint32_t at;
   int side = choose_order(book, s->choice, &at);
+  *before = order_before(book, side, at);
   tick->action = 'C';
   tick->order_id = book->side[side][at].id;
   sd_orders_remove(book, side, at);
 }
 
-static int make_reduction(sd_orders *book, const slot *s, sd_tick *tick) {
+/* Returns the ITCH type: a delete where nothing can be taken and something left. */
+static char make_reduction(sd_orders *book, const slot *s, sd_tick *tick, sd_market_order *before) {
   uint32_t at;
   int side = choose_order(book, s->choice, &at);
   sd_order *order = &book->side[side][at];
-  if (order->shares == 1) { /* nothing can be taken and something left */
-    make_delete(book, s, tick);
-    return 0;
+  if (order->shares == 1) {
+    make_delete(book, s, tick, before);
+    return 'D';
   }
+  *before = order_before(book, side, at);
   tick->action = 'C';
   tick->order_id = order->id;
   tick->size = 1 + sd_scale32((uint32_t)(s->detail >> 32), order->shares - 1);
   order->shares -= tick->size;
-  return 1;
+  return 'X';
 }
 
-static void make_replace(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
+static void make_replace(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick, sd_market_order *before) {
   uint32_t at;
   int side = choose_order(book, s->choice, &at);
+  *before = order_before(book, side, at);
   sd_order order = {m->next_order_id++, draw_price(book, side, s->detail), draw_shares(s->detail)};
   tick->action = 'M';
   tick->order_id = book->side[side][at].id;
@@ -272,40 +301,61 @@ static void walk(sd_orders *book, uint64_t detail) {
   if (!book->touch[book->pressure > 0 ? SD_ASK : SD_BID]) sd_orders_step(book, book->pressure);
 }
 
-/* Makes one event; returns its ITCH type, or 0 when memory is out. */
-static char make_event(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick) {
-  uint32_t live = book->count[SD_BID] + book->count[SD_ASK], roll = (uint32_t)s->choice & (ROLL - 1);
-  tick->kind = SD_KIND_ORDER;
-  if (s->cross) {
-    make_cross(m, book, s, tick);
-    return s->cross;
-  }
-  walk(book, s->detail);
-  if (roll < ROLL_TRADE) {
-    make_trade(m, book, s, tick);
-    return 'P';
-  }
-  if (live && roll < ROLL_EXECUTE) {
-    make_execution(m, book, s, tick, roll < ROLL_PRICED);
-    return roll < ROLL_PRICED ? 'C' : 'E';
-  }
-  if (live && roll < ROLL_REDUCE) return make_reduction(book, s, tick) ? 'X' : 'D';
-  if (live && roll < ROLL_REPLACE) {
-    make_replace(m, book, s, tick);
-    return 'U';
-  }
+/* Adds or deletes, so that the symbol's live orders stay around its target. Returns the ITCH type, 0 without memory. */
+static char make_add_or_delete(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick, sd_market_order *before) {
+  uint32_t live = book->count[SD_BID] + book->count[SD_ASK];
   int64_t tilt = (int64_t)(s->choice >> 10 & 1023) - 512;
-  if (!live || tilt * book->target < 512 * ((int64_t)book->target - live)) {
-    if (make_add(m, book, s, tick) != SD_OK) return 0;
-    if (s->choice >> 21 & 31) return 'A';
-    tick->flags = SD_ITCH_ATTRIBUTED;
-    return 'F';
+  if (live && tilt * book->target >= 512 * ((int64_t)book->target - live)) {
+    make_delete(book, s, tick, before);
+    return 'D';
   }
-  make_delete(book, s, tick);
-  return 'D';
+  if (make_add(m, book, s, tick) != SD_OK) return 0;
+  if (s->choice >> 21 & 31) return 'A';
+  tick->flags = SD_ITCH_ATTRIBUTED;
+  return 'F';
 }
 
-int64_t sd_market_next_batch(sd_market *m, sd_tick *ticks, char *types, int64_t n) {
+/* Makes one event; returns its ITCH type, or 0 when memory is out. */
+static char make_event(sd_market *m, sd_orders *book, const slot *s, sd_tick *tick, sd_market_order *before) {
+  uint32_t live = book->count[SD_BID] + book->count[SD_ASK], roll = (uint32_t)s->choice & (ROLL - 1);
+  int what = s->what;
+  if (__builtin_expect(!what && book->state == SD_HALTED, 0)) {
+    /* Orders may be taken back; when there are none, a notice says what waits for the cross. */
+    if (live && s->choice & 1) return make_reduction(book, s, tick, before);
+    if (live) {
+      make_delete(book, s, tick, before);
+      return 'D';
+    }
+    what = SD_AGENDA_HALT_NOTICE;
+  }
+  if (what) {
+    char type = sd_auction_event(what, book, s->detail, tick);
+    if (type == 'Q') {
+      tick->ref_id = m->next_match++;
+      m->volume += tick->size;
+    }
+    return type;
+  }
+  if (book->state == SD_TRADING) {
+    walk(book, s->detail);
+    if (roll < ROLL_TRADE) {
+      make_trade(m, book, s, tick);
+      return 'P';
+    }
+    if (live && roll < ROLL_EXECUTE) {
+      make_execution(m, book, s, tick, before, roll < ROLL_PRICED);
+      return roll < ROLL_PRICED ? 'C' : 'E';
+    }
+  }
+  if (live && roll < ROLL_REDUCE) return make_reduction(book, s, tick, before);
+  if (live && roll < ROLL_REPLACE) {
+    make_replace(m, book, s, tick, before);
+    return 'U';
+  }
+  return make_add_or_delete(m, book, s, tick, before);
+}
+
+int64_t sd_market_next_batch(sd_market *m, sd_tick *ticks, char *types, sd_market_order *orders, int64_t n) {
   uint64_t left = m->config.messages - m->made;
   if (n < 0) return SD_E_ARGUMENT;
   if ((uint64_t)n > left) n = (int64_t)left;
@@ -318,11 +368,15 @@ int64_t sd_market_next_batch(sd_market *m, sd_tick *ticks, char *types, int64_t 
                          .ts_recv = ts,
                          .price = SD_UNDEF_PRICE,
                          .instrument_id = s->symbol + 1,
-                         .sequence = m->config.first_sequence + m->made,
-                         .side = 'N'};
-    char type = make_event(m, &m->books[s->symbol], s, &ticks[i]);
+                         .sequence = m->config.first_sequence + m->made + (s->ts >= SD_MARKET_OPEN_NS) +
+                                     (s->ts >= SD_MARKET_CLOSE_NS),
+                         .side = 'N',
+                         .kind = SD_KIND_ORDER};
+    sd_market_order before = {0};
+    char type = make_event(m, &m->books[s->symbol], s, &ticks[i], &before);
     if (!type) return SD_E_NO_MEMORY;
     if (types) types[i] = type;
+    if (orders) orders[i] = before;
     m->made++;
   }
   return n;

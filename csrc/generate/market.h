@@ -1,4 +1,7 @@
-/* A trading day made up: order events with consistent lifecycles, spread over symbols and time as on a real day.
+/* A trading day made up: order events with consistent lifecycles, spread over symbols and time as on a real day, with
+ * auctions and halts (agenda.h). The day's parts follow each other: imbalance notices before 9:30, then the opening
+ * crosses, the session up to 16:00, and the closing crosses after it. A halted symbol's orders are only cancelled;
+ * when it is back to quotation they come and go, and nothing is executed before it trades again.
  *
  * One thread at a time may use a market. The stream depends on the configuration alone: not on the machine, and not on
  * how many events are asked for at a time.
@@ -8,7 +11,11 @@
 
 #include "sd_tick.h"
 
-enum { SD_MARKET_MAX_SYMBOLS = 1000000 };
+enum { SD_MARKET_MAX_SYMBOLS = 1000000, SD_MARKET_MESSAGES_A_HALT = 100 };
+
+/* Times of day, ns since midnight. */
+#define SD_MARKET_OPEN_NS (UINT64_C(34200) * 1000000000)
+#define SD_MARKET_CLOSE_NS (UINT64_C(57600) * 1000000000)
 
 typedef struct sd_market_config {
   uint64_t messages; /* events in all, below 2^40 */
@@ -16,6 +23,7 @@ typedef struct sd_market_config {
   uint64_t midnight_ns;     /* of the trading date where the exchange is, ns since the UNIX epoch */
   uint64_t first_sequence;  /* of the first event: messages before it in the file, plus 1 */
   uint32_t symbols;         /* 1 to SD_MARKET_MAX_SYMBOLS */
+  uint32_t halts;           /* symbols that are halted once, with SD_MARKET_MESSAGES_A_HALT messages each at least */
   uint32_t burst_q16;       /* 0 an even day, 65536 the peaks below, at most 131072 */
   uint32_t peak_second_q16; /* busiest second over the mean second, in units of 2^-16 */
   uint32_t peak_millisecond_q16;
@@ -36,12 +44,22 @@ int sd_market_create(const sd_market_config *config, const uint64_t *weights, co
                      sd_market **out);
 void sd_market_destroy(sd_market *market);
 
-/* Makes up to n events. `types`, when not NULL, receives the ITCH 5.0 message type of each: A F E C X D U P, and for
- * crosses O at the open and L at the close. Returns how many were made, 0 at the end of the day, or SD_E_NO_MEMORY.
+/* The order that an event is about, as it was before: what formats need in which an event repeats it. */
+typedef struct sd_market_order {
+  int64_t price; /* units of 1e-9 */
+  uint32_t shares;
+  char side; /* A or B; 0 when the event is about no order that was there */
+  uint8_t unused[3];
+} sd_market_order;
+
+/* Makes up to n events. `types`, when not NULL, receives the ITCH 5.0 message type of each, of A F E C X D U P Q H I;
+ * `orders`, when not NULL, the order each E, C, X, D and U is about. Returns how many were made, 0 at the end of the
+ * day, or SD_E_NO_MEMORY.
  *
  * The ticks are what decode/itch.h makes of those messages, field by field; instrument_id is the symbol's index plus
- * 1, as an ITCH feed numbers its stocks. */
-int64_t sd_market_next_batch(sd_market *market, sd_tick *ticks, char *types, int64_t n);
+ * 1, as an ITCH feed numbers its stocks. Sequences leave out one number at 9:30 and one at 16:00, for the system
+ * events of an ITCH file. */
+int64_t sd_market_next_batch(sd_market *market, sd_tick *ticks, char *types, sd_market_order *orders, int64_t n);
 
 void sd_market_read_totals(const sd_market *market, sd_market_totals *out);
 

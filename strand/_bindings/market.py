@@ -15,13 +15,14 @@ from strand.errors import ConfigurationError
 __all__ = [
     "CLOSING_MESSAGES",
     "EVENT_BYTES",
+    "HOURS_MESSAGES",
     "MAX_ITCH_SYMBOLS",
     "MAX_SYMBOLS",
     "OPENING_MESSAGES",
+    "ORDER_BEFORE",
+    "ItchWriter",
     "Market",
     "MarketTotals",
-    "closing_bytes",
-    "encode_events",
     "fill_opening_ticks",
     "fill_route_stream",
     "interpolate_ranks",
@@ -35,9 +36,14 @@ MAX_SYMBOLS: Final[int] = lib.SD_MARKET_MAX_SYMBOLS
 MAX_ITCH_SYMBOLS: Final[int] = lib.SD_ITCH_MAX_SYMBOLS
 #: Bytes of the longest event, its length field included.
 EVENT_BYTES: Final[int] = lib.SD_ITCH_EVENT_BYTES
-#: Messages before the first event, besides two a symbol; and after the last one.
+#: Messages before the first event, besides three a symbol; among the events; and after the last one.
 OPENING_MESSAGES: Final[int] = lib.SD_ITCH_OPENING_MESSAGES
+HOURS_MESSAGES: Final[int] = lib.SD_ITCH_HOURS_MESSAGES
 CLOSING_MESSAGES: Final[int] = lib.SD_ITCH_CLOSING_MESSAGES
+#: A halted symbol's day needs at least so many messages.
+MESSAGES_A_HALT: Final[int] = lib.SD_MARKET_MESSAGES_A_HALT
+#: The order an event is about, as it was before: price in units of 1e-9, side empty where there is none.
+ORDER_BEFORE: Final = np.dtype([("price", "<i8"), ("shares", "<u4"), ("side", "S1"), ("unused", "V3")])
 
 
 def _checked(code: int) -> int:
@@ -97,6 +103,7 @@ class Market:
         peak_second_q16: int,
         peak_millisecond_q16: int,
         burst_q16: int,
+        halts: int,
     ) -> None:
         """``weights`` and ``run_lengths`` by rank, of one length: the number of symbols. Ratios in units of 2^-16."""
         symbols = len(weights)
@@ -108,8 +115,9 @@ class Market:
                 "messages": messages,
                 "seed": seed,
                 "midnight_ns": midnight_ns,
-                "first_sequence": OPENING_MESSAGES + 2 * symbols + 1,
+                "first_sequence": OPENING_MESSAGES + 3 * symbols + 1,
                 "symbols": symbols,
+                "halts": halts,
                 "burst_q16": burst_q16,
                 "peak_second_q16": peak_second_q16,
                 "peak_millisecond_q16": peak_millisecond_q16,
@@ -123,17 +131,28 @@ class Market:
         )
         self._market: Any = ffi.gc(made[0], lib.sd_market_destroy)
 
-    def next_batch(self, ticks: npt.NDArray[Any], types: npt.NDArray[np.uint8] | None = None) -> int:
-        """Fills ``ticks`` (contiguous, ``strand.TICK``) and, when given, the letters of their ITCH messages, the
-        crosses' being O and L. Returns how many events were made, 0 at the end of the day.
+    def next_batch(
+        self,
+        ticks: npt.NDArray[Any],
+        types: npt.NDArray[np.uint8] | None = None,
+        orders: npt.NDArray[Any] | None = None,
+    ) -> int:
+        """Fills ``ticks`` (contiguous, ``strand.TICK``) and, when given, ``types`` with the letters of their ITCH
+        messages and ``orders`` (``ORDER_BEFORE``) with what their orders were before. Returns how many events were
+        made, 0 at the end of the day.
         """
         letters: Any = ffi.NULL
+        before: Any = ffi.NULL
         if types is not None:
             if len(types) < len(ticks):
                 raise ValueError("types is shorter than ticks")
             letters = ffi.from_buffer("char[]", types, require_writable=True)
+        if orders is not None:
+            if len(orders) < len(ticks) or orders.dtype != ORDER_BEFORE:
+                raise ValueError("orders is shorter than ticks, or of another dtype")
+            before = ffi.from_buffer("sd_market_order[]", orders, require_writable=True)
         out = ffi.from_buffer("sd_tick[]", ticks, require_writable=True)
-        return _checked(lib.sd_market_next_batch(self._market, out, letters, len(ticks)))
+        return _checked(lib.sd_market_next_batch(self._market, out, letters, before, len(ticks)))
 
     def totals(self) -> MarketTotals:
         """Counts as they stand; looks at every symbol."""
@@ -154,7 +173,7 @@ def fill_opening_ticks(symbols: int, first: int, midnight_ns: int, out: npt.NDAr
 
 
 def opening_bytes(symbols: int) -> bytes:
-    """The messages before a day's events: start, directory, trading states, start of market hours."""
+    """The messages before a day's events: start, directory, trading and short sale states, circuit breaker levels."""
     size = lib.sd_itch_opening_bytes(symbols)
     out = bytearray(size)
     if lib.sd_itch_write_opening(symbols, ffi.from_buffer("uint8_t[]", out)) != size:
@@ -162,28 +181,35 @@ def opening_bytes(symbols: int) -> bytes:
     return bytes(out)
 
 
-def encode_events(
-    ticks: npt.NDArray[Any], types: npt.NDArray[np.uint8], midnight_ns: int, out: npt.NDArray[np.uint8]
-) -> int:
-    """Writes events as ITCH 5.0 with length fields into ``out`` (EVENT_BYTES an event); returns the bytes written."""
-    if len(types) < len(ticks) or len(out) < len(ticks) * EVENT_BYTES:
-        raise ValueError("types or out is too short for the ticks")
-    return _checked(
-        lib.sd_itch_write_events(
-            ffi.from_buffer("sd_tick[]", ticks),
-            ffi.from_buffer("char[]", types),
-            len(ticks),
-            midnight_ns,
-            ffi.from_buffer("uint8_t[]", out, require_writable=True),
+class ItchWriter:
+    """Writes a day's events as ITCH 5.0, each message after its length."""
+
+    def __init__(self, midnight_ns: int) -> None:
+        self._writer: Any = ffi.new("sd_itch_writer *", {"midnight_ns": midnight_ns})
+
+    @staticmethod
+    def room(events: int) -> int:
+        """Bytes that so many events take at most."""
+        return int(events * lib.SD_ITCH_EVENT_BYTES + lib.SD_ITCH_HOURS_BYTES)
+
+    def events(self, ticks: npt.NDArray[Any], types: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8]) -> int:
+        """Writes events with the start and the end of market hours among them; returns the bytes written."""
+        if len(types) < len(ticks) or len(out) < self.room(len(ticks)):
+            raise ValueError("types or out is too short for the ticks")
+        return _checked(
+            lib.sd_itch_write_events(
+                self._writer,
+                ffi.from_buffer("sd_tick[]", ticks),
+                ffi.from_buffer("char[]", types),
+                len(ticks),
+                ffi.from_buffer("uint8_t[]", out, require_writable=True),
+            )
         )
-    )
 
-
-def closing_bytes() -> bytes:
-    """The messages after a day's events: end of market hours, of system hours, of messages."""
-    out = bytearray(lib.sd_itch_closing_bytes())
-    lib.sd_itch_write_closing(ffi.from_buffer("uint8_t[]", out))
-    return bytes(out)
+    def closing(self) -> bytes:
+        """The messages after a day's events: end of system hours and of messages."""
+        out = bytearray(lib.SD_ITCH_HOURS_BYTES + 14 * CLOSING_MESSAGES)
+        return bytes(out[: lib.sd_itch_write_closing(self._writer, ffi.from_buffer("uint8_t[]", out))])
 
 
 def fill_route_stream(ticks: npt.NDArray[Any], weights: npt.NDArray[np.float64]) -> None:

@@ -59,7 +59,7 @@ def test_info_counts_what_the_file_holds() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["format"], found["ticks"], found["symbols"]) == ("itch50", 200_500, 500)
-    assert found["statistics"]["messages"] == 201_006
+    assert found["statistics"]["messages"] == 201_507
     assert found["last_ns"] > found["first_ns"]
     assert found["share_of_ticks"]["top_500"] == 1.0
 

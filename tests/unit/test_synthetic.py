@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from order_books import Books
 
 from strand import TICK, UNDEF_PRICE
 from strand._bindings.market import Market
@@ -25,7 +26,8 @@ from strand.feeds.synthetic import SyntheticFeed, route_stream, stream
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
 CLOSE_NS = MIDNIGHT_NS + 57_600 * 10**9
-LENGTHS = dict(zip("SRHAFECXDUPQ", (12, 39, 25, 36, 40, 31, 36, 23, 19, 35, 44, 40), strict=True))
+LENGTHS = dict(zip("SRHYVAFECXDUPQI", (12, 39, 25, 20, 35, 36, 40, 31, 36, 23, 19, 35, 44, 40, 50), strict=True))
+OPENING = 3  # messages before the first event, and three a symbol
 
 
 def ticks_of(feed: Feed) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -74,86 +76,24 @@ def parse(message: bytes, sequence: int) -> tuple[Any, ...] | None:
             action, side, what = b"T", sides[letter], 2
         case b"Q":
             size, price, ref, cross = struct.unpack_from(">Q8xIQc", message, 11)
-            action, what, flags = b"T", 2, {b"O": 0x14, b"C": 0x24}[cross]
+            action, what, flags = b"T", 2, {b"O": 0x14, b"C": 0x24, b"H": 0x34}[cross]
+        case b"I":
+            size, ref, way, far, near, price, cross, variation = struct.unpack_from(">QQc8xIIIcc", message, 11)
+            assert abs(far - price) / price < 0.01
+            assert near == far
+            assert variation == b"L"
+            side, what, flags = {b"B": b"B", b"S": b"A", b"N": b"N"}[way], 4, 0x80 | ord(cross)
         case b"H":
             state, ref = struct.unpack_from(">ccI", message, 19)[0], struct.unpack_from(">I", message, 21)[0]
             what, flags = 4, ord(state)
         case _:
             return None
-    money = price * 100_000 if kind in b"AFCUPQ" else UNDEF_PRICE
+    money = price * 100_000 if kind in b"AFCUPQI" else UNDEF_PRICE
     return ts, ts, order, money, size, locate, sequence, ref, 0, action, side, flags, 0, what
 
 
-class Books:
-    """Every live order of a day: raises AssertionError at the first event that does not fit the ones before."""
-
-    def __init__(self) -> None:
-        self.orders: dict[int, tuple[int, bytes, int]] = {}
-        self.shares: dict[int, int] = {}
-        self.levels: dict[tuple[int, bytes], dict[int, set[int]]] = defaultdict(dict)
-        self.counts: Counter[str] = Counter()
-        self.touched = 0
-
-    def add(self, locate: int, side: bytes, order: int, price: int, size: int) -> None:
-        assert order not in self.orders, f"order {order} is added twice"
-        assert size > 0
-        assert price > 0
-        opposite = self.levels[locate, b"A" if side == b"B" else b"B"]
-        if opposite:
-            assert price < min(opposite) if side == b"B" else price > max(opposite), f"order {order} crosses the book"
-        self.orders[order] = locate, side, price
-        self.shares[order] = size
-        self.levels[locate, side].setdefault(price, set()).add(order)
-
-    def take(self, locate: int, order: int, size: int) -> tuple[bytes, int]:
-        assert order in self.orders, f"order {order} is not live"
-        where, side, price = self.orders[order]
-        assert where == locate, f"order {order} is another symbol's"
-        assert 0 < size <= self.shares[order], f"order {order} has fewer than {size} shares"
-        self.shares[order] -= size
-        if not self.shares[order]:
-            del self.orders[order], self.shares[order]
-            level = self.levels[locate, side]
-            level[price].remove(order)
-            if not level[price]:
-                del level[price]
-        return side, price
-
-    def apply(self, tick: Any) -> None:
-        action, locate, order = tick["action"], int(tick["instrument_id"]), int(tick["order_id"])
-        size, price, ref = int(tick["size"]), int(tick["price"]), int(tick["ref_id"])
-        match action:
-            case b"A":
-                self.counts["add"] += 1
-                self.add(locate, tick["side"], order, price, size)
-            case b"F":
-                self.counts["execute"] += 1
-                assert order in self.orders, f"order {order} is not live"
-                side = self.orders[order][1]
-                best = (max if side == b"B" else min)(self.levels[locate, side])
-                assert order == min(self.levels[locate, side][best]), f"order {order} was not the first in its queue"
-                self.take(locate, order, size)
-            case b"C" if size:
-                self.counts["reduce"] += 1
-                self.take(locate, order, size)
-                assert order in self.orders, f"a partial cancel took all of order {order}"
-            case b"C":
-                self.counts["delete"] += 1
-                self.take(locate, order, self.shares.get(order, 0))
-            case b"M":
-                self.counts["replace"] += 1
-                side, _ = self.take(locate, order, self.shares.get(order, 0))
-                self.add(locate, side, ref, price, size)
-            case b"T":
-                self.counts["cross" if tick["flags"] & 4 else "trade"] += 1
-                assert size > 0
-            case _:
-                raise AssertionError(f"unexpected action {action!r}")
-
-    def replay(self, ticks: Any) -> Books:
-        for tick in ticks:
-            self.apply(tick)
-        return self
+def in_session(ticks: Any) -> Any:
+    return ticks[(ticks["ts_event"] >= OPEN_NS) & (ticks["ts_event"] < CLOSE_NS)]
 
 
 @pytest.fixture(scope="module")
@@ -206,23 +146,78 @@ def test_the_mix_is_adds_and_deletes_then_replaces_then_executions_and_partial_c
     assert 0.02 < share["execute"] < 0.06
     assert 0.01 < share["reduce"] < 0.05
     assert 0.003 < share["trade"] < 0.02
-    assert books.counts["cross"] == 2 * 60
+    assert 2 * 60 < books.counts["cross"] == 2 * 60 + 1  # a halt ends in one
+    assert 0.001 < share["imbalance"] < 0.01
+    assert books.counts["state"] == 3
 
 
-def test_times_rise_from_the_open_to_the_close_and_sequences_by_one(day: Any) -> None:
+def test_times_rise_and_sequences_by_one_but_for_the_start_and_the_end_of_market_hours(day: Any) -> None:
     times = day["ts_event"].astype(np.int64)
     assert (np.diff(times) >= 0).all()
-    assert OPEN_NS <= times[0] < times[-1] < CLOSE_NS
-    assert times[0] < OPEN_NS + 60 * 10**9
-    assert times[-1] > CLOSE_NS - 60 * 10**9
+    assert OPEN_NS - 120 * 10**9 <= times[0] < OPEN_NS - 110 * 10**9
+    assert CLOSE_NS + 5 * 10**9 <= times[-1] < CLOSE_NS + 10 * 10**9
+    session = times[(times >= OPEN_NS) & (times < CLOSE_NS)]
+    assert session[0] < OPEN_NS + 60 * 10**9
+    assert session[-1] > CLOSE_NS - 60 * 10**9
     assert (day["ts_recv"] == day["ts_event"]).all()
-    assert (day["sequence"] == np.arange(150_000) + 3 + 2 * 60 + 1).all()
+    hours = (times >= OPEN_NS).astype(int) + (times >= CLOSE_NS)
+    assert (day["sequence"] == np.arange(150_000) + OPENING + 3 * 60 + 1 + hours).all()
 
 
-def test_crosses_come_first_and_last(day: Any) -> None:
-    crosses = np.flatnonzero(day["flags"] & 4 & (day["action"] == b"T") * np.uint8(255))
-    assert crosses.tolist() == [*range(60), *range(150_000 - 60, 150_000)]
-    assert set(day["instrument_id"][:60]) == set(range(1, 61))
+def test_imbalances_come_before_the_crosses_and_crosses_begin_and_end_the_trading(day: Any) -> None:
+    opening = np.flatnonzero(day["flags"] == 0x80 | ord("O"))
+    assert opening.tolist() == list(range(len(opening)))
+    crosses = np.flatnonzero((day["action"] == b"T") & np.isin(day["flags"], (0x14, 0x24)))
+    assert crosses.tolist() == [*range(len(opening), len(opening) + 60), *range(150_000 - 60, 150_000)]
+    assert set(day["instrument_id"][opening]) == set(range(1, 61)) == set(day["instrument_id"][crosses[:60]])
+    assert (day["ts_event"][opening] < OPEN_NS).all()
+    closing = day[day["flags"] == 0x80 | ord("C")]
+    assert set(closing["instrument_id"]) == set(range(1, 61))
+    assert closing["ts_event"].min() >= CLOSE_NS - 600 * 10**9
+    assert (day["ts_event"][-60:] >= CLOSE_NS).all()
+
+
+@pytest.mark.parametrize(("symbols", "messages"), [(1, 10_000), (3, 60_000), (400, 120_000), (8172, 200_000)])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_day_fits_an_independent_book_whatever_its_size_and_halts(symbols: int, messages: int, seed: int) -> None:
+    halts = min(symbols, 40)
+    feed = SyntheticFeed(symbols, messages, seed=seed, halts=halts)
+    ticks = ticks_of(feed)[symbols:]
+    books = Books().replay(ticks)
+    assert books.counts.total() == messages
+    assert books.counts["state"] == 3 * halts
+    assert set(books.states.values()) == {"T"}  # every halt ends
+    assert not any(books.paired.values())  # every notice leads to a cross
+
+
+def test_a_halted_symbol_is_only_cancelled_and_reopens_in_a_cross() -> None:
+    ticks = stream(200_000, symbols=4, seed=5, halts=4)
+    seen = Counter[str]()
+    for locate in range(1, 5):
+        mine = ticks[ticks["instrument_id"] == locate]
+        states = np.flatnonzero((mine["kind"] == 4) & (mine["flags"] < 0x80))
+        halt, quote, resume = states
+        assert [chr(c) for c in mine["flags"][states]] in (["P", "Q", "T"], ["H", "Q", "T"])
+        reasons = [int(r).to_bytes(4, "big") for r in mine["ref_id"][states]]
+        assert reasons in ([b"LUDP"] * 3, [b"T1  ", b"T3  ", b"T3  "])
+        assert set(mine["action"][halt + 1 : quote]) <= {b"C", b"N"}
+        assert set(mine["action"][quote + 1 : resume - 1]) <= {b"A", b"C", b"M", b"N"}
+        assert mine["flags"][resume - 1] == 0x34
+        seconds = (int(mine["ts_event"][resume]) - int(mine["ts_event"][halt])) / 1e9
+        assert seconds == pytest.approx(300, abs=10) if reasons[0] == b"LUDP" else 890 < seconds < 2710
+        seen.update(tick.decode() for tick in mine["action"][halt:resume])
+    assert seen["C"]
+    assert seen["A"]
+
+
+def test_a_day_without_halts_has_none_and_by_default_one_in_400_symbols_has_one() -> None:
+    def halted(**options: Any) -> int:
+        ticks = stream(20_000, **options)
+        return int(((ticks["kind"] == 4) & (ticks["flags"] < 0x80)).sum()) // 3
+
+    assert halted(symbols=900, halts=0) == 0
+    assert halted(symbols=900) == 3
+    assert halted(symbols=900, halts=7) == 7
 
 
 def test_prices_walk_on_a_grid_of_one_cent(day: Any) -> None:
@@ -245,23 +240,23 @@ def test_the_busiest_second_and_millisecond_are_the_calibrated_ones_within_one_a
     feed = SyntheticFeed(100, 8_000_000, seed=seed, batch_ticks=1 << 20)
     seconds, milliseconds = np.zeros(23_400, np.int64), np.zeros(23_400_000, np.int32)
     for batch in feed.batches():
-        since_open = batch["ts_event"][batch["kind"] != 4] - np.uint64(OPEN_NS)
-        np.add.at(milliseconds, since_open // np.uint64(10**6), 1)
+        times = batch["ts_event"][(batch["ts_event"] >= OPEN_NS) & (batch["ts_event"] < CLOSE_NS)]
+        np.add.at(milliseconds, (times - np.uint64(OPEN_NS)) // np.uint64(10**6), 1)
     seconds = milliseconds.reshape(-1, 1000).sum(1)
-    assert seconds.sum() == 8_000_000
+    assert 7_950_000 < seconds.sum() < 8_000_000
     assert seconds.max() / seconds.mean() == pytest.approx(PEAK_SECOND, rel=0.01)
     assert milliseconds.max() / milliseconds.mean() == pytest.approx(PEAK_MILLISECOND, rel=0.1)
 
 
 def test_without_bursts_the_day_is_even_and_with_half_of_them_its_peak_is_the_root() -> None:
     for burst in (0.0, 0.5):
-        times = stream(2_000_000, symbols=10, burst=burst)["ts_event"] - np.uint64(OPEN_NS)
+        times = in_session(stream(2_000_000, symbols=10, burst=burst))["ts_event"] - np.uint64(OPEN_NS)
         seconds = np.bincount((times // np.uint64(10**9)).astype(np.int64), minlength=23_400)
         assert seconds.max() / seconds.mean() == pytest.approx(PEAK_SECOND**burst, rel=0.02)
 
 
 def test_a_symbol_has_runs_of_messages_in_a_crowded_millisecond() -> None:
-    ticks = stream(4_000_000, symbols=8172, seed=3)
+    ticks = in_session(stream(4_000_000, symbols=8172, seed=3))
     milliseconds = ((ticks["ts_event"] - np.uint64(OPEN_NS)) // np.uint64(10**6)).astype(np.int64)
     inside = np.bincount(milliseconds)[milliseconds] >= 12
     pairs = Counter(zip(milliseconds[inside].tolist(), ticks["instrument_id"][inside].tolist(), strict=True))
@@ -306,7 +301,9 @@ def test_a_written_file_parses_to_the_ticks_of_the_feed(tmp_path: Path) -> None:
     parsed = [tick for i, message in enumerate(messages, 1) if (tick := parse(message, i)) is not None]
     assert np.array(parsed, TICK).tobytes() == ticks_of(feed).tobytes()
     kinds = "".join(chr(message[0]) for message in messages)
-    assert kinds.startswith("S" + "R" * 70 + "S" + "H" * 70 + "SQ")
+    assert kinds.startswith("S" + "R" * 70 + "S" + "H" * 70 + "Y" * 70 + "VI")
+    assert kinds.count("IS" + "Q" * 70) == 1
+    assert kinds.endswith("S" + "Q" * 70 + "SS")
     assert [chr(m[11]) for m in messages if m[0] == ord("S")] == ["O", "S", "Q", "M", "E", "C"]
     assert set(kinds) == set(LENGTHS)
     names = [m[11:19].decode().rstrip() for m in messages if m[0] == ord("R")]
@@ -346,7 +343,7 @@ def test_writing_that_is_stopped_leaves_what_was_there_and_nothing_else(tmp_path
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["day.itch50"]
     SyntheticFeed(20, 100_000).write_itch(path, progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (100_046, 100_046)
+    assert calls[-1] == (100_067, 100_067)
 
 
 def test_a_place_that_cannot_be_written_is_a_feed_error(tmp_path: Path) -> None:
@@ -393,6 +390,10 @@ def test_a_file_refuses_more_symbols_than_it_can_number_and_arrays_take_a_millio
         ({"burst": float("nan")}, "burst"),
         ({"burst": "much"}, "burst"),
         ({"batch_ticks": 0}, "batch_ticks"),
+        ({"halts": -1}, "halts"),
+        ({"halts": 1.5}, "halts"),
+        ({"symbols": 5, "halts": 6}, "halts"),
+        ({"messages": 999, "halts": 10}, "halts"),
     ],
 )
 def test_a_bad_argument_is_refused_and_named(arguments: dict[str, Any], field: str) -> None:
@@ -405,7 +406,7 @@ def test_a_feed_can_be_closed_in_the_middle_and_read_anew() -> None:
     assert isinstance(feed, Feed)
     batches = feed.batches()
     next(batches)
-    assert feed.statistics() == {"messages": 1013, "ticks": 1000, "skipped": 0}
+    assert feed.statistics() == {"messages": 1024, "ticks": 1000, "skipped": 0}
     feed.close()
     feed.close()
     assert list(batches) == []
@@ -448,6 +449,6 @@ def test_the_shipped_sample_is_what_its_feed_makes(tmp_path: Path) -> None:
 
 def test_the_shipped_sample_replays_through_a_book() -> None:
     ticks = ticks_of(ItchFeed(sample_path(), date=SAMPLE_DATE))
-    events = ticks[ticks["kind"] != 4]
+    events = ticks[500:]
     assert len(events) == 200_000
     assert Books().replay(events).counts["add"] > 80_000

@@ -17,7 +17,7 @@
 #define NO_REASON UINT32_C(0x20202020)   /* four spaces */
 #define BREAKER_UNIT UINT64_C(100000000) /* circuit breaker levels have eight decimals */
 
-enum { LENGTH_S = 12, LENGTH_R = 39, LENGTH_H = 25, LENGTH_Y = 20, LENGTH_V = 35, PREFIX = 2 };
+enum { LENGTH_S = 12, LENGTH_R = 39, LENGTH_H = 25, LENGTH_L = 26, LENGTH_V = 35, PREFIX = 2 };
 
 static uint8_t *put16(uint8_t *p, uint32_t v) {
   p[0] = (uint8_t)(v >> 8);
@@ -85,9 +85,12 @@ static uint8_t *put_trading_state(uint8_t *p, uint32_t locate, uint64_t ns, char
   return put32(put8(put8(p, state), ' '), reason);
 }
 
-/* No restriction of short sales. */
-static uint8_t *put_short_sale_state(uint8_t *p, uint32_t locate, uint64_t ns) {
-  return put8(put_name(put_header(p, LENGTH_Y, 'Y', locate, ns), locate), '0');
+/* One market maker a symbol, primary, in normal mode and active; no real participant's name. */
+static uint8_t *put_market_maker(uint8_t *p, uint32_t locate, uint64_t ns) {
+  p = put_header(p, LENGTH_L, 'L', locate, ns);
+  memcpy(p, "TEST", 4);
+  p = put_name(p + 4, locate);
+  return put8(put8(put8(p, 'Y'), 'N'), 'A');
 }
 
 /* 7, 13 and 20 per cent below an index of 5,000. */
@@ -98,7 +101,7 @@ static uint8_t *put_breaker_levels(uint8_t *p, uint64_t ns) {
 
 int64_t sd_itch_opening_bytes(uint32_t symbols) {
   if (symbols > SD_ITCH_MAX_SYMBOLS) return 0;
-  int64_t a_symbol = LENGTH_R + LENGTH_H + LENGTH_Y + 3 * PREFIX;
+  int64_t a_symbol = LENGTH_R + LENGTH_H + LENGTH_L + 3 * PREFIX;
   return 2 * (LENGTH_S + PREFIX) + LENGTH_V + PREFIX + (int64_t)symbols * a_symbol;
 }
 
@@ -109,7 +112,7 @@ int64_t sd_itch_write_opening(uint32_t symbols, uint8_t *out) {
   p = put_system_event(p, 'S', hours);
   for (uint32_t i = 1; i <= symbols; i++) p = put_trading_state(p, i, hours + i * DIRECTORY_STEP, 'T', NO_REASON);
   hours += (symbols + UINT64_C(1)) * DIRECTORY_STEP;
-  for (uint32_t i = 1; i <= symbols; i++) p = put_short_sale_state(p, i, hours + i * DIRECTORY_STEP);
+  for (uint32_t i = 1; i <= symbols; i++) p = put_market_maker(p, i, hours + i * DIRECTORY_STEP);
   return put_breaker_levels(p, BREAKER_LEVELS) - out;
 }
 

@@ -1,7 +1,7 @@
 /* Writes a generated market as NASDAQ TotalView-ITCH 5.0: each message after its length, both big-endian.
  *
- * A file is what sd_itch_write_opening() gives (start events, a directory entry, a trading state and a short sale state
- * for each symbol, the levels of the market-wide circuit breaker), the day's events with the start and the end of market
+ * A file is what sd_itch_write_opening() gives (start events, a directory entry, a trading state and a market maker for
+ * each symbol, the levels of the market-wide circuit breaker), the day's events with the start and the end of market
  * hours among them, and what sd_itch_write_closing() gives.
  */
 #ifndef SD_GENERATE_ITCH_WRITE_H

@@ -173,7 +173,7 @@ def fill_opening_ticks(symbols: int, first: int, midnight_ns: int, out: npt.NDAr
 
 
 def opening_bytes(symbols: int) -> bytes:
-    """The messages before a day's events: start, directory, trading and short sale states, circuit breaker levels."""
+    """The messages before a day's events: start, directory, trading states, market makers, circuit breaker levels."""
     size = lib.sd_itch_opening_bytes(symbols)
     out = bytearray(size)
     if lib.sd_itch_write_opening(symbols, ffi.from_buffer("uint8_t[]", out)) != size:

@@ -26,7 +26,7 @@ from strand.feeds.synthetic import SyntheticFeed, route_stream, stream
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
 CLOSE_NS = MIDNIGHT_NS + 57_600 * 10**9
-LENGTHS = dict(zip("SRHYVAFECXDUPQI", (12, 39, 25, 20, 35, 36, 40, 31, 36, 23, 19, 35, 44, 40, 50), strict=True))
+LENGTHS = dict(zip("SRHLVAFECXDUPQI", (12, 39, 25, 26, 35, 36, 40, 31, 36, 23, 19, 35, 44, 40, 50), strict=True))
 OPENING = 3  # messages before the first event, and three a symbol
 
 
@@ -301,7 +301,7 @@ def test_a_written_file_parses_to_the_ticks_of_the_feed(tmp_path: Path) -> None:
     parsed = [tick for i, message in enumerate(messages, 1) if (tick := parse(message, i)) is not None]
     assert np.array(parsed, TICK).tobytes() == ticks_of(feed).tobytes()
     kinds = "".join(chr(message[0]) for message in messages)
-    assert kinds.startswith("S" + "R" * 70 + "S" + "H" * 70 + "Y" * 70 + "VI")
+    assert kinds.startswith("S" + "R" * 70 + "S" + "H" * 70 + "L" * 70 + "VI")
     assert kinds.count("IS" + "Q" * 70) == 1
     assert kinds.endswith("S" + "Q" * 70 + "SS")
     assert [chr(m[11]) for m in messages if m[0] == ord("S")] == ["O", "S", "Q", "M", "E", "C"]

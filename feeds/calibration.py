@@ -20,7 +20,9 @@ from strand.errors import ConfigurationError
 
 __all__ = [
     "CALIBRATED_SYMBOLS",
+    "GAP_QUANTILES",
     "MAX_EXPONENT",
+    "P999_MILLISECOND",
     "PEAK_MILLISECOND",
     "PEAK_SECOND",
     "TOP_SHARES",
@@ -39,10 +41,19 @@ MAX_EXPONENT: Final = 8.0
 
 #: Messages in the busiest second, and in the mean second of the 6.5 hours.
 _MOST_A_SECOND, _MEAN_A_SECOND = 168_533, 8_830
-_MOST_A_MILLISECOND = 814
+_MOST_A_MILLISECOND, _P999_A_MILLISECOND = 814, 253
+_MESSAGES, _SESSION_NS = 206_622_013, 23_400 * 10**9
 #: The busiest second over the mean second, the busiest millisecond over the mean millisecond.
 PEAK_SECOND: Final = _MOST_A_SECOND / _MEAN_A_SECOND
 PEAK_MILLISECOND: Final = 1000 * _MOST_A_MILLISECOND / _MEAN_A_SECOND
+#: Of all milliseconds, the count that one in a thousand exceeds, over the mean.
+P999_MILLISECOND: Final = 1000 * _P999_A_MILLISECOND / _MEAN_A_SECOND
+
+# Times between one message and the next. The source has higher quantiles too (6.4 s at 90 %), which no day of so many
+# messages can have over all symbols: they are left out.
+_GAP_NS: Final = {0.05: 676, 0.10: 1_061, 0.25: 3_801, 0.50: 18_788, 0.75: 72_398}
+#: Quantiles of the time between one message and the next, over its mean.
+GAP_QUANTILES: Final = {part: ns * _MESSAGES / _SESSION_NS for part, ns in _GAP_NS.items()}
 
 #: Share of all messages that the busiest n symbols have.
 TOP_SHARES: Final = {1: 0.0126, 10: 0.0777, 100: 0.263, 500: 0.5606}

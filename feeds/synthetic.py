@@ -167,6 +167,30 @@ class SyntheticFeed:
         """One above the highest stock locate."""
         return self._symbol_count + 1
 
+    @property
+    def messages(self) -> int:
+        """Events of the day: what ``messages`` was given."""
+        return self._messages
+
+    @property
+    def midnight_ns(self) -> int:
+        """The trading day's midnight in New York, ns since the UNIX epoch."""
+        return self._midnight_ns
+
+    def locate_of(self, symbol: str | None) -> int:
+        """The stock locate of a symbol by name; None: of the one with most messages to come. Raises
+        ConfigurationError for a name the day has not."""
+        if symbol is None:
+            return int(self.market().busiest()) + 1
+        index = 0
+        for letter in symbol:
+            index = 26 * index + ord(letter) - ord("A")
+        if not 0 <= index < self._symbol_count or symbol_name(index) != symbol:
+            raise ConfigurationError(
+                f"symbol: the day has no {symbol!r}: its symbols are AAAAA to {symbol_name(self._symbol_count - 1)}"
+            )
+        return index + 1
+
     def market(self) -> Market:
         """A generator of this day's events, at its start."""
         return Market(

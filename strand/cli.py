@@ -18,11 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from strand import feeds, report
 from strand.bench.cli import bench
+from strand.commands.gen import gen
 from strand.demo import run_demo
-from strand.errors import ConfigurationError, FeedError, StrandError, UnknownSymbolError
+from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.selected import skipped_of
-from strand.feeds.synthetic import SyntheticFeed
 from strand.handlers import BUILTIN, Handler
 from strand.replay import replay as run_replay
 
@@ -94,6 +94,7 @@ def cli() -> None:
 
 
 cli.add_command(bench)
+cli.add_command(gen)
 
 
 def _show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
@@ -273,55 +274,6 @@ def _info(
         "details": info.details,
         "statistics": statistics,
     }
-
-
-@cli.group("gen")
-def gen() -> None:
-    """Generate markets that behave like real ones."""
-
-
-@gen.command("itch")
-@click.option("--symbols", type=click.IntRange(1), default=8172, show_default=True)
-@click.option(
-    "--messages", type=click.IntRange(1), default=1_000_000, show_default=True, help="Orders, trades and crosses."
-)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent.")
-@click.option("--burst", type=float, default=1.0, show_default=True, help="0: an even day; 1: a real day's peaks.")
-@click.option("--date", default="2026-01-05", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write; .gz compresses.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def gen_itch(
-    symbols: int, messages: int, seed: int, skew: str, burst: float, date: str, out: Path, as_json: bool
-) -> None:
-    """Write a made-up trading day as an ITCH 5.0 file: the same for the same seed."""
-    feed = SyntheticFeed(symbols, messages, seed=seed, skew=_skew(skew), burst=burst, date=date)
-    with _progress("writing", messages, as_json) as advance:
-        written = feed.write_itch(out, progress=lambda done, _: advance(done))
-    size = out.stat().st_size
-    plain = {
-        "path": str(out),
-        "messages": written.messages,
-        "ticks": written.ticks,
-        "bytes": written.bytes,
-        "file_bytes": size,
-    }
-    _show(
-        as_json,
-        plain,
-        lambda console: console.print(
-            f"{out}: {written.messages:,} messages, {written.ticks:,} ticks, {size / 1e6:,.1f} MB"
-        ),
-    )
-
-
-def _skew(text: str) -> Any:
-    if text == "calibrated":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigurationError(f"skew: {text!r} is neither 'calibrated' nor a number") from None
 
 
 @cli.command("demo")

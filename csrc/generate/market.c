@@ -382,6 +382,8 @@ int64_t sd_market_next_batch(sd_market *m, sd_tick *ticks, char *types, sd_marke
   return n;
 }
 
+uint32_t sd_market_busiest(const sd_market *m) { return m->symbol_of_rank[0]; }
+
 void sd_market_read_totals(const sd_market *m, sd_market_totals *out) {
   *out = (sd_market_totals){.events = m->made, .volume = m->volume};
   for (uint32_t i = 0; i < m->config.symbols; i++) {

@@ -61,6 +61,9 @@ typedef struct sd_market_order {
  * events of an ITCH file. */
 int64_t sd_market_next_batch(sd_market *market, sd_tick *ticks, char *types, sd_market_order *orders, int64_t n);
 
+/* The symbol, from 0, that has most weight. */
+uint32_t sd_market_busiest(const sd_market *market);
+
 void sd_market_read_totals(const sd_market *market, sd_market_totals *out);
 
 /* Checks every symbol's book: SD_OK or SD_E_CORRUPT. */

@@ -154,6 +154,10 @@ class Market:
         out = ffi.from_buffer("sd_tick[]", ticks, require_writable=True)
         return _checked(lib.sd_market_next_batch(self._market, out, letters, before, len(ticks)))
 
+    def busiest(self) -> int:
+        """Index from 0 of the symbol that is drawn most often."""
+        return int(lib.sd_market_busiest(self._market))
+
     def totals(self) -> MarketTotals:
         """Counts as they stand; looks at every symbol."""
         totals: Any = ffi.new("sd_market_totals *")

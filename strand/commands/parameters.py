@@ -1,0 +1,102 @@
+"""What several commands share: kinds of options, a progress bar, and the two ways to show a result."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from strand.handlers import BUILTIN, Handler
+
+__all__ = ["CoreList", "HandlerName", "StrandCount", "progress", "show"]
+
+
+class HandlerName(click.ParamType[Handler | str]):
+    """The name of a built-in handler, or package.module:function."""
+
+    name = "NAME|MODULE:FUNCTION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Handler | str:
+        if isinstance(value, Handler):
+            return value
+        if value in BUILTIN:
+            return str(value)
+        module_name, colon, attribute = str(value).partition(":")
+        if not colon:
+            self.fail(f"{value!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function", param, ctx)
+        sys.path.insert(0, str(Path.cwd()))
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            self.fail(f"cannot import {module_name!r}: {error}", param, ctx)
+        finally:
+            sys.path.pop(0)
+        found: Any = getattr(module, attribute, None)
+        if not isinstance(found, Handler):
+            self.fail(f"{value!r} is no handler: decorate it with @strand.handler or @strand.batch_handler", param, ctx)
+        return found
+
+
+class CoreList(click.ParamType[list[int]]):
+    """Core numbers: 0,2-5."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        if isinstance(value, list):
+            return value
+        cores: list[int] = []
+        for part in str(value).split(","):
+            low, dash, high = part.partition("-")
+            try:
+                cores.extend(range(int(low), int(high if dash else low) + 1))
+            except ValueError:
+                self.fail(f"{value!r} is not a list of cores like 0,2-5", param, ctx)
+        return cores
+
+
+class StrandCount(click.ParamType[str | int]):
+    """How symbols share strands."""
+
+    name = "auto|per-symbol|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+        if value in ("auto", "per-symbol"):
+            return str(value)
+        if not str(value).isdecimal():
+            self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
+        return int(value)
+
+
+def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
+    """One JSON object, or what ``human`` prints."""
+    if as_json:
+        click.echo(json.dumps(plain))
+    else:
+        human(Console())
+
+
+class progress:  # noqa: N801 - used like a function
+    """A progress bar on standard error while something runs; silent for JSON and where nobody watches."""
+
+    def __init__(self, what: str, total: int | None, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=console, transient=True, disable=quiet or not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task(what, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._bar.start()
+        return lambda done: self._bar.update(self._task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

@@ -14,7 +14,7 @@ from typing import Final, Self
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._files import MAX_OUTPUT_BYTES, MAX_RATIO, positive, regular_file
 from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
-from strand.feeds._merge import in_batches, merge_by_receive_time
+from strand.feeds._merge import merge_streams
 from strand.feeds.base import FeedInfo, TickBatch
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
@@ -86,11 +86,11 @@ class LeanFeed:
         self._counts = self._no_counts()
         # Times of one day in New York never reach into the next, so a day's archives are merged among themselves.
         by_day = sorted(self._files, key=lambda file: file.date)
-        days = (self._day(list(files)) for _, files in itertools.groupby(by_day, key=lambda file: file.date))
-        for batch in in_batches(itertools.chain.from_iterable(days), self._batch_ticks):
-            if self._closed:
-                raise FeedError("the feed was closed while it was read", path=self._files[0].path)
-            yield batch
+        for _, files in itertools.groupby(by_day, key=lambda file: file.date):
+            for batch in self._day(list(files)):
+                if self._closed:
+                    raise FeedError("the feed was closed while it was read", path=self._files[0].path)
+                yield batch
 
     def statistics(self) -> dict[str, int]:
         return dict(self._counts)
@@ -119,7 +119,7 @@ class LeanFeed:
             for file in files
         ]
         try:
-            yield from merge_by_receive_time(streams)
+            yield from merge_streams(streams, batch_ticks=self._batch_ticks)
         finally:
             for stream in streams:
                 stream.close()  # type: ignore[attr-defined]

@@ -61,6 +61,17 @@ class FormatError(FeedError):
     """The input is not what its format allows."""
 
 
+class DisorderError(FeedError):
+    """A receive time runs back further than a merge was told to put in order.
+
+    ``position``: how many ticks of that feed come before.
+    """
+
+    def __init__(self, message: str, *, path: str | Path | None = None, position: int) -> None:
+        super().__init__(message, path=path)
+        self.position = position
+
+
 class UnknownFormatError(FeedError):
     """No reader recognises the input."""
 

@@ -47,7 +47,7 @@ def archive(
 
 
 def read(feed: LeanFeed) -> np.ndarray:
-    return np.concatenate(list(feed.batches()))
+    return np.concatenate([batch.copy() for batch in feed.batches()])
 
 
 def test_a_trade_row_becomes_a_trade_tick(tmp_path: Path) -> None:

@@ -14,12 +14,11 @@ static inline int before(sd_merge_node a, sd_merge_node b) {
   return (a.time < b.time) | ((a.time == b.time) & (a.source < b.source));
 }
 
-/* Where a source stands: at its next tick, or, when that is not known, at the earliest place it may have. */
+/* Where a source stands: at its next tick, or, until that is known, before all others. */
 static inline sd_merge_node place_of(const sd_merge *merge, uint64_t index) {
   const sd_merge_source *s = &merge->sources[index];
-  if (s->at == s->end) return s->ended ? (sd_merge_node){UINT64_MAX, UINT64_MAX} : (sd_merge_node){s->latest, index};
-  uint64_t time = receive_time(s->at);
-  return (sd_merge_node){time > s->latest ? time : s->latest, index};
+  if (s->at != s->end) return (sd_merge_node){receive_time(s->at), index};
+  return s->ended ? (sd_merge_node){UINT64_MAX, UINT64_MAX} : (sd_merge_node){0, index};
 }
 
 /* Plays `now`, the new place of the source that won last, against the losers on its way up. */
@@ -77,28 +76,18 @@ int sd_merge_take(sd_merge *merge, sd_tick *out, uint64_t capacity) {
     sd_merge_source *s = &merge->sources[first.source];
     if (s->at == s->end) {
       code = SD_AGAIN;
-    } else if (first.source != last) {
-      if (copy_tick(s, &out[made])) {
-        s->latest = first.time;
-        s->at++;
-        made++;
-        last = first.source;
-      } else {
-        code = SD_E_KEY;
-      }
     } else {
-      sd_merge_node bound = runner_up(merge, first.source);
-      while (made < capacity && s->at != s->end) {
-        sd_merge_node now = place_of(merge, first.source);
-        if (!before(now, bound)) break;
+      /* A first win is not followed up: finding the runner-up costs as much as a replay. */
+      sd_merge_node bound = first.source == last ? runner_up(merge, first.source) : first;
+      last = first.source;
+      do {
         if (!copy_tick(s, &out[made])) {
           code = SD_E_KEY;
           break;
         }
-        s->latest = now.time;
         s->at++;
         made++;
-      }
+      } while (made < capacity && s->at != s->end && before((sd_merge_node){receive_time(s->at), first.source}, bound));
     }
     if (code != SD_OK) {
       /* It stands where it stood, or is given more ticks: the next call plays it anew. */

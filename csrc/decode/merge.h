@@ -4,9 +4,9 @@
  * below it, and node[0] the winner of all. Taking a tick replays the way from its leaf to the root. A source that has
  * won twice in a row is likely to win on: its ticks are then copied up to the runner-up's without a look at the tree.
  *
- * A source's order key is the latest receive time it has shown so far, so that a time that runs back stays where it
- * arrived. Ticks are read where they lie; what is taken is copied, with its instrument_id looked up in the source's
- * table. Called by one thread at a time; touches nothing but what its arguments point to.
+ * A source whose time runs back goes on at once: it has just won, and now stands before its last tick. So that tick
+ * stays where it arrived. Ticks are read where they lie; what is taken is copied, with its instrument_id looked up in
+ * the source's table. Called by one thread at a time; touches nothing but what its arguments point to.
  */
 #ifndef SD_DECODE_MERGE_H
 #define SD_DECODE_MERGE_H
@@ -22,8 +22,7 @@ typedef struct sd_merge_source {
   const sd_tick *end;  /* at == end: more has to be asked for, unless `ended` */
   const uint32_t *ids; /* by the source's own instrument_id; NULL: ids stay as they are */
   uint64_t n_ids;
-  uint64_t latest; /* no tick to come is placed before this time */
-  uint64_t ended;  /* nonzero: nothing follows `end` */
+  uint64_t ended; /* nonzero: nothing follows `end` */
 } sd_merge_source;
 
 /* A place in the tree. The order is by time, then source; a source at its end loses to all others. */

@@ -123,8 +123,9 @@ class SymbolTable:
         ids_are_keys = str(metadata.stype_out) != "instrument_id" and str(metadata.stype_in) == "instrument_id"
         if not ids_are_keys and str(metadata.stype_out) != "instrument_id":
             return
-        for key, intervals in metadata.mappings.items():
-            for interval in intervals:
+        # By name: the library hands the mappings out in an order that differs from run to run.
+        for key in sorted(metadata.mappings):
+            for interval in metadata.mappings[key]:
                 text, name = (key, interval["symbol"]) if ids_are_keys else (interval["symbol"], key)
                 if not text or not name:  # not resolved in that interval
                     continue

@@ -1,0 +1,115 @@
+/* Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was given, writes
+ * no tick beyond its room, and says the same as when it gets all bytes at once.
+ *
+ * fuzz-sources: decode/dbn.c decode/dbn_instruments.c
+ *
+ * The input's first three bytes choose: skip, version, ts_out and levels; bytes a call; ticks a call. The rest is the
+ * stream. */
+#include "decode/dbn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MAX_TICKS = 4096, LARGEST_INPUT = 4096 };
+
+typedef struct outcome {
+  int code;
+  uint64_t ticks;
+} outcome;
+
+#define REQUIRE(condition) \
+  do { \
+    if (!(condition)) { \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      abort(); \
+    } \
+  } while (0)
+
+_Static_assert(LARGEST_INPUT / SD_DBN_HEADER * SD_DBN_MAX_TICKS <= MAX_TICKS, "any input's ticks fit");
+
+/* What a caller does with an instrument it has not heard of: every third one is unwanted, the others last a day. */
+static void answer(const sd_dbn *dbn) {
+  uint64_t day = UINT64_C(86400000000000);
+  uint64_t first = dbn->fault_time - dbn->fault_time % day;
+  uint64_t last = first > UINT64_MAX - day ? UINT64_MAX : first + day - 1;
+  uint32_t key = dbn->fault_instrument % 3 ? dbn->fault_instrument % 1000 : SD_DBN_UNWANTED;
+  REQUIRE(sd_dbn_instruments_add(dbn->instruments, dbn->fault_instrument, first, last, key) == SD_OK);
+}
+
+/* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
+static outcome take(sd_dbn *dbn, const uint8_t *stream, size_t size, size_t chunk, size_t capacity, sd_tick *all) {
+  outcome result = {SD_OK, 0};
+  size_t begin = 0;
+  size_t end = chunk < size ? chunk : size;
+  for (;;) {
+    size_t len = end - begin;
+    uint8_t *window = malloc(len ? len : 1);
+    sd_tick *ticks = malloc(capacity * sizeof *ticks);
+    if (len) memcpy(window, stream + begin, len);
+    result.code = sd_dbn_decode(dbn, window, len, end == size, ticks, capacity);
+    REQUIRE(dbn->made <= capacity && dbn->consumed <= len);
+    REQUIRE(result.ticks + dbn->made <= MAX_TICKS);
+    memcpy(all + result.ticks, ticks, dbn->made * sizeof *ticks);
+    result.ticks += dbn->made;
+    begin += dbn->consumed;
+    free(ticks);
+    free(window);
+    REQUIRE(dbn->offset == begin);
+    if (result.code == SD_AGAIN) {
+      if (dbn->fault == SD_DBN_STOP_INSTRUMENT) answer(dbn);
+      else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= begin);
+      continue;
+    }
+    if (result.code != SD_OK) {
+      REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
+      REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == begin);
+      return result;
+    }
+    if (dbn->full) continue;
+    if (end == size) {
+      REQUIRE(begin == size);
+      return result;
+    }
+    REQUIRE(end - begin < SD_DBN_MAX_RECORD);
+    end = chunk < size - end ? end + chunk : size;
+  }
+}
+
+static void start(sd_dbn *dbn, uint8_t choice) {
+  sd_dbn_init(dbn, 1 + (choice >> 1 & 3) % 3, sd_dbn_instruments_create());
+  REQUIRE(dbn->instruments);
+  dbn->skip = choice & 1;
+  dbn->tail = choice & 8 ? 8 : 0;
+  dbn->levels = 1 + (choice >> 4) % SD_DBN_LEVELS;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static sd_dbn whole;
+  static sd_dbn pieces;
+  static sd_tick whole_ticks[MAX_TICKS];
+  static sd_tick pieces_ticks[MAX_TICKS];
+  if (size < 3 || size > LARGEST_INPUT) return 0;
+  size_t chunk = (size_t)data[1] + 1;
+  size_t capacity = (size_t)data[2] + SD_DBN_MAX_TICKS;
+  start(&whole, data[0]);
+  start(&pieces, data[0]);
+  data += 3;
+  size -= 3;
+  outcome a = take(&whole, data, size, size + 1, MAX_TICKS, whole_ticks);
+  outcome b = take(&pieces, data, size, chunk, capacity, pieces_ticks);
+  REQUIRE(a.code == b.code && a.ticks == b.ticks);
+  REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
+  REQUIRE(whole.records == pieces.records && whole.clipped == pieces.clipped);
+  REQUIRE(whole.not_selected == pieces.not_selected && whole.fault == pieces.fault);
+  REQUIRE(memcmp(whole.counts, pieces.counts, sizeof whole.counts) == 0);
+  REQUIRE(memcmp(whole.skipped, pieces.skipped, sizeof whole.skipped) == 0);
+  uint64_t counted = 0;
+  for (int i = 0; i < 256; i++) counted += whole.counts[i] + whole.skipped[i];
+  REQUIRE(counted == whole.records);
+  sd_dbn_instruments_destroy(whole.instruments);
+  sd_dbn_instruments_destroy(pieces.instruments);
+  return 0;
+}

@@ -68,7 +68,7 @@ def every_type(version: int) -> list[bytes]:
             struct.pack(
                 "<QqQqqqqqqIIIIccBBBcc1x", NOON, 4, 0, 0, 0, 0, 0, 0, 0, 55, 66, 0, 0, b"C", b"A", 0, 0, 0, b"N", b"~"
             ),
-        ),  # fmt: skip
+        ),
         record(0x18, statistic),
         record(0x17, struct.pack("<64s", b"hello") if version == 1 else struct.pack("<303sB", b"hello", 0)),
     ]
@@ -120,7 +120,7 @@ def ticks_of(records: Iterable[Any], keys: dict[int, int], depth: int = 1) -> np
     return out
 
 
-def _rows(found: Any, position: int, keys: dict[int, int], depth: int) -> list[dict[str, Any]]:
+def _rows(found: Any, position: int, keys: dict[int, int], depth: int) -> list[dict[str, Any]]:  # noqa: PLR0911
     rtype = int(found.rtype)
     event, received = found.ts_event, getattr(found, "ts_recv", UNDEF_TIME)
     row: dict[str, Any] = {

@@ -235,7 +235,7 @@ def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_pat
             made, used, stop = decoder.decode(data, last=True, out=out)
             if stop is not None and stop.why == "instrument":
                 decoder.add(stop.instrument, 0, ref.UNDEF_TIME, 0)
-                made, used, stop = decoder.decode(data[used:], last=True, out=out)
+                _, _, stop = decoder.decode(data[used:], last=True, out=out)
             if stop is not None and stop.why == "fault":
                 error = decoder.fault(tmp_path, 100)
                 assert isinstance(error, FormatError | TruncatedFeedError)

@@ -232,7 +232,7 @@ def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_pat
             broken[bit // 8] ^= 1 << bit % 8
             decoder = DbnDecoder(version=3, skip=False, tail=0, levels=10, span=(0, ref.UNDEF_TIME))
             data = memoryview(bytes(broken))
-            made, used, stop = decoder.decode(data, last=True, out=out)
+            _, used, stop = decoder.decode(data, last=True, out=out)
             if stop is not None and stop.why == "instrument":
                 decoder.add(stop.instrument, 0, ref.UNDEF_TIME, 0)
                 _, _, stop = decoder.decode(data[used:], last=True, out=out)

@@ -1,0 +1,232 @@
+"""Which column of a table each field of a tick comes from, and how its rows become ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.feeds._arrow_values import ACTIONS, SIDES, Values, integers, letters, scaled, times
+from strand.feeds.base import TickBatch
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE
+
+__all__ = ["ALIASES", "BadRow", "Columns", "Conversion", "Reading"]
+
+#: Names that columns have, by the field they are taken for; the first one that a file has counts. Case does not.
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "ts_event": ("ts_event", "event_time", "exchange_time", "exch_ts", "timestamp", "datetime", "time", "ts"),
+    "ts_recv": ("ts_recv", "recv_time", "receive_time", "received_at", "local_timestamp", "local_ts"),
+    "symbol": ("symbol", "ticker", "raw_symbol", "instrument", "sym"),
+    "instrument_id": ("instrument_id",),
+    "price": ("price", "px", "last_price"),
+    "size": ("size", "qty", "quantity", "volume", "amount", "shares"),
+    "order_id": ("order_id", "orderid", "order_ref"),
+    "sequence": ("sequence", "seq", "seq_num", "sequence_number"),
+    "ref_id": ("ref_id", "match_id", "trade_id", "match_number"),
+    "publisher_id": ("publisher_id",),
+    "action": ("action",),
+    "side": ("side", "aggressor_side"),
+    "flags": ("flags",),
+    "depth": ("depth", "level"),
+    "kind": ("kind",),
+}
+#: A quote's columns, where there is no price.
+QUOTE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "price": ("bid_price", "bid_px", "bid_px_00", "bid", "best_bid"),
+    "size": ("bid_size", "bid_sz", "bid_sz_00", "bid_qty", "bid_amount"),
+    "ask_price": ("ask_price", "ask_px", "ask_px_00", "ask", "best_ask"),
+    "ask_size": ("ask_size", "ask_sz", "ask_sz_00", "ask_qty", "ask_amount"),
+}
+_EXTRA: Final = ("symbol", "ask_price", "ask_size")
+_KIND_OF_ACTION: Final = {b"A": KIND_ORDER, b"C": KIND_ORDER, b"M": KIND_ORDER, b"R": KIND_ORDER, b"F": KIND_ORDER,
+                          b"T": KIND_TRADE}  # fmt: skip
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How values are to be read: see ``ParquetFeed``. ``own``: the file is one that strand wrote."""
+
+    price_scale: int = 1
+    size_scale: int = 1
+    time_unit: str = "ns"
+    time_zone: str | None = None
+    rounds: bool = False
+    undefined_nulls: bool = False
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot become a tick: its index among those converted, the column, and what is wrong."""
+
+    index: int
+    column: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """``ticks``, one a row; of them those marked in ``bad`` are none, the first of which is ``first``."""
+
+    ticks: TickBatch
+    bad: Mask | None
+    first: BadRow | None
+
+
+class Columns:
+    """The columns a file's ticks are made of.
+
+    ``chosen`` maps fields to columns, or to None to leave a field out; what it does not name is recognised by
+    ``ALIASES``. Raises ConfigurationError for a field or column that there is not.
+    """
+
+    def __init__(
+        self, names: Sequence[str], chosen: Mapping[str, str | None], constants: Mapping[str, int | bytes], own: bool
+    ) -> None:
+        fields = (*(TICK.names or ()), *_EXTRA)
+        for field, column in chosen.items():
+            if field not in fields:
+                raise ConfigurationError(f"columns: there is no field {field!r}; there are {', '.join(fields)}")
+            if column is not None and column not in names:
+                raise ConfigurationError(
+                    f"columns: there is no column {column!r} for {field}; there are {', '.join(names)}"
+                )
+        _check_constants(constants, chosen)
+        self.constants = dict(constants)
+        found = {field: _first_of(aliases, names) for field, aliases in ALIASES.items()}
+        if found["price"] is None and "price" not in chosen:
+            found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
+        if own:
+            found["symbol"] = None  # its keys and the names it keeps say more
+        found |= dict.fromkeys(constants)
+        found |= chosen
+        self.of = {field: column for field, column in found.items() if column is not None}
+        # Two fields may share a column only where that was asked for.
+        self.is_quote = "ask_price" in self.of
+        clash = {"order_id": "ask_price", "ref_id": "ask_size"}
+        for field, other in clash.items():
+            if field in self.of and other in self.of:
+                if field in chosen and other in chosen:
+                    raise ConfigurationError(f"columns: {field} and {other} are one place of a tick: name one of them")
+                del self.of[field if other in chosen or field not in chosen else other]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to be read, each once."""
+        return list(dict.fromkeys(self.of.values()))
+
+    @property
+    def time(self) -> str | None:
+        """The column that receive times come from."""
+        return self.of.get("ts_recv", self.of.get("ts_event"))
+
+    def convert(self, batch: Any, rows: npt.NDArray[np.uint64], reading: Reading) -> Conversion:
+        """Rows of a record batch as ticks of key 0, whose numbers in the file, from 1, are ``rows``.
+
+        Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
+        """
+        ticks = np.zeros(batch.num_rows, TICK)
+        ticks["price"] = UNDEF_PRICE
+        ticks["action"] = ticks["side"] = b"N"
+        ticks["sequence"] = rows
+        for field, value in self.constants.items():
+            ticks[field] = value
+        bad: Mask | None = None
+        first: BadRow | None = None
+        for field, column in self.of.items():
+            if field in ("symbol", "instrument_id"):
+                continue
+            found = self._reader(field, reading)(batch.column(column))
+            if isinstance(found, str):
+                raise TypeError(f"column {column!r} ({batch.column(column).type}) for {field} {found}")
+            self._store(ticks, field, found)
+            wrong = _wrong(found, reading.undefined_nulls and field not in ("ts_event", "ts_recv"))
+            if wrong is None:
+                continue
+            bad = wrong if bad is None else bad | wrong
+            index = int(np.argmax(wrong))
+            if first is None or index < first.index:
+                null = found.nulls is not None and bool(found.nulls[index])
+                first = BadRow(index, column, "holds null" if null else found.explain(index))
+        self._complete(ticks)
+        return Conversion(ticks, bad, first)
+
+    def _reader(self, field: str, reading: Reading) -> Callable[[Any], Values | str]:
+        if field in ("ts_event", "ts_recv"):
+            return partial(times, unit=reading.time_unit, zone=reading.time_zone)
+        if field in ("price", "ask_price"):
+            return partial(scaled, scale=PRICE_SCALE, exact=not reading.rounds, integer_scale=reading.price_scale)
+        if field in ("size", "ask_size") and reading.size_scale != 1:
+            return partial(scaled, scale=reading.size_scale, exact=not reading.rounds)
+        if field == "action":
+            return partial(letters, words=None if reading.own else ACTIONS)
+        if field == "side":
+            return partial(letters, words=None if reading.own else SIDES)
+        return partial(integers, field={"ask_size": "size"}.get(field, field))
+
+    def _store(self, ticks: TickBatch, field: str, found: Values) -> None:
+        values = found.values
+        if found.nulls is not None:
+            none = {"price": UNDEF_PRICE, "ask_price": UNDEF_PRICE, "action": b"N", "side": b"N"}.get(field, 0)
+            values = values.copy()
+            values[found.nulls] = none
+        if field == "ask_price":
+            ticks["order_id"] = values.view(np.uint64)
+        elif field == "ask_size":
+            ticks["ref_id"] = values
+        else:
+            ticks[field] = values
+
+    def _complete(self, ticks: TickBatch) -> None:
+        """Fields that follow from others."""
+        given = self.of.keys() | self.constants.keys()
+        for name, other in (("ts_event", "ts_recv"), ("ts_recv", "ts_event")):
+            if name not in given and other in given:
+                ticks[name] = ticks[other]
+        if "kind" in given:
+            return
+        if self.is_quote:
+            ticks["kind"] = KIND_QUOTE
+            ticks["side"] = b"N"
+        elif "action" in given:
+            kinds = np.full(256, KIND_NONE, np.uint16)
+            for letter, kind in _KIND_OF_ACTION.items():
+                kinds[letter[0]] = kind
+            ticks["kind"] = kinds[np.ascontiguousarray(ticks["action"]).view(np.uint8)]
+
+
+def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:
+    nulls = None if undefined_nulls else found.nulls
+    bad = found.bad if found.nulls is None or found.bad is None else found.bad & ~found.nulls
+    if nulls is None or bad is None:
+        wrong = bad if nulls is None else nulls
+    else:
+        wrong = bad | nulls
+    return wrong if wrong is not None and wrong.any() else None
+
+
+def _first_of(aliases: Sequence[str], names: Sequence[str]) -> str | None:
+    by_lower = {name.lower(): name for name in reversed(names)}
+    return next((by_lower[alias] for alias in aliases if alias in by_lower), None)
+
+
+def _check_constants(constants: Mapping[str, int | bytes], chosen: Mapping[str, str | None]) -> None:
+    for field, value in constants.items():
+        if field not in (TICK.names or ()) or field == "instrument_id":
+            raise ConfigurationError(f"constants: {field!r} is no field that can be given one value")
+        if chosen.get(field) is not None:
+            raise ConfigurationError(f"{field}: given both in columns and in constants")
+        dtype = TICK[field]
+        if dtype.kind == "S":
+            good = isinstance(value, bytes) and len(value) == 1
+        else:
+            good = isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+        if not good:
+            raise ConfigurationError(f"constants: {value!r} is no value of the tick field {field} ({dtype})")

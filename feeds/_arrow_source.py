@@ -1,0 +1,263 @@
+"""Parquet and Arrow files as record batches of the columns asked for, each with the number of its first row."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.feeds.bytestream import InflateLimits, InputStream
+from strand.feeds.streams import RawStream, open_stream
+
+__all__ = ["ARROW_MAGIC", "PARQUET_MAGIC", "ArrowSource", "IpcSource", "ParquetSource", "is_arrow_stream", "open_arrow"]
+
+PARQUET_MAGIC: Final = b"PAR1"
+ARROW_MAGIC: Final = b"ARROW1\0\0"
+_ARROW_TAIL: Final = b"ARROW1"
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_END_OF_STREAM: Final = _CONTINUATION + bytes(4)
+_MAX_SCHEMA: Final = 1 << 24
+_BUFFER: Final = 1 << 18
+_PIECE: Final = 1 << 20
+
+KeepsGroup = Callable[[Any, Any], bool]
+
+
+def is_arrow_stream(head: bytes) -> bool:
+    """Whether bytes begin as an Arrow IPC stream does: a mark, then the length of the schema's message."""
+    if len(head) < 16 or not head.startswith(_CONTINUATION):
+        return False
+    length = int.from_bytes(head[4:8], "little")
+    return 0 < length <= _MAX_SCHEMA and length % 8 == 0
+
+
+class ArrowSource:
+    """A file of record batches."""
+
+    schema: Any
+    names: list[str]
+    metadata: Mapping[bytes, bytes]
+    rows: int | None = None
+    row_groups: int | None = None
+
+    def batches(self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup) -> Iterator[tuple[int, Any]]:
+        """Record batches of those columns, and what number (from 0) the first row of each has in the file.
+
+        ``keeps``: asked for every row group of a Parquet file, with its metadata and the columns' places; those it
+        turns down are not read.
+        """
+        raise NotImplementedError
+
+
+def open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
+    """The source for a file, by its first bytes. Raises FeedError and its kinds, MissingExtraError."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("reading Parquet and Arrow files", "pyarrow", "parquet") from None
+    with open_stream(path, limits=limits) as stream:
+        head = stream.head(16)
+        if head.startswith(PARQUET_MAGIC):
+            if not isinstance(stream, RawStream):
+                raise FeedError(
+                    f"a Parquet file is read from its end, which {stream.compression} data or a pipe does not allow: "
+                    "decompress it into a file first (its columns are compressed already)",
+                    path=path,
+                )
+            return ParquetSource(Path(path))
+        if head.startswith(ARROW_MAGIC) or is_arrow_stream(head):
+            return IpcSource(path, limits)
+    raise FormatError(
+        f"is neither a Parquet nor an Arrow file: it starts with {head[:8].hex(' ') or 'nothing'}", path=path, offset=0
+    )
+
+
+class _Reader(io.RawIOBase):
+    """A stream of ours as the file object that pyarrow wants. Keeps the last bytes, and the stream's own fault."""
+
+    def __init__(self, stream: InputStream) -> None:
+        self._stream = stream
+        self.fault: FeedError | None = None
+        self.tail = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """``size`` bytes, or fewer at the end. A length that a damaged file claims takes no memory by itself."""
+        pieces = bytearray()
+        while size < 0 or len(pieces) < size:
+            piece = bytearray(_PIECE if size < 0 else min(_PIECE, size - len(pieces)))
+            got = self.readinto(piece)
+            if got == 0:
+                break
+            pieces += piece[:got]
+        return bytes(pieces)
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            got = self._stream.readinto(view)
+        except FeedError as error:
+            self.fault = error
+            raise OSError(str(error)) from error
+        if got:
+            self.tail = (self.tail + bytes(view[max(0, got - 16) : got]))[-16:]
+        return got
+
+
+class ParquetSource(ArrowSource):
+    """A Parquet file: a row group at a time, a part of it at a time, and only the columns asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._opened() as file:
+            self.schema = file.schema_arrow
+            self.names = _names(self.schema, path)
+            self.metadata = {**(self.schema.metadata or {}), **(file.metadata.metadata or {})}
+            self.rows = file.metadata.num_rows
+            self.row_groups = file.metadata.num_row_groups
+
+    def batches(self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup) -> Iterator[tuple[int, Any]]:
+        row = 0
+        with self._opened() as file:
+            places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
+            for number in range(file.metadata.num_row_groups):
+                group = file.metadata.row_group(number)
+                first, row = row, row + group.num_rows
+                if not keeps(group, places):
+                    continue
+                batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
+                while (batch := self._next(batches, number)) is not None:
+                    yield first, batch
+                    first += batch.num_rows
+                if first != row:
+                    raise FormatError(
+                        f"row group {number} holds {group.num_rows - (row - first)} rows and announces "
+                        f"{group.num_rows}",
+                        path=self._path,
+                    )
+
+    def _next(self, batches: Iterator[Any], group: int) -> Any:
+        try:
+            return next(batches, None)
+        except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
+            raise FormatError(f"row group {group} cannot be read: {_first_line(error)}", path=self._path) from None
+
+    def _opened(self) -> Any:
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=_BUFFER)
+        except FileNotFoundError:
+            raise FeedError("there is no such file", path=self._path) from None
+        except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
+            size = self._path.stat().st_size
+            with self._path.open("rb") as file:
+                file.seek(max(0, size - 4))
+                whole = file.read(4) in (PARQUET_MAGIC, b"PARE")
+            if not whole:
+                raise TruncatedFeedError(
+                    "the file does not end as Parquet does, and what it holds is described at its end; get the whole "
+                    "file",
+                    path=self._path,
+                    offset=size,
+                ) from None
+            raise FormatError(f"cannot be read as Parquet: {_first_line(error)}", path=self._path) from None
+
+
+class IpcSource(ArrowSource):
+    """An Arrow IPC file (Feather 2) or stream, read from its start to its end: compressed ones and pipes too."""
+
+    def __init__(self, path: Path | str, limits: InflateLimits | None) -> None:
+        self._path = path
+        self._limits = limits
+        with open_stream(path, limits=limits) as stream:
+            self.schema = self._begin(stream)[0].schema
+            self.names = _names(self.schema, path)
+            self.metadata = self.schema.metadata or {}
+
+    def batches(self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup) -> Iterator[tuple[int, Any]]:
+        del keeps  # there are no statistics to ask about
+        row = 0
+        with open_stream(self._path, limits=self._limits) as stream:
+            reader, file, is_file = self._begin(stream)
+            while (whole := self._next(reader, file)) is not None:
+                chosen = whole.select(list(columns))
+                self._check(chosen, row)
+                for first in range(0, chosen.num_rows, batch_rows):
+                    part = chosen.slice(first, batch_rows)
+                    yield row, part
+                    row += part.num_rows
+            self._check_end(file, stream, is_file)
+
+    def _begin(self, stream: InputStream) -> tuple[Any, _Reader, bool]:
+        import pyarrow as pa
+        import pyarrow.ipc
+
+        is_file = stream.head(8).startswith(ARROW_MAGIC)
+        if is_file:  # what follows the magic is a stream, and then an index of it
+            stream.readinto(memoryview(bytearray(8)))
+        file = _Reader(stream)
+        try:
+            return pyarrow.ipc.open_stream(pa.PythonFile(file, mode="r")), file, is_file
+        except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+            raise self._fault(error, file) from None
+
+    def _next(self, reader: Any, file: _Reader) -> Any:
+        import pyarrow as pa
+
+        try:
+            return reader.read_next_batch()
+        except StopIteration:
+            return None
+        except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+            raise self._fault(error, file) from None
+
+    def _check(self, batch: Any, row: int) -> None:
+        """Offsets and indices come from the file, and pyarrow would follow them anywhere."""
+        import pyarrow as pa
+
+        try:
+            batch.validate(full=True)
+        except (ValueError, pa.ArrowException) as error:
+            raise FormatError(
+                f"the rows from {row + 1} on cannot be read as Arrow: {_first_line(error)}", path=self._path
+            ) from None
+
+    def _fault(self, error: Exception, file: _Reader) -> FeedError:
+        if file.fault is not None:
+            return file.fault
+        text = _first_line(error)
+        # pyarrow has one kind of error for all; a short read is told by its words.
+        kind = TruncatedFeedError if "xpected" in text and "read" in text else FormatError
+        return kind(f"cannot be read as Arrow: {text}", path=self._path)
+
+    def _check_end(self, file: _Reader, stream: InputStream, is_file: bool) -> None:
+        """A file that is cut between two messages looks like one that ends there."""
+        while is_file and file.readinto(bytearray(_BUFFER)):
+            pass
+        ends = file.tail.endswith(_ARROW_TAIL) if is_file else file.tail.endswith(_END_OF_STREAM)
+        if not ends:
+            raise TruncatedFeedError(
+                "ends before the mark that ends an Arrow file; get the whole file, or keep what was read",
+                path=self._path,
+                offset=stream.bytes_out,
+            )
+
+
+def _names(schema: Any, path: Path | str) -> list[str]:
+    try:
+        names = list(schema.names)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"has a column whose name is not UTF-8: {error}", path=path) from None
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise FormatError(f"has more than one column named {twice[0]!r}", path=path)
+    return names
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,249 @@
+"""Arrow columns as fields of ticks: exactly, or marked as bad, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.ticks import TICK, UNDEF_PRICE
+
+__all__ = ["ACTIONS", "SIDES", "Values", "integers", "letters", "scaled", "times"]
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+_NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+#: Below this a product with a scale is known to its last unit.
+_EXACT: Final = float(1 << 52)
+
+#: What sides and actions may be called, in any case.
+SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
+                "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
+ACTIONS: Final = {"a": b"A", "add": b"A", "c": b"C", "cancel": b"C", "d": b"C", "delete": b"C", "m": b"M",
+                  "modify": b"M", "r": b"R", "clear": b"R", "t": b"T", "trade": b"T", "f": b"F", "fill": b"F",
+                  "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A field's values, and which of them are none.
+
+    ``bad``: rows without a usable value, None where there are none. ``explain(row)`` says what is wrong with a bad one.
+    ``nulls``: rows that hold nothing at all, which are not in ``bad``.
+    """
+
+    values: Array
+    nulls: Mask | None
+    bad: Mask | None
+    explain: Callable[[int], str]
+
+
+def _nulls(column: Any) -> Mask | None:
+    return np.asarray(column.is_null()) if column.null_count else None
+
+
+def _plain(column: Any, zero: Any = 0) -> Array:
+    """The column in numpy, nulls as ``zero``."""
+    filled = column.fill_null(zero) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def _or(a: Mask | None, b: Mask | None) -> Mask | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b
+
+
+def _some(mask: Mask) -> Mask | None:
+    return mask if mask.any() else None
+
+
+def _says(column: Any, why: str) -> Callable[[int], str]:
+    return lambda row: f"{column[row].as_py()!r} {why}"
+
+
+def integers(column: Any, field: str) -> Values | str:
+    """A column of integers, or of numbers that happen to be whole, as the tick field of that name; else what is wrong
+    with its type."""
+    import pyarrow.types as kinds
+
+    target = TICK[field]
+    bounds = np.iinfo(target)
+    why = _says(column, f"is no whole number from {bounds.min} to {bounds.max}")
+    if kinds.is_boolean(column.type):
+        return Values(_plain(column, False).astype(target), _nulls(column), None, why)
+    if kinds.is_floating(column.type) or kinds.is_decimal(column.type):
+        found = scaled(column, 1, exact=True)
+        assert not isinstance(found, str)
+        values, bad = found.values, found.bad
+        nulls = found.nulls
+    elif kinds.is_integer(column.type):
+        values, bad, nulls = _plain(column), None, _nulls(column)
+    else:
+        return "is no number"
+    if len(values) and (int(values.min()) < bounds.min or int(values.max()) > bounds.max):
+        bad = _or(bad, (values < bounds.min) | (values > bounds.max))
+    with np.errstate(invalid="ignore"):
+        return Values(values.astype(target), nulls, bad, why)
+
+
+def times(column: Any, unit: str, zone: str | None) -> Values | str:
+    """Times in ns since the epoch: timestamps of any unit and zone, those without one being of ``zone`` (None: UTC),
+    and integers, which count in ``unit``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    why = _says(column, "is no time from 1970 to 2554")
+    if kinds.is_timestamp(column.type):
+        unit = column.type.unit
+        if column.type.tz is None and zone is not None:
+            try:
+                column = pc.assume_timezone(column, zone)
+            except pa.ArrowInvalid as error:
+                return f"cannot be taken for times in {zone} ({error})"
+        column = column.cast(pa.int64())
+    elif not kinds.is_integer(column.type):
+        return "is neither a timestamp nor an integer"
+    values, factor = _plain(column), _NS_IN[unit]
+    bad = None
+    if len(values) and (int(values.min()) < 0 or int(values.max()) > ((1 << 64) - 1) // factor):
+        bad = (values < 0) | (values > ((1 << 64) - 1) // factor)
+    return Values(values.astype(np.uint64) * np.uint64(factor), _nulls(column), bad, why)
+
+
+def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = None) -> Values | str:
+    """Numbers times ``scale``, as int64: decimals and floats exactly, integers times ``integer_scale`` (by default
+    ``scale`` too).
+
+    A float stands for the shortest decimal that rounds to it (100.1 for 100.1). Where that is not a whole number of
+    units it is bad, or with ``exact=False`` rounded to the nearest unit from its exact value, ties to even. A float
+    that is no number counts as null.
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    nulls = _nulls(column)
+    why = _says(column, f"is no whole number of units of 1/{scale}")
+    if kinds.is_decimal(column.type):
+        if not kinds.is_decimal128(column.type):
+            try:
+                column = column.cast(pa.decimal128(38, column.type.scale))
+            except pa.ArrowInvalid as error:
+                return f"has decimals too wide to be read ({error})"
+        values, bad = _from_decimals(column, scale, exact)
+        return Values(values, nulls, bad, why)
+    if kinds.is_integer(column.type):
+        factor = scale if integer_scale is None else integer_scale
+        values = _plain(column)
+        most = UNDEF_PRICE // factor
+        bad = None
+        if len(values) and (int(values.max()) > most or int(values.min()) < -most):
+            bad = _some((values > most) | (values < -most) if values.dtype.kind == "i" else values > most)
+        return Values(values.astype(np.int64) * np.int64(factor), nulls, bad, why)
+    if kinds.is_floating(column.type):
+        floats = _plain(column, np.nan)
+        nulls = _some(np.isnan(floats))
+        values, bad = _from_floats(floats, scale, exact)
+        return Values(values, nulls, bad, why)
+    return "is no number"
+
+
+def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | None]:
+    filled = column.fill_null(Decimal(0)) if column.null_count else column
+    if filled.type.scale < 0:
+        return _by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact)
+    words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
+    low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
+    divisor = 10**filled.type.scale
+    whole_factor, rest = divmod(scale, divisor)
+    if rest == 0:
+        most = UNDEF_PRICE // whole_factor
+        bad = (high != low >> 63) | (low > most) | (low < -most)
+        return low * np.int64(whole_factor), _some(bad)
+    if divisor % scale == 0 and divisor // scale < 1 << 63 and exact:
+        step = np.int64(divisor // scale)
+        bad = (high != low >> 63) | (low % step != 0)
+        return low // step, _some(bad)
+    return _by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact)
+
+
+def _from_floats(floats: Array, scale: int, exact: bool) -> tuple[Array, Mask | None]:
+    numbers = np.where(np.isnan(floats), 0, floats)
+    if floats.dtype != np.float64:
+        # Few of the decimals that a short float may stand for are the one it was written as.
+        return _by_decimal(numbers, scale, exact)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = numbers * scale
+        rounded = np.rint(product)
+        # A quotient is rounded correctly: this is the double nearest to that many units, and below 2^52 units no other
+        # number of units has the same one.
+        sure = (np.abs(product) < _EXACT) & (rounded / scale == numbers)
+    values = np.where(sure, rounded, 0).astype(np.int64)
+    if sure.all():
+        return values, None
+    rest = np.flatnonzero(~sure)
+    values[rest], bad_rest = _by_decimal(numbers[rest], scale, exact)
+    if bad_rest is None:
+        return values, None
+    bad = np.zeros(len(floats), np.bool_)
+    bad[rest] = bad_rest
+    return values, bad
+
+
+def _by_decimal(numbers: Array, scale: int, exact: bool) -> tuple[Array, Mask | None]:
+    """The slow way, once for each value that occurs."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    made = np.zeros(len(distinct), np.int64)
+    bad = np.zeros(len(distinct), np.bool_)
+    for i, number in enumerate(distinct):
+        value = Decimal(str(number)) if exact or isinstance(number, str) else Decimal(float(number))
+        units = value * scale if value.is_finite() else None
+        if units is not None and not exact:
+            units = units.to_integral_value(ROUND_HALF_EVEN)
+        if units is None or units != int(units) or abs(units) > UNDEF_PRICE:
+            bad[i] = True
+        else:
+            made[i] = int(units)
+    return made[places], _some(bad[places])
+
+
+def letters(column: Any, words: dict[str, bytes] | None) -> Values | str:
+    """Letters: texts that ``words`` knows in any case, or integers that are ASCII codes; single characters as they are
+    where ``words`` is None."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_integer(column.type):
+        codes = integers(column, "flags")
+        assert not isinstance(codes, str)
+        if words is None:
+            return Values(codes.values.view("S1"), codes.nulls, codes.bad, codes.explain)
+        known = np.frombuffer(bytes(words.get(chr(i).lower(), b"\0")[0] for i in range(256)), np.uint8)
+        found = known[codes.values]
+        return Values(found.view("S1"), codes.nulls, _or(codes.bad, _some(found == 0)), _says(column, "is unknown"))
+    if not kinds.is_dictionary(column.type):
+        if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or kinds.is_binary(column.type)):
+            return "is neither text nor a letter's code"
+        column = column.dictionary_encode()
+    table = [value.decode("latin-1") if isinstance(value, bytes) else value for value in column.dictionary.to_pylist()]
+    if not all(value is None or isinstance(value, str) for value in table):
+        return "is neither text nor a letter's code"
+    if words is None:
+        found_by = [
+            value.encode() if value is not None and len(value) < 2 and value.isascii() else None for value in table
+        ]
+    else:
+        found_by = [words.get(value.strip().lower()) if value is not None else None for value in table]
+    nulls = _nulls(column)
+    indices = _plain(column.indices.cast(pa.int64()))
+    made = np.array([value or b"" for value in found_by] or [b""], "S1")[indices]
+    unknown = np.array([value is None for value in found_by] or [False], np.bool_)[indices]
+    if nulls is not None:
+        unknown &= ~nulls
+    return Values(made, nulls, _some(unknown), _says(column, "is unknown"))

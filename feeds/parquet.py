@@ -1,0 +1,279 @@
+"""Parquet files, and Arrow IPC files (Feather 2) and streams, as ticks. Extra ``[parquet]``.
+
+Columns are found by name or by the option ``columns``; docs/feeds/parquet.md lists the names that are known and how
+values become fields of ticks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.feeds._arrow_columns import BadRow, Columns, Reading
+from strand.feeds._arrow_keys import Keys
+from strand.feeds._arrow_source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
+from strand.feeds._parquet_groups import group_filter
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.selection import Selection
+from strand.ticks import TICK
+
+__all__ = ["OWN_KEY", "ParquetFeed", "recognise"]
+
+#: The schema's metadata that files written by strand have: a JSON object of ``symbols`` and ``info``.
+OWN_KEY: Final = b"strand"
+_SPARE: Final = 65536
+
+
+def recognise(head: bytes) -> bool:
+    """Whether an uncompressed file that starts with ``head`` is Parquet, an Arrow IPC file or an Arrow IPC stream."""
+    return head.startswith((PARQUET_MAGIC, ARROW_MAGIC)) or is_arrow_stream(head)
+
+
+class ParquetFeed(BaseFeed):
+    """A Parquet or Arrow file as batches of ticks, in the order of its rows.
+
+    ``columns`` maps tick fields, ``symbol``, ``ask_price`` and ``ask_size`` to columns (None: none); what it does not
+    name is recognised by common names. ``constants`` gives tick fields one value for all. ``symbol`` names the one
+    symbol of a file without a column for it. Only columns that are used are read.
+
+    Prices: decimals and floats are in units of currency, a float standing for the shortest decimal that rounds to it;
+    integers are in units of ``price_scale`` (times 1e-9). A price that is no whole number of 1e-9 is a bad row, or
+    with ``inexact="round"`` rounded to the nearest. Sizes are multiplied by ``size_scale`` (for fractions of a coin)
+    and must then be whole. Times are timestamps of any unit, in ``time_zone`` where they have none (UTC by default), or
+    integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the field's undefined value, times
+    and symbols excepted.
+
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``capacity``: the most
+    symbols, 65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
+    passed over before they become ticks. ``batch_ticks``: the most rows read at a time.
+
+    Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
+    an option that cannot work, MissingExtraError without ``pyarrow``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Mapping[str, str | None] | None = None,
+        constants: Mapping[str, int | bytes] | None = None,
+        symbol: str | None = None,
+        price_scale: int = 1,
+        size_scale: int = 1,
+        inexact: Literal["raise", "round"] = "raise",
+        time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        time_zone: str | None = None,
+        nulls: Literal["raise", "undefined"] = "raise",
+        capacity: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 32768,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        _one_of("inexact", inexact, ("raise", "round"))
+        _one_of("time_unit", time_unit, ("s", "ms", "us", "ns"))
+        _one_of("nulls", nulls, ("raise", "undefined"))
+        _one_of("on_error", on_error, ("raise", "skip"))
+        _whole("price_scale", price_scale, 10**12)
+        _whole("size_scale", size_scale, 10**12)
+        _whole("batch_ticks", batch_ticks, 1 << 24)
+        self._path: str | Path = str(path) if str(path) == "-" else Path(path)
+        self._skip = on_error == "skip"
+        self._select = select if select is not None else Selection()
+        self._batch_ticks = batch_ticks
+        self._closed = False
+        self._counts = dict.fromkeys(("rows", "ticks", "not_selected", "skipped_rows", "row_groups_passed_over"), 0)
+
+        self._source = open_arrow(self._path, limits)
+        own = _own_metadata(self._source.metadata, self._path)
+        self._reading = Reading(
+            price_scale, size_scale, time_unit, time_zone, inexact == "round", nulls == "undefined", own is not None
+        )
+        self._columns = Columns(self._source.names, columns or {}, constants or {}, own is not None)
+        if self._columns.time is None:
+            raise FormatError(
+                f"no column looks like times (there are {', '.join(self._source.names) or 'none'}): say by "
+                "columns={'ts_event': NAME} which one it is",
+                path=self._path,
+            )
+        self._keys = Keys(
+            self._columns,
+            names=None if own is None else own["symbols"],
+            one=symbol,
+            keeps=self._select.keeps,
+            capacity=_SPARE if capacity is None else _whole("capacity", capacity, 1 << 24),
+            path=self._path,
+        )
+        told = own["info"] if own is not None else {}
+        self._info = FeedInfo(
+            format="parquet" if self._source.row_groups is not None else "arrow",
+            path=str(self._path),
+            date=told.get("date"),
+            venue=told.get("venue"),
+            details={
+                "rows": self._source.rows,
+                "row_groups": self._source.row_groups,
+                "columns": dict(self._columns.of),
+            },
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        """``details["columns"]`` says which column each field comes from."""
+        return self._info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by ``instrument_id``, in the order they come; of instruments known by a number only, ``id:N``."""
+        return self._keys.names
+
+    @property
+    def capacity(self) -> int:
+        return self._keys.capacity
+
+    def count(self) -> int | None:
+        """The rows, where nothing is left out and the file says how many it has."""
+        return None if self._select or self._skip else self._source.rows
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The rows from the first one on, at most ``batch_ticks`` at a time.
+
+        Raises FormatError with the row (from 1) and the column, after every tick before that row was handed out.
+        """
+        counts = self._counts
+        counts.update(dict.fromkeys(counts, 0))
+        self.skipped.counts.clear()
+        self.skipped.samples.clear()
+        self._check_open()
+        keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
+
+        def keeps_group(group: Any, places: Mapping[str, int]) -> bool:
+            if keeps(group, places):
+                return True
+            counts["row_groups_passed_over"] += 1
+            counts["not_selected"] += group.num_rows
+            return False
+
+        for first, batch in self._source.batches(self._columns.names, self._batch_ticks, keeps_group):
+            self._check_open()
+            counts["rows"] += batch.num_rows
+            ticks, fault = self._convert(batch, first)
+            if len(ticks):
+                counts["ticks"] += len(ticks)
+                yield ticks
+                self._check_open()
+            if fault is not None:
+                raise fault
+
+    def _convert(self, batch: Any, first: int) -> tuple[TickBatch, FeedError | None]:
+        """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0."""
+        rows = np.arange(first + 1, first + 1 + batch.num_rows, dtype=np.uint64)
+        try:
+            keys, wanted, bad_key = self._keys.of(batch)
+            if wanted is not None:
+                kept = wanted if bad_key is None else wanted | bad_key
+                if not kept.all():
+                    self._counts["not_selected"] += int(np.count_nonzero(~kept))
+                    import pyarrow as pa
+
+                    batch, rows, keys = batch.filter(pa.array(kept)), rows[kept], keys[kept]
+                    bad_key = None if bad_key is None else bad_key[kept]
+            made = self._columns.convert(batch, rows, self._reading)
+        except TypeError as error:
+            return np.empty(0, TICK), FormatError(str(error), path=self._path)
+        except UnicodeDecodeError as error:
+            return np.empty(0, TICK), FormatError(
+                f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path
+            )
+        except OverflowError as error:
+            return np.empty(0, TICK), FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
+        ticks, bad, problem = made.ticks, made.bad, made.first
+        ticks["instrument_id"] = keys
+        if bad_key is not None and bad_key.any():
+            index = int(np.argmax(bad_key))
+            if problem is None or index <= problem.index:
+                problem = BadRow(index, self._keys.column, self._keys.problem)
+            bad = bad_key if bad is None else bad | bad_key
+        fault = None
+        good: npt.NDArray[np.bool_] | None = None
+        if bad is not None and problem is not None:
+            row = int(rows[problem.index])
+            if self._skip:
+                count = int(np.count_nonzero(bad))
+                self._counts["skipped_rows"] += count
+                self.skipped.add("bad row", count, line=row, text=f"{problem.column}: {problem.problem}")
+                good = ~bad
+            else:
+                fault = FormatError(
+                    f"row {row}: column {problem.column!r} {problem.problem}; on_error='skip' passes over such rows",
+                    path=self._path,
+                )
+                good = np.arange(len(ticks)) < problem.index
+        return self._within(ticks, good), fault
+
+    def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> TickBatch:
+        kept = np.ones(len(ticks), np.bool_) if good is None else good
+        if self._select.start_ns is not None:
+            kept = kept & (ticks["ts_recv"] >= np.uint64(self._select.start_ns))
+        if self._select.end_ns is not None:
+            kept = kept & (ticks["ts_recv"] < np.uint64(self._select.end_ns))
+        if kept.all():
+            return ticks
+        passed = int(np.count_nonzero(~kept)) - (0 if good is None else int(np.count_nonzero(~good)))
+        self._counts["not_selected"] += passed
+        # numpy copies records field by field, unless they look like one field.
+        chosen: TickBatch = ticks.view(f"V{TICK.itemsize}")[kept].view(TICK)
+        return chosen
+
+    def statistics(self) -> dict[str, int]:
+        """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
+        ``row_groups_passed_over``."""
+        return dict(self._counts)
+
+    def close(self) -> None:
+        """Ends every iteration under way: asking one for more raises FeedError."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+
+
+def _own_metadata(metadata: Mapping[bytes, bytes], path: str | Path) -> dict[str, Any] | None:
+    """What strand wrote about its ticks, if it wrote them."""
+    if OWN_KEY not in metadata:
+        return None
+    try:
+        told = json.loads(metadata[OWN_KEY])
+        symbols, info = told["symbols"], told["info"]
+        if not all(isinstance(name, str) for name in symbols) or not isinstance(info, dict):
+            raise TypeError("its parts are of another kind")
+    except (ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"the schema's metadata 'strand' cannot be read: {error}", path=path) from None
+    return {"symbols": symbols, "info": info}
+
+
+def _one_of(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigurationError(f"{name}: {value!r} is none of {', '.join(map(repr, known))}")
+
+
+def _whole(name: str, value: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
+    return value

@@ -1,0 +1,471 @@
+"""Parquet and Arrow files: what columns become, exactly; what is refused, with row and column; what is not read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strand import TICK, UNDEF_PRICE
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.feeds import Feed, Selection
+from strand.feeds import open as open_feed
+from strand.feeds._arrow_values import scaled
+from strand.feeds._parquet_write import ParquetTicks
+from strand.feeds.base import FeedInfo
+from strand.feeds.parquet import ParquetFeed, recognise
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+T0 = 1_700_000_000 * 10**9
+
+
+def table(rows: int = 10, **columns: Any) -> Any:
+    """A table with times and symbols; ``columns`` beside them or in their place, None for none."""
+    made = {
+        "timestamp": pa.array([T0 + i for i in range(rows)], pa.timestamp("ns", "UTC")),
+        "symbol": pa.array(["AB"[i % 2] for i in range(rows)]),
+        "price": pa.array([1.25] * rows),
+    } | columns
+    return pa.table({name: column for name, column in made.items() if column is not None})
+
+
+def parquet(folder: Path, content: Any, **options: Any) -> Path:
+    path = folder / "a.parquet"
+    pq.write_table(content, path, **options)
+    return path
+
+
+def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = False) -> Path:
+    path = folder / name
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(str(path), content.schema) as writer:
+        writer.write_table(content, max_chunksize=4)
+    return path
+
+
+def read(feed: ParquetFeed) -> tuple[np.ndarray, FeedError | None]:
+    parts = [np.empty(0, TICK)]
+    try:
+        for batch in feed.batches():
+            parts.append(batch.copy())
+    except FeedError as error:
+        return np.concatenate(parts), error
+    return np.concatenate(parts), None
+
+
+def names_of(feed: ParquetFeed, ticks: np.ndarray) -> list[str]:
+    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
+
+
+def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: Path) -> None:
+    feed = open_feed(parquet(tmp_path, table(Qty=pa.array(range(10)), other=pa.array(["x"] * 10))))
+    assert isinstance(feed, Feed)
+    assert isinstance(feed, ParquetFeed)
+    ticks, error = read(feed)
+    assert error is None
+    assert feed.count() == len(ticks) == 10
+    assert feed.info.details["columns"] == {
+        "ts_event": "timestamp", "symbol": "symbol", "price": "price", "size": "Qty"
+    }  # fmt: skip
+    assert names_of(feed, ticks) == list("ABABABABAB")
+    assert ticks["ts_recv"].tolist() == ticks["ts_event"].tolist() == [T0 + i for i in range(10)]
+    assert ticks["price"].tolist() == [1_250_000_000] * 10
+    assert ticks["size"].tolist() == list(range(10))
+    assert ticks["sequence"].tolist() == list(range(1, 11))
+    assert set(ticks["action"].tolist()) == set(ticks["side"].tolist()) == {b"N"}
+    assert not ticks["order_id"].any()
+    assert not ticks["kind"].any()
+
+
+def test_arrow_files_and_streams_give_the_same_ticks_as_parquet(tmp_path: Path) -> None:
+    content = table(side=pa.array(["buy", "Sell"] * 5), action=pa.array(["A", "trade"] * 5).dictionary_encode())
+    expected, _ = read(ParquetFeed(parquet(tmp_path, content)))
+    assert expected["side"].tolist() == [b"B", b"A"] * 5
+    assert expected["action"].tolist() == [b"A", b"T"] * 5
+    assert expected["kind"].tolist() == [1, 2] * 5
+    for path in (arrow(tmp_path, content), arrow(tmp_path, content, "b", stream=True)):
+        feed = open_feed(path)
+        np.testing.assert_array_equal(read(feed)[0], expected)  # type: ignore[arg-type]
+        packed = path.with_name(path.name + ".gz")
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("times", "options"),
+    [
+        (pa.array([T0 // 10**9] * 2, pa.timestamp("s")), {}),
+        (pa.array([T0 // 10**6] * 2, pa.timestamp("ms", "America/New_York")), {}),
+        (pa.array([T0 // 10**3] * 2, pa.timestamp("us", "+05:30")), {}),
+        (pa.array([T0] * 2, pa.timestamp("ns")), {}),
+        (pa.array([T0 // 10**3] * 2, pa.int64()), {"time_unit": "us"}),
+        (pa.array([T0] * 2, pa.uint64()), {}),
+        (pa.array([T0 - 5 * 3600 * 10**9] * 2, pa.timestamp("ns")), {"time_zone": "America/New_York"}),
+    ],
+)
+def test_times_of_any_unit_and_zone_are_the_same_instant(tmp_path: Path, times: Any, options: Any) -> None:
+    ticks, error = read(ParquetFeed(arrow(tmp_path, table(2, timestamp=times)), **options))
+    assert error is None
+    assert ticks["ts_recv"].tolist() == [T0] * 2
+
+
+@pytest.mark.parametrize(
+    ("prices", "options", "expected"),
+    [
+        (pa.array([0.1, 100.1, 1e-9, -3.7]), {}, [10**8, 100_100_000_000, 1, -3_700_000_000]),
+        (pa.array([150_000_000.5, 9_007_199.25]), {}, [150_000_000_500_000_000, 9_007_199_250_000_000]),
+        (pa.array([100.1, 0.3], pa.float32()), {}, [100_100_000_000, 300_000_000]),
+        (pa.array([1_000_100, 7]), {"price_scale": 100_000}, [100_010_000_000, 700_000]),
+        (pa.array([Decimal("1.23"), Decimal("-5.00")]), {}, [1_230_000_000, -5 * 10**9]),
+        (pa.array([Decimal("1.234567891000")]), {}, [1_234_567_891]),
+        (pa.array([Decimal("1.5")], pa.decimal256(60, 30)), {}, [1_500_000_000]),
+        (pa.array([0.1 + 0.2, 1e-10]), {"inexact": "round"}, [300_000_000, 0]),
+    ],
+)
+def test_prices_become_units_of_a_billionth_exactly(
+    tmp_path: Path, prices: Any, options: Any, expected: list[int]
+) -> None:
+    ticks, error = read(ParquetFeed(parquet(tmp_path, table(len(prices), price=prices)), **options))
+    assert error is None
+    assert ticks["price"].tolist() == expected
+
+
+@given(st.lists(st.decimals(-(10**9), 10**9, places=9), min_size=1, max_size=20))
+def test_a_float_means_its_shortest_decimal(prices: list[Decimal]) -> None:
+    floats = [float(price) for price in prices]
+    found = scaled(pa.array(floats), 10**9, exact=True)
+    assert not isinstance(found, str)
+    for i, number in enumerate(floats):
+        units = Decimal(repr(number)) * 10**9
+        bad = found.bad is not None and bool(found.bad[i])
+        assert bad == (units != int(units))
+        if not bad:
+            assert int(found.values[i]) == int(units)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("price", pa.array([1.5, 0.1 + 0.2, 1.5]), "0.30000000000000004"),
+        ("price", pa.array([1.5, float("inf"), 1.5]), "inf"),
+        ("price", pa.array([1.5, 1e30, 1.5]), "1e"),
+        ("price", pa.array([1.5, None, 1.5]), "null"),
+        ("price", pa.array([1.5, float("nan"), 1.5]), "null"),
+        ("price", pa.array([1, 1 << 62, 1]), "4611686018427387904"),
+        ("price", pa.array([Decimal("1.0"), Decimal("1.0000000001"), Decimal("1")]), "1.0000000001"),
+        ("size", pa.array([1, -1, 1]), "-1"),
+        ("size", pa.array([1, 1 << 32, 1]), "4294967296"),
+        ("size", pa.array([1, 0.5, 1]), "0.5"),
+        ("timestamp", pa.array([1, -1, 1]), "-1"),
+        ("timestamp", pa.array([T0, None, T0], pa.timestamp("ns")), "null"),
+        ("symbol", pa.array(["A", None, "B"]), "null"),
+        ("side", pa.array(["B", "up", "S"]), "up"),
+    ],
+)
+def test_a_row_that_is_no_tick_is_named_with_its_column_and_can_be_passed_over(
+    tmp_path: Path, column: str, values: Any, words: str
+) -> None:
+    path = parquet(tmp_path, table(3, **{column: values}))
+    options = {"price_scale": 4} if values.type == pa.int64() else {}
+    ticks, error = read(ParquetFeed(path, **options))
+    assert len(ticks) == 1
+    assert isinstance(error, FormatError)
+    assert f"row 2: column {column!r}" in str(error)
+    assert words in str(error)
+    feed = ParquetFeed(path, on_error="skip", **options)
+    ticks, error = read(feed)
+    assert error is None
+    assert ticks["sequence"].tolist() == [1, 3]
+    assert feed.skipped.total == feed.statistics()["skipped_rows"] == 1
+    assert feed.skipped.samples[0].line == 2
+
+
+def test_nulls_may_stand_for_undefined_values(tmp_path: Path) -> None:
+    content = table(
+        2,
+        price=pa.array([None, 1.5]),
+        size=pa.array([1, None]),
+        side=pa.array(["B", None]),
+        action=pa.array([None, "T"]),
+    )
+    ticks, error = read(ParquetFeed(parquet(tmp_path, content), nulls="undefined"))
+    assert error is None
+    assert ticks["price"].tolist() == [UNDEF_PRICE, 1_500_000_000]
+    assert ticks["size"].tolist() == [1, 0]
+    assert ticks["side"].tolist() == [b"B", b"N"]
+    assert ticks["action"].tolist() == [b"N", b"T"]
+    _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=pa.array(["A", None]))), nulls="undefined"))
+    assert isinstance(error, FormatError)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("price", pa.array(["1.5"] * 2)),
+        ("timestamp", pa.array([1.5] * 2)),
+        ("timestamp", pa.array([dt.date(2020, 1, 1)] * 2)),
+        ("size", pa.array(["1"] * 2)),
+        ("symbol", pa.array([1.5] * 2)),
+        ("side", pa.array([[1], [2]])),
+    ],
+)
+def test_a_column_of_the_wrong_type_is_named_with_its_type(tmp_path: Path, column: str, values: Any) -> None:
+    ticks, error = read(ParquetFeed(parquet(tmp_path, table(2, **{column: values}))))
+    assert len(ticks) == 0
+    assert isinstance(error, FormatError)
+    assert column in str(error)
+    assert str(values.type).split("<")[0] in str(error)
+
+
+def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Path) -> None:
+    content = table(2, price=None, bid_px_00=pa.array([1.0, 2.0]), ask_px_00=pa.array([1.5, None]),
+                    bid_sz_00=pa.array([3, 4]), ask_sz_00=pa.array([5, 6]), when=pa.array([7, 8]))  # fmt: skip
+    path = parquet(tmp_path, content)
+    ticks, error = read(ParquetFeed(path, columns={"ts_recv": "when"}, nulls="undefined"))
+    assert error is None
+    assert ticks["ts_recv"].tolist() == [7, 8]
+    assert ticks["ts_event"].tolist() == [T0, T0 + 1]
+    assert ticks["price"].tolist() == [10**9, 2 * 10**9]
+    assert ticks["order_id"].tolist() == [1_500_000_000, UNDEF_PRICE]
+    assert (ticks["size"].tolist(), ticks["ref_id"].tolist()) == ([3, 4], [5, 6])
+    assert set(ticks["kind"].tolist()) == {3}
+    ticks, _ = read(
+        ParquetFeed(
+            path, columns={"price": None, "ask_price": None, "size": "when"}, constants={"kind": 2, "side": b"B"}
+        )
+    )
+    assert ticks["price"].tolist() == [UNDEF_PRICE] * 2
+    assert (ticks["size"].tolist(), ticks["kind"].tolist(), ticks["side"].tolist()) == ([7, 8], [2, 2], [b"B", b"B"])
+
+
+def test_a_size_in_parts_of_a_coin_is_scaled_exactly(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(2, size=pa.array([0.001, 1.5])))
+    assert read(ParquetFeed(path, size_scale=1000))[0]["size"].tolist() == [1, 1500]
+
+
+def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(2, symbol=None))
+    with pytest.raises(FormatError, match="symbol="):
+        ParquetFeed(path)
+    feed = ParquetFeed(path, symbol="X")
+    assert names_of(feed, read(feed)[0]) == ["X", "X"]
+    assert feed.capacity == 1
+    feed = ParquetFeed(parquet(tmp_path, table(3, symbol=None, instrument_id=pa.array([9, 7, 9]))))
+    assert names_of(feed, read(feed)[0]) == ["id:9", "id:7", "id:9"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": {"prize": "price"}},
+        {"columns": {"price": "prize"}},
+        {"constants": {"kind": -1}},
+        {"constants": {"side": b"AB"}},
+        {"inexact": "x"},
+        {"time_unit": "m"},
+        {"nulls": "x"},
+        {"on_error": "x"},
+        {"price_scale": 0},
+        {"size_scale": 0},
+        {"batch_ticks": 0},
+        {"capacity": 0},
+        {"symbol": "X"},
+    ],
+)
+def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        ParquetFeed(parquet(tmp_path, table()), **options)
+
+
+def test_more_symbols_than_there_is_room_for_are_an_error(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(10, symbol=pa.array(list("ABCDEFGHIJ"))))
+    _, error = read(ParquetFeed(path, capacity=3))
+    assert isinstance(error, FormatError)
+    assert "capacity" in str(error)
+
+
+def selected(tmp_path: Path, select: Selection, **options: Any) -> ParquetFeed:
+    """A feed of 1,000 rows in 10 row groups, checked against masking."""
+    content = table(
+        1000,
+        symbol=pa.array([f"S{i // 100}" if i % 5 else "X" for i in range(1000)]),
+        unread=pa.array(["x" * 50] * 1000),
+    )
+    path = parquet(tmp_path, content, row_group_size=100)
+    whole = ParquetFeed(path)
+    ticks, _ = read(whole)
+    expected = ticks[select.mask(ticks, select.keys(whole.symbols))]
+    feed = ParquetFeed(path, select=select, **options)
+    chosen, error = read(feed)
+    assert error is None
+    assert names_of(feed, chosen) == names_of(whole, expected)
+    for name in set(TICK.names or ()) - {"instrument_id"}:
+        np.testing.assert_array_equal(chosen[name], expected[name])
+    counts = feed.statistics()
+    assert counts["ticks"] + counts["not_selected"] == 1000
+    return feed
+
+
+@pytest.mark.parametrize("batch_ticks", [7, 4096])
+def test_a_selection_gives_what_masking_would_and_reads_less(tmp_path: Path, batch_ticks: int) -> None:
+    some = selected(tmp_path, Selection((), T0 + 250, T0 + 350), batch_ticks=batch_ticks)
+    assert some.statistics()["row_groups_passed_over"] == 8
+    one = selected(tmp_path, Selection(("S3",)), batch_ticks=batch_ticks)
+    assert one.statistics()["row_groups_passed_over"] == 6  # in the first three S3 lies between S0 and X
+    assert selected(tmp_path, Selection(("S[34]", "none"))).statistics()["row_groups_passed_over"] == 0
+    selected(tmp_path, Selection(("none",), T0 + 1, T0 + 2))
+    selected(tmp_path, Selection(("X",), T0 + 999))
+
+
+def test_only_columns_that_are_used_are_read(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(1000, junk=pa.array([str(i) * 9 for i in range(1000)])), compression="none")
+    whole = bytearray(path.read_bytes())
+    at = whole.index(b"7" * 9)  # the junk column's pages
+    whole[at : at + 2000] = b"\xff" * 2000
+    path.write_bytes(whole)
+    assert len(read(ParquetFeed(path))[0]) == 1000
+    with pytest.raises(FormatError):
+        list(ParquetFeed(path, columns={"symbol": "junk"}).batches())
+
+
+def own_ticks(count: int, symbols: int) -> np.ndarray:
+    ticks = np.frombuffer(np.random.default_rng(count).bytes(64 * count), TICK).copy()
+    ticks["instrument_id"] %= symbols
+    for name in ("ts_event", "ts_recv"):
+        ticks[name] &= np.uint64((1 << 63) - 1)
+    for name in ("action", "side"):
+        ticks[name] = np.array([b"A", b"", b"x", b"\x01", b"N"])[np.arange(count) % 5]
+    return ticks
+
+
+def write_own(path: Path, ticks: np.ndarray, names: list[str]) -> None:
+    with path.open("wb") as file:
+        writer = ParquetTicks(file)
+        for first in range(0, len(ticks), 100):
+            writer.write(ticks[first : first + 100], names)
+        writer.close(FeedInfo("x", "y", date="2020-01-02", venue="V"), names)
+
+
+def test_what_strand_writes_it_reads_back_bit_for_bit_and_others_can_read_it(tmp_path: Path) -> None:
+    ticks, names = own_ticks(1000, 5), ["AB", "", "C", "É", "E", "unused"]
+    write_own(tmp_path / "a.parquet", ticks, names)
+    feed = ParquetFeed(tmp_path / "a.parquet", batch_ticks=300)
+    again, error = read(feed)
+    assert error is None
+    assert again.tobytes() == ticks.tobytes()
+    assert list(feed.symbols) == names
+    assert (feed.capacity, feed.info.date, feed.info.venue) == (6, "2020-01-02", "V")
+    by_pyarrow = pq.read_table(tmp_path / "a.parquet")
+    assert by_pyarrow["symbol"].to_pylist() == [names[i] for i in ticks["instrument_id"].tolist()]
+    assert by_pyarrow["price"].to_pylist() == ticks["price"].tolist()
+    assert by_pyarrow["ts_recv"].cast(pa.int64()).to_pylist() == ticks["ts_recv"].tolist()
+    chosen, _ = read(ParquetFeed(tmp_path / "a.parquet", select=Selection(("AB",))))
+    assert chosen.tobytes() == ticks[ticks["instrument_id"] == 0].tobytes()
+
+
+def test_an_empty_file_of_ticks_is_an_empty_feed(tmp_path: Path) -> None:
+    write_own(tmp_path / "a.parquet", np.zeros(0, TICK), ["A"])
+    assert len(read(ParquetFeed(tmp_path / "a.parquet"))[0]) == 0
+
+
+@pytest.mark.parametrize(("field", "value"), [("ts_recv", 1 << 63), ("action", b"\xff")])
+def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str, value: Any) -> None:
+    ticks = own_ticks(10, 1)
+    ticks[field][3] = value
+    with (tmp_path / "a").open("wb") as file, pytest.raises(ConfigurationError, match=field):
+        ParquetTicks(file).write(ticks, ["A"])
+
+
+def test_a_file_cut_anywhere_is_a_typed_error(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(50))
+    whole = path.read_bytes()
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(FeedError) as caught:
+            list(ParquetFeed(path).batches())
+        assert isinstance(caught.value, TruncatedFeedError | FormatError)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_arrow_file_cut_anywhere_gives_what_was_whole_then_a_typed_error(tmp_path: Path, stream: bool) -> None:
+    path = arrow(tmp_path, table(12), stream=stream)
+    whole = path.read_bytes()
+    expected, _ = read(ParquetFeed(path))
+    lengths = set()
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        try:
+            feed = ParquetFeed(path)
+        except (TruncatedFeedError, FormatError):
+            continue
+        ticks, error = read(feed)
+        assert isinstance(error, TruncatedFeedError | FormatError), cut
+        np.testing.assert_array_equal(ticks, expected[: len(ticks)])
+        lengths.add(len(ticks))
+    assert lengths == {0, 4, 8, 12}
+
+
+def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path) -> None:
+    for path in (
+        parquet(tmp_path, table(50)),
+        arrow(tmp_path, table(12)),
+        arrow(tmp_path, table(12), "s", stream=True),
+    ):
+        whole = path.read_bytes()
+        for at in range(0, len(whole), 3):
+            broken = bytearray(whole)
+            broken[at] ^= 1 << at % 8
+            path.write_bytes(broken)
+            try:
+                read(ParquetFeed(path))
+            except FeedError as error:
+                assert error.path is not None
+            except ConfigurationError:
+                pass
+
+
+def test_recognition_is_by_content(tmp_path: Path) -> None:
+    assert recognise(parquet(tmp_path, table()).read_bytes()[:4096])
+    assert recognise(arrow(tmp_path, table()).read_bytes()[:4096])
+    assert recognise(arrow(tmp_path, table(), stream=True).read_bytes()[:4096])
+    for other in (b"", b"PAR", b"DBN\1....", b"\xff" * 64, b"time,price\n", bytes(64)):
+        assert not recognise(other)
+
+
+def test_a_compressed_parquet_file_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet.gz"
+    path.write_bytes(gzip.compress(parquet(tmp_path, table()).read_bytes()))
+    with pytest.raises(FeedError, match="decompress"):
+        open_feed(path)
+
+
+def test_a_file_without_times_or_without_the_package_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet(tmp_path, table(2, timestamp=None))
+    with pytest.raises(FormatError, match="times"):
+        ParquetFeed(path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match="parquet"):
+        ParquetFeed(path)
+
+
+def test_a_closed_feed_says_so(tmp_path: Path) -> None:
+    feed = ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10)
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.feeds._exact import units_by_decimal, units_of
 from strand.ticks import TICK, UNDEF_PRICE
 
 __all__ = ["ACTIONS", "SIDES", "Values", "integers", "letters", "scaled", "times"]
@@ -18,9 +19,6 @@ Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 _NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-#: Below this a product with a scale is known to its last unit.
-_EXACT: Final = float(1 << 52)
-
 #: What sides and actions may be called, in any case.
 SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
                 "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
@@ -149,7 +147,7 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
     if kinds.is_floating(column.type):
         floats = _plain(column, np.nan)
         nulls = _some(np.isnan(floats))
-        values, bad = _from_floats(floats, scale, exact)
+        values, bad = units_of(floats, scale, exact=exact)
         return Values(values, nulls, bad, why)
     return "is no number"
 
@@ -157,7 +155,7 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
 def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | None]:
     filled = column.fill_null(Decimal(0)) if column.null_count else column
     if filled.type.scale < 0:
-        return _by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact)
+        return units_by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact=exact)
     words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
     low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
     divisor = 10**filled.type.scale
@@ -170,47 +168,7 @@ def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | 
         step = np.int64(divisor // scale)
         bad = (high != low >> 63) | (low % step != 0)
         return low // step, _some(bad)
-    return _by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact)
-
-
-def _from_floats(floats: Array, scale: int, exact: bool) -> tuple[Array, Mask | None]:
-    numbers = np.where(np.isnan(floats), 0, floats)
-    if floats.dtype != np.float64:
-        # Few of the decimals that a short float may stand for are the one it was written as.
-        return _by_decimal(numbers, scale, exact)
-    with np.errstate(over="ignore", invalid="ignore"):
-        product = numbers * scale
-        rounded = np.rint(product)
-        # A quotient is rounded correctly: this is the double nearest to that many units, and below 2^52 units no other
-        # number of units has the same one.
-        sure = (np.abs(product) < _EXACT) & (rounded / scale == numbers)
-    values = np.where(sure, rounded, 0).astype(np.int64)
-    if sure.all():
-        return values, None
-    rest = np.flatnonzero(~sure)
-    values[rest], bad_rest = _by_decimal(numbers[rest], scale, exact)
-    if bad_rest is None:
-        return values, None
-    bad = np.zeros(len(floats), np.bool_)
-    bad[rest] = bad_rest
-    return values, bad
-
-
-def _by_decimal(numbers: Array, scale: int, exact: bool) -> tuple[Array, Mask | None]:
-    """The slow way, once for each value that occurs."""
-    distinct, places = np.unique(numbers, return_inverse=True)
-    made = np.zeros(len(distinct), np.int64)
-    bad = np.zeros(len(distinct), np.bool_)
-    for i, number in enumerate(distinct):
-        value = Decimal(str(number)) if exact or isinstance(number, str) else Decimal(float(number))
-        units = value * scale if value.is_finite() else None
-        if units is not None and not exact:
-            units = units.to_integral_value(ROUND_HALF_EVEN)
-        if units is None or units != int(units) or abs(units) > UNDEF_PRICE:
-            bad[i] = True
-        else:
-            made[i] = int(units)
-    return made[places], _some(bad[places])
+    return units_by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact=exact)
 
 
 def letters(column: Any, words: dict[str, bytes] | None) -> Values | str:

@@ -21,6 +21,7 @@ from strand.feeds._files import (
     read_head,
     regular_file,
 )
+from strand.feeds._hft_events import HftEvents, is_hft_events, symbol_of
 from strand.feeds._npy_header import locate, read_names
 from strand.feeds._zip import open_archive
 from strand.feeds.base import FeedInfo, TickBatch
@@ -40,6 +41,10 @@ class NpyFeed:
     ``price_scale`` is the number of 1e-9 units in one unit of the source's price, without which floating-point prices
     are refused (``FieldMap`` has the rules of conversion, and ``info.details["price"]`` says when prices are rounded).
 
+    hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
+    Their symbol is the file's name up to the first dot, unless ``symbols`` says it; ``size_scale`` is the number of
+    units in a quantity of 1, for quantities that are fractions.
+
     Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
     come from ``symbols``, else from the array ``symbols`` of an .npz, else every name is empty. An archive of one
     symbol without a key field needs ``symbols=["NAME"]``. ``capacity`` is found in one scan of the keys when neither
@@ -57,6 +62,7 @@ class NpyFeed:
         fields: Mapping[str, str] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
         price_scale: int | None = None,
+        size_scale: int = 1,
         symbols: Sequence[str] | None = None,
         capacity: int | None = None,
         array: str | None = None,
@@ -69,7 +75,13 @@ class NpyFeed:
         self._max_ratio = positive("max_ratio", max_ratio)
         self._max_output_bytes = positive("max_output_bytes", max_output_bytes)
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
-        self._map = self._field_map(fields, constants, price_scale)
+        self._map: FieldMap | HftEvents | None
+        if fields is None and is_hft_events(self._place.dtype):
+            self._map = HftEvents(size_scale)
+        elif size_scale != 1:
+            raise ConfigurationError("size_scale only works with hftbacktest's events")
+        else:
+            self._map = self._field_map(fields, constants, price_scale)
         self._closed = False
         self._counts = {"records": 0, "ticks": 0, "bytes_in": 0, "bytes_out": 0}
 
@@ -78,6 +90,8 @@ class NpyFeed:
             names = tuple(symbols)
         elif has_names:
             names = read_names(self._path)
+        elif isinstance(self._map, HftEvents):
+            names = (symbol_of(self._path),)
         if (
             self._map is not None
             and "instrument_id" not in {*(fields or {}), *(constants or {})}
@@ -149,7 +163,8 @@ class NpyFeed:
             counts["ticks"] += len(ticks)
             counts["bytes_in"] += records.nbytes
             counts["bytes_out"] += ticks.nbytes
-            yield ticks
+            if len(ticks):
+                yield ticks
 
     def statistics(self) -> dict[str, int]:
         return dict(self._counts)
@@ -201,7 +216,7 @@ class NpyFeed:
             finally:
                 reader.close()
 
-    def _convert(self, fields: FieldMap, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
+    def _convert(self, fields: FieldMap | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
         try:
             return fields.ticks(records, position)
         except BadRecordError as bad:

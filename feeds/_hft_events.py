@@ -1,0 +1,125 @@
+"""hftbacktest's event arrays (version 2) as ticks. Layout: its documentation, "Data"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.feeds._exact import units_of
+from strand.feeds._fieldmap import BadRecordError
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE
+
+__all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
+
+#: In ``flags``, beside the event's number: what the event is valid for.
+EXCHANGE: Final = 0x40
+LOCAL: Final = 0x80
+
+_EXCHANGE_EVENT: Final = 1 << 31
+_LOCAL_EVENT: Final = 1 << 30
+_BUY_EVENT: Final = 1 << 29
+_SELL_EVENT: Final = 1 << 28
+_NUMBER: Final = 0xFF
+_DEPTH: Final = 1
+# By the event's number: action and kind.
+_EVENTS: Final = {
+    1: (b"M", KIND_QUOTE),  # depth: the quantity at a price; 0 takes the price away, action C
+    2: (b"T", KIND_TRADE),
+    3: (b"R", KIND_QUOTE),  # depth cleared up to the price
+    4: (b"A", KIND_QUOTE),  # depth of a snapshot
+    5: (b"M", KIND_QUOTE),  # best bid or offer
+    10: (b"A", KIND_ORDER),
+    11: (b"C", KIND_ORDER),
+    12: (b"M", KIND_ORDER),
+    13: (b"F", KIND_ORDER),
+}
+_KINDS: Final = {"ev": "u8", "exch_ts": "i8", "local_ts": "i8", "px": "f8", "qty": "f8", "order_id": "u8",
+                 "ival": "i8", "fval": "f8"}  # fmt: skip
+
+Array = npt.NDArray[Any]
+
+
+def is_hft_events(dtype: np.dtype[Any]) -> bool:
+    """Whether records have the fields of hftbacktest's events."""
+    return dtype.names == tuple(_KINDS) and all(dtype[name].str[1:] == kind for name, kind in _KINDS.items())
+
+
+def symbol_of(path: Path) -> str:
+    """The one symbol of such a file, which does not say it: the file's name up to the first dot."""
+    return path.name.split(".", 1)[0]
+
+
+class HftEvents:
+    """Conversion of hftbacktest's events to ticks of key 0.
+
+    ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
+    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out. A
+    price stands for its shortest decimal, none is ``UNDEF_PRICE``; qty times ``size_scale`` must be whole. Events that
+    are valid at the exchange only make no tick: the same event comes again in the order it was received.
+    """
+
+    rounds_prices = False
+
+    def __init__(self, size_scale: int) -> None:
+        if not isinstance(size_scale, int) or not 1 <= size_scale <= 10**12:
+            raise ConfigurationError(f"size_scale: {size_scale!r} is not a whole number from 1 to 10^12")
+        self._size_scale = size_scale
+        self._actions = np.zeros(256, "S1")
+        self._kinds = np.zeros(256, np.uint16)
+        for number, (action, kind) in _EVENTS.items():
+            self._actions[number], self._kinds[number] = action, kind
+
+    def ticks(self, records: Array, position: int) -> Array:
+        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
+
+        Raises BadRecordError for the first one that cannot be a tick.
+        """
+        events = records["ev"].astype(np.uint64)
+        kept = (events & _LOCAL_EVENT != 0) | (events & _EXCHANGE_EVENT == 0)
+        rows = np.flatnonzero(kept)
+        records, events = records[rows], events[rows]
+        numbers = (events & _NUMBER).astype(np.uint8)
+        prices, bad_price = units_of(records["px"].astype("<f8"), PRICE_SCALE, exact=True)
+        sizes, bad_size = units_of(records["qty"].astype("<f8"), self._size_scale, exact=True)
+        self._check(records, rows, numbers, (bad_price, bad_size, sizes))
+
+        out = np.zeros(len(records), TICK)
+        out["ts_event"] = records["exch_ts"]
+        out["ts_recv"] = records["local_ts"]
+        out["order_id"] = records["order_id"]
+        out["price"] = np.where(np.isnan(records["px"]), UNDEF_PRICE, prices)
+        out["size"] = sizes
+        out["sequence"] = rows + (position + 1)
+        out["ref_id"] = records["ival"].astype(np.int64).view(np.uint64)
+        out["action"] = np.where((numbers == _DEPTH) & (sizes == 0), b"C", self._actions[numbers])
+        out["side"] = np.where(events & _BUY_EVENT != 0, b"B", np.where(events & _SELL_EVENT != 0, b"A", b"N"))
+        out["kind"] = self._kinds[numbers]
+        out["flags"] = (
+            numbers
+            | np.where(events & _EXCHANGE_EVENT != 0, EXCHANGE, 0).astype(np.uint8)
+            | np.where(events & _LOCAL_EVENT != 0, LOCAL, 0).astype(np.uint8)
+        )
+        return out
+
+    def _check(
+        self, records: Array, rows: Array, numbers: npt.NDArray[np.uint8], amounts: tuple[Any, Any, Array]
+    ) -> None:
+        bad_price, bad_size, sizes = amounts
+        none = np.zeros(len(records), np.bool_)
+        faults = (
+            (self._kinds[numbers] == 0, "ev", "is no event of hftbacktest's"),
+            (records["exch_ts"] < 0, "exch_ts", "is no time"),
+            (records["local_ts"] < 0, "local_ts", "is no time"),
+            (none if bad_price is None else bad_price, "px", "is no whole number of units of 1e-9"),
+            (none if bad_size is None else bad_size, "qty", f"times size_scale = {self._size_scale} is not whole"),
+            (np.isnan(records["qty"]), "qty", "is no number"),
+            ((sizes < 0) | (sizes >= 1 << 32), "qty", f"times size_scale = {self._size_scale} does not fit 32 bits"),
+        )
+        found = [(int(np.argmax(bad)), field, why) for bad, field, why in faults if bad.any()]
+        if found:
+            index, field, why = min(found)
+            raise BadRecordError(int(rows[index]), f"field {field!r}: {records[field][index]!r} {why}")

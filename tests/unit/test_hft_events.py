@@ -60,7 +60,7 @@ def read(feed: NpyFeed) -> np.ndarray:
     ],
 )
 @pytest.mark.parametrize("name", ["btcusdt.20240808.npz", "btcusdt.npy"])
-def test_every_event_becomes_the_tick_it_says(
+def test_every_event_becomes_the_tick_it_says(  # noqa: PLR0917
     tmp_path: Path, number: int, qty: float, action: bytes, kind: int, name: str
 ) -> None:
     rows = [

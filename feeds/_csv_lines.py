@@ -1,0 +1,212 @@
+"""A CSV file's lines in blocks, parsed by Arrow into columns of text: one block ahead, in a thread."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.text import TextColumn
+from strand.errors import FormatError, MissingExtraError
+from strand.feeds._csv_match import Match
+from strand.feeds.read_ahead import Chunks
+
+__all__ = ["LONGEST_LINE", "BadLine", "Block", "blocks"]
+
+#: Bytes of a line, at most.
+LONGEST_LINE: Final = 1 << 16
+_QUOTE: Final = b'"'
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no row: which of the block's lines, from 0, why, and how it starts."""
+
+    at: int
+    why: str
+    problem: str
+    text: str
+
+
+@dataclass(slots=True)
+class Block:
+    """Rows of a run of whole lines. ``lines``: how many lines, empty ones and bad ones included.
+
+    ``columns``: by position in the file. ``at``: of each row, its line in the block from 0; None where each line is a
+    row. ``empty``: the lines, from 0, with nothing in them. ``keep``: what the columns point into.
+    """
+
+    rows: int
+    lines: int
+    bytes: int
+    columns: dict[int, TextColumn]
+    bad: list[BadLine] = field(default_factory=list)
+    empty: list[int] = field(default_factory=list)
+    at: npt.NDArray[np.int64] | None = None
+    keep: Any = None
+
+    def line(self, row: int) -> int:
+        return row if self.at is None else int(self.at[row])
+
+
+def blocks(chunks: Chunks, found: Match, wanted: Sequence[int]) -> Iterator[Block]:
+    """The rest of a file whose first ``found.skip`` bytes are the header. Raises what reading it raises."""
+    parser = _Parser(found, wanted)
+    lines = _whole_lines(chunks, found.skip)
+
+    def next_block() -> Block | None:
+        run = next(lines, None)
+        return None if run is None else parser.parse(run)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="strand csv") as ahead:
+        coming = ahead.submit(next_block)
+        try:
+            while (block := coming.result()) is not None:
+                coming = ahead.submit(next_block)
+                yield block
+        finally:
+            # One that waits for a pipe's writer would keep the thread, and so this, for ever.
+            chunks.close()
+
+
+def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview]:
+    """Pieces that end where a line does, valid until the next one is asked for; the header is left out.
+
+    Where reading fails, what there is of the last line is not given: nobody knows how it went on.
+    """
+    rest = memoryview(b"")
+    passed = 0
+    while (data := chunks.next(rest)) is not None:
+        if skip:
+            cut = min(skip, len(data))
+            data, skip = data[cut:], skip - cut
+            passed += cut
+        end = _last_end(data)
+        if len(data) - end > LONGEST_LINE:
+            if end:
+                yield data[:end]
+            raise FormatError(
+                f"no line ends within {LONGEST_LINE} bytes: this is not the text of a table", offset=passed + end
+            )
+        if end:
+            yield data[:end]
+        passed += end
+        rest = data[end:]
+    if len(rest):
+        yield rest
+
+
+def _last_end(data: memoryview) -> int:
+    """Where the last whole line ends; 0 where none does."""
+    # Looked for in the tail first: copying a megabyte to find the last line's end would cost as much as inflating it.
+    for size in (4096, LONGEST_LINE, len(data)):
+        tail = bytes(data[max(len(data) - size, 0) :])
+        if (at := tail.rfind(b"\n")) >= 0:
+            return len(data) - len(tail) + at + 1
+    # A file of an old Macintosh. One at the very end may be half of a \r\n.
+    return bytes(data[:-1]).rfind(b"\r") + 1
+
+
+class _Parser:
+    def __init__(self, found: Match, wanted: Sequence[int]) -> None:
+        try:
+            import pyarrow as pa
+            from pyarrow import csv as arrow_csv
+        except ImportError as error:
+            raise MissingExtraError("reading CSV files", "pyarrow", "csv") from error
+        self._pa, self._csv = pa, arrow_csv
+        self._found = found
+        self._wanted = sorted(set(wanted))
+        # By position: names in a header may be empty, or there twice.
+        self._names = [str(at) for at in range(len(found.columns))]
+        chosen = [str(at) for at in self._wanted]
+        self._convert = arrow_csv.ConvertOptions(
+            include_columns=chosen,
+            column_types=dict.fromkeys(chosen, pa.binary()),
+            null_values=[],
+            strings_can_be_null=False,
+            check_utf8=False,
+        )
+
+    def parse(self, run: memoryview) -> Block:
+        """A block of whole lines, those that are no rows named."""
+        text = bytes(run)
+        quoted = _QUOTE in text
+        try:
+            block = self._table(text, quoted)
+        except self._pa.ArrowInvalid:
+            return self._sifted(text)
+        # Without a quote every line end is one. With quotes a row may have swallowed others.
+        if quoted and block.rows != _line_count(text):
+            return self._sifted(text)
+        return block
+
+    def _table(self, text: bytes, quoted: bool) -> Block:
+        if not text:
+            return Block(0, 0, 0, {})
+        read = self._csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text) + 1)
+        parse = self._csv.ParseOptions(
+            delimiter=self._found.delimiter, quote_char='"' if quoted else False, ignore_empty_lines=False
+        )
+        table = self._csv.read_csv(self._pa.py_buffer(text), read, parse, self._convert)
+        rows = table.num_rows
+        columns, keep = {}, []
+        for at, column in zip(self._wanted, table.columns, strict=True):
+            array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            _, offsets, values = array.buffers()
+            keep.append((offsets, values))
+            columns[at] = TextColumn(offsets, values, rows=rows, first=array.offset)
+        return Block(rows, rows, len(text), columns, keep=keep)
+
+    def _sifted(self, text: bytes) -> Block:
+        """The same without the lines that are no rows, which are looked at one by one."""
+        lines = _LINE_END.split(text)
+        if not lines[-1]:
+            lines.pop()
+        good, places, bad, empty = [], [], [], []
+        for at, line in enumerate(lines):
+            count = self._fields_of(line)
+            if not line:
+                empty.append(at)
+            elif count == len(self._names):
+                good.append(line)
+                places.append(at)
+            elif count < 0:
+                bad.append(BadLine(at, "open quote", "a quoted field does not end in its line", _shown(line)))
+            else:
+                problem = f"{count} fields where there are {len(self._names)} columns"
+                bad.append(BadLine(at, "number of fields", problem, _shown(line)))
+        block = self._table(b"".join(line + b"\n" for line in good), _QUOTE in text)
+        if block.rows != len(good):
+            raise FormatError("its quotes cannot be told apart from its fields")
+        block.lines, block.bytes, block.bad, block.empty = len(lines), len(text), bad, empty
+        block.at = np.array(places, np.int64)
+        return block
+
+    def _fields_of(self, line: bytes) -> int:
+        """How many fields a line has; -1 where a quote in it does not end."""
+        if _QUOTE not in line:
+            return line.count(self._found.delimiter.encode()) + 1
+        text, delimiter = line.decode("latin-1"), self._found.delimiter
+        try:
+            return len(next(csv.reader([text], delimiter=delimiter, strict=True)))
+        except csv.Error as error:
+            if "end of data" in str(error):
+                return -1
+            return len(next(csv.reader([text], delimiter=delimiter)))
+
+
+def _shown(line: bytes) -> str:
+    return line[:80].decode("utf-8", "replace")
+
+
+def _line_count(text: bytes) -> int:
+    ends = text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+    return ends + (not text.endswith((b"\n", b"\r")))

@@ -1,0 +1,370 @@
+"""Columns of text as ticks, by the rules of a profile."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.text import (
+    CLOCK,
+    DATE,
+    DECIMAL,
+    EPOCH,
+    FAULT_RANGE,
+    ID,
+    STAMP,
+    Faults,
+    Letters,
+    Names,
+    Numbers,
+    TextColumn,
+    fit_sizes,
+)
+from strand.errors import ConfigurationError
+from strand.feeds._csv_lines import Block
+from strand.feeds._csv_match import Match
+from strand.feeds._csv_profile import FieldRule, Profile
+from strand.feeds.base import TickBatch
+from strand.feeds.selection import Selection
+from strand.ticks import TICK, UNDEF_PRICE
+
+__all__ = ["FLAG_SIZE_ROUNDED", "Made", "TickMaker", "check_size_unit"]
+
+#: Set in ``flags`` where an amount is no whole number of size units, or too many: ``size`` is below it.
+FLAG_SIZE_ROUNDED: Final = 0x80
+
+_DAY_NS: Final = 86_400_000_000_000
+_HOUR_NS: Final = 3_600_000_000_000
+_AMOUNT_DIGITS: Final = 8  # an amount beside its size is in units of 1e-8
+_U4: Final = (1 << 32) - 1
+_EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+_ORDER: Final = {"size": 1, "bid_size": 1, "ask_size": 2}
+
+Chosen = npt.NDArray[np.uint32]
+
+
+@dataclass(slots=True)
+class Made:
+    """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick."""
+
+    ticks: TickBatch
+    faults: Faults
+    rows: Chosen | None
+    rounded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    field: str
+    column: int
+    numbers: Numbers
+    local: bool
+    of_day: bool
+
+
+class TickMaker:
+    """Makes ticks of one file's blocks, one after the other. ``names``: the table of symbols, None for one symbol."""
+
+    def __init__(
+        self, found: Match, sample: dict[int, str], *, date: dt.date | None, size_unit: Decimal | None, max_symbols: int
+    ) -> None:
+        self.found = found
+        profile = found.profile
+        self._profile = profile
+        self._date = date
+        self._zone = ZoneInfo(profile.zone)
+        self._offsets: dict[int, int] = {}
+        self._size_unit = size_unit or profile.size_unit
+        self.columns: dict[int, str] = {}  # by position: what it is called in errors
+        self._rules = [rule for rule in profile.fields if self._present(rule)]
+        self._times = [self._time(rule, sample) for rule in self._rules if rule.unit]
+        self._day_column = self._place(profile.date_columns) if profile.date_columns else None
+        self.needs_date = self._day_column is None and any(time.of_day for time in self._times)
+        self._symbol_column = self._place(profile.symbol.columns) if profile.symbol.columns else None
+        self.names = None if self._symbol_column is None else Names(max_symbols)
+        self._letters = {rule.field: self._table(rule, found.encoding) for rule in self._rules if rule.map}
+        self._template = self._blank(profile)
+        if profile.end is not None:
+            self.columns.setdefault(0, found.columns[0])
+        # Sizes add to flags, and the last of a quote's fields settles its side.
+        plain = [rule for rule in self._rules if not rule.unit and rule.constant is None]
+        self._readers = sorted(plain, key=lambda rule: _ORDER.get(rule.field, 0))
+
+    def _present(self, rule: FieldRule) -> bool:
+        return not rule.columns or not rule.optional or self.found.column(rule.columns) is not None
+
+    def _place(self, names: tuple[str, ...]) -> int:
+        at = self.found.column(names)
+        assert at is not None, names  # the match saw to it
+        self.columns[at] = self.found.columns[at] or f"number {at + 1}"
+        return at
+
+    def _blank(self, profile: Profile) -> Any:
+        blank = np.zeros(1, TICK)
+        blank["price"] = UNDEF_PRICE
+        blank["action"] = blank["side"] = b"N"
+        for rule in profile.fields:
+            if rule.constant is not None:
+                letter = rule.field in ("action", "side")
+                blank[rule.field] = bytes([rule.constant]) if letter else rule.constant
+        return blank.view(f"V{TICK.itemsize}")
+
+    def _time(self, rule: FieldRule, sample: dict[int, str]) -> _Time:
+        """How a time is written: the first of the profile's ways that the file's first row agrees with."""
+        at = self._place(rule.columns)
+        empty = 0 if rule.empty else None
+        for unit in rule.unit:
+            of_day = unit == "clock" or rule.since == "midnight"
+            highest = _DAY_NS - 1 if of_day else (1 << 63) - 1 - 2 * _DAY_NS
+            if unit == "auto":
+                form, scale = EPOCH, 0
+            elif unit in _EPOCH_SCALE:
+                form, scale = DECIMAL, _EPOCH_SCALE[unit]
+            else:
+                form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
+            # What stands for an empty one is below every time of day, and told apart by that.
+            numbers = Numbers(form, scale, 0, highest, empty=None if empty is None else -1)
+            found = _Time(rule.field, at, numbers, of_day or unit == "stamp", of_day)
+            if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
+                return found
+        raise AssertionError(rule)
+
+    @staticmethod
+    def _table(rule: FieldRule, encoding: str) -> Letters:
+        return Letters({text.encode(encoding): value for text, value in rule.map}, rule.otherwise)
+
+    def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
+        """Ticks of a block whose first line is number ``first`` of the data, from 0.
+
+        ``keeps``: a function from a number of names to whether each is wanted, by index.
+        """
+        chosen: Chosen | None = None
+        ids, id_faults = self._symbols(block)
+        if select is not None and select.symbols and ids is not None:
+            kept = keeps()[ids]
+            if not kept.all():
+                chosen = np.flatnonzero(kept | (id_faults != 0)).astype(np.uint32)
+        count = block.rows if chosen is None else len(chosen)
+        faults = id_faults if chosen is None else id_faults[chosen]
+        times = {time.field: self._read_time(time, block, faults, chosen) for time in self._times}
+        if select is not None and (select.start_ns is not None or select.end_ns is not None):
+            recv = times.get("ts_recv", times.get("ts_event"))
+            assert recv is not None
+            kept = faults != 0
+            wanted = np.ones(count, np.bool_)
+            if select.start_ns is not None:
+                wanted &= recv >= select.start_ns
+            if select.end_ns is not None:
+                wanted &= recv < select.end_ns
+            kept |= wanted
+            if not kept.all():
+                places = np.flatnonzero(kept)
+                chosen = places.astype(np.uint32) if chosen is None else chosen[places]
+                faults, count = faults[places], len(places)
+                times = {name: values[places] for name, values in times.items()}
+        ticks = np.empty(count, f"V{TICK.itemsize}")
+        ticks[:] = self._template
+        ticks = ticks.view(TICK)
+        rows = np.arange(block.rows, dtype=np.int64) if block.at is None else block.at
+        ticks["sequence"] = (rows if chosen is None else rows[chosen]) + (first + 1)
+        if ids is not None:
+            ticks["instrument_id"] = ids if chosen is None else ids[chosen]
+        event, recv = times.get("ts_event"), times.get("ts_recv")
+        ticks["ts_recv"] = event if recv is None else recv
+        ticks["ts_event"] = recv if event is None else event
+        if event is not None and recv is not None and not event.all():
+            np.copyto(ticks["ts_event"], ticks["ts_recv"], where=event == 0)
+        made = Made(ticks, faults, chosen)
+        for rule in self._readers:
+            self._fill(rule, block, made)
+        return made
+
+    def _symbols(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
+        faults = np.zeros(block.rows, np.uint16)
+        if self.names is None or self._symbol_column is None:
+            return None, faults
+        ids = np.zeros(block.rows, np.uint32)
+        self.names.read(block.columns[self._symbol_column], self._symbol_column, ids, faults)
+        return ids, faults
+
+    def _read_time(self, time: _Time, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
+        values = np.zeros(len(faults), np.int64)
+        time.numbers.read(block.columns[time.column], time.column, values, faults, chosen)
+        missing = values < 0
+        if not time.local:
+            values[missing] = 0
+            return values
+        if time.of_day:
+            values += self._days(block, faults, chosen)
+        values = self._to_utc(values)
+        values[missing] = 0
+        early = values < 0  # in the first hours of 1970 somewhere east of Greenwich
+        if early.any():
+            values[early] = 0
+            faults[early & (faults == 0)] = time.column << 8 | FAULT_RANGE
+        return values
+
+    def _days(self, block: Block, faults: Faults, chosen: Chosen | None) -> Any:
+        if self._day_column is not None:
+            days = np.zeros(len(faults), np.int64)
+            Numbers(DATE).read(block.columns[self._day_column], self._day_column, days, faults, chosen)
+            return days
+        return 0 if self._date is None else (self._date - dt.date(1970, 1, 1)).days * _DAY_NS
+
+    def _to_utc(self, wall: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Clock times of the profile's zone, as ns since 1970 as if they were UTC, to UTC."""
+        if self._profile.zone == "UTC" or not len(wall) or (self._date is None and self.needs_date):
+            return wall
+        hours = wall // _HOUR_NS
+        low, high = int(hours.min()), int(hours.max())
+        if high - low < 4096:
+            # Zones change on whole hours, or at least within one: a table by the hour.
+            table = np.array([self._offset(hour) for hour in range(low, high + 1)], np.int64)
+            shifted: npt.NDArray[np.int64] = wall - table[hours - low]
+            return shifted
+        distinct, places = np.unique(hours, return_inverse=True)
+        return wall - np.array([self._offset(hour) for hour in distinct.tolist()], np.int64)[places]
+
+    def _offset(self, hour: int) -> int:
+        """What the zone is ahead of UTC, in ns, at an hour of its own clock."""
+        if hour not in self._offsets:
+            if len(self._offsets) > 1 << 16:
+                self._offsets.clear()
+            moment = dt.datetime(1970, 1, 1) + dt.timedelta(hours=max(hour, 0))
+            ahead = moment.replace(tzinfo=self._zone).utcoffset() or dt.timedelta(0)
+            self._offsets[hour] = (ahead.days * 86_400 + ahead.seconds) * 1_000_000_000
+        return self._offsets[hour]
+
+    def _fill(self, rule: FieldRule, block: Block, made: Made) -> None:
+        ticks, faults = made.ticks, made.faults
+        if rule.pair:
+            self._fill_pair(rule, block, made)
+        elif rule.map:
+            at = self._place(rule.columns)
+            out = ticks[rule.field]
+            if out.dtype.kind == "S":
+                out = out.view(np.uint8)
+            self._letters[rule.field].read(block.columns[at], at, out, faults, made.rows)
+        elif rule.field in ("price", "bid_price", "ask_price"):
+            field = {"ask_price": "order_id"}.get(rule.field, "price")
+            self._number(rule, block, made, ticks[field])
+        elif rule.field in ("size", "bid_size", "ask_size"):
+            self._fill_size(rule, block, made)
+        else:
+            self._number(rule, block, made, ticks[rule.field])
+        if rule.field == "ask_size":
+            _settle_sides(ticks)
+
+    def _numbers(self, rule: FieldRule) -> Numbers:
+        scale = rule.worth.normalize().as_tuple().exponent
+        assert isinstance(scale, int)
+        if "price" in rule.field:
+            none = UNDEF_PRICE
+            return Numbers(
+                DECIMAL, 9 + scale, 1 - (1 << 63), UNDEF_PRICE - 1,
+                empty=none if rule.empty else None, zero=none if rule.zero else 0,
+            )  # fmt: skip
+        empty = 0 if rule.empty else None
+        if rule.field in ("order_id", "ref_id", "sequence"):
+            return Numbers(ID, empty=empty, hash=rule.text)
+        unit = self._size_unit.normalize().as_tuple().exponent
+        assert isinstance(unit, int)
+        if rule.field in ("size", "bid_size", "ask_size"):
+            if self._rounds(rule):
+                return Numbers(DECIMAL, scale + _AMOUNT_DIGITS, 0, empty=empty)
+            return Numbers(DECIMAL, scale - unit, 0, _U4, empty=empty)
+        return Numbers(DECIMAL, 0, 0, 0xFFFF if rule.field == "publisher_id" else 0xFF, empty=empty)
+
+    def _rounds(self, rule: FieldRule) -> bool:
+        """Whether amounts may be no whole number of size units: crypto's are, and are kept exactly beside the size."""
+        return rule.exact is not None or (rule.field != "size" and self._size_unit < 1)
+
+    def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
+        at = self._place(rule.columns)
+        self._numbers(rule).read(block.columns[at], at, out, made.faults, made.rows)
+
+    def _fill_size(self, rule: FieldRule, block: Block, made: Made) -> None:
+        ticks = made.ticks
+        if not self._rounds(rule):
+            self._number(rule, block, made, ticks["ref_id" if rule.field == "ask_size" else "size"])
+            return
+        amounts = np.zeros(len(ticks), np.int64)
+        self._number(rule, block, made, amounts)
+        if rule.exact is not None:
+            ticks[rule.exact] = amounts
+        unit = int(self._size_unit.scaleb(_AMOUNT_DIGITS))
+        if rule.field == "ask_size":
+            sizes = np.zeros(len(ticks), TICK)
+            made.rounded += fit_sizes(amounts, unit, sizes["size"], sizes["flags"], FLAG_SIZE_ROUNDED)
+            ticks["ref_id"] = sizes["size"]
+            ticks["flags"] |= sizes["flags"]
+        else:
+            made.rounded += fit_sizes(amounts, unit, ticks["size"], ticks["flags"], FLAG_SIZE_ROUNDED)
+
+    def _fill_pair(self, rule: FieldRule, block: Block, made: Made) -> None:
+        values = []
+        for names in rule.pair:
+            at = self._place(names)
+            out = np.zeros(len(made.ticks), np.uint64)
+            Numbers(ID, empty=0).read(block.columns[at], at, out, made.faults, made.rows)
+            values.append(out)
+        buyer, seller = values
+        if rule.field == "side":
+            made.ticks["side"].view(np.uint8)[:] = np.where(
+                buyer > seller, ord("B"), np.where(seller > buyer, ord("A"), ord("N"))
+            )
+        else:
+            made.ticks[rule.field] = np.minimum(buyer, seller) if rule.earlier else np.maximum(buyer, seller)
+
+    def wanted(self) -> list[int]:
+        """Positions of the columns that are read."""
+        for rule in self._readers:
+            for names in rule.pair or (rule.columns,):
+                self._place(names)
+        return sorted(self.columns)
+
+
+def _settle_sides(ticks: TickBatch) -> None:
+    """Quotes: a row with one side only says so, as the other's price is none."""
+    ask = ticks["order_id"].view(np.int64)
+    no_bid, no_ask = ticks["price"] == UNDEF_PRICE, ask == UNDEF_PRICE
+    only_ask, only_bid = no_bid & ~no_ask, no_ask & ~no_bid
+    if only_bid.any():
+        ticks["side"][only_bid] = b"B"
+        ticks["order_id"][only_bid] = 0
+        ticks["ref_id"][only_bid] = 0
+    if only_ask.any():
+        places = np.flatnonzero(only_ask)
+        ticks["side"][places] = b"A"
+        ticks["price"][places] = ask[places]
+        ticks["size"][places] = ticks["ref_id"][places]
+        ticks["order_id"][places] = 0
+        ticks["ref_id"][places] = 0
+
+
+def _reads(numbers: Numbers, text: str) -> bool:
+    try:
+        numbers.one(text.strip().encode())
+    except ValueError:
+        return False
+    return True
+
+
+def check_size_unit(value: str | Decimal | None) -> Decimal | None:
+    """An option: a power of ten from 1e-8 to 1e9. Raises ConfigurationError."""
+    if value is None:
+        return None
+    try:
+        unit = Decimal(value)
+    except ArithmeticError:
+        unit = Decimal(0)
+    if not unit.is_finite() or unit.normalize().as_tuple().digits != (1,) or not Decimal("1e-8") <= unit <= 10**9:
+        raise ConfigurationError(f"size_unit: {value!r} is not a power of ten from 0.00000001 to 1000000000")
+    return unit
+

@@ -1,0 +1,306 @@
+"""CSV files through profiles: LOBSTER, Tardis, Binance, SSE and SZSE level 2, TAQ, Databento, or one of the user's own.
+
+A profile says which column is which field of a tick (docs/feeds/csv.md). Arrow splits the lines; the text of prices,
+sizes and times goes straight to integers, without a float in between. Extra ``[csv]``.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import os
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.text import FAULT_WORDS
+from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.feeds._csv_lines import LONGEST_LINE, Block, blocks
+from strand.feeds._csv_match import Match, choose, match
+from strand.feeds._csv_profile import Profile, built_in, named_profile
+from strand.feeds._csv_ticks import FLAG_SIZE_ROUNDED, Made, TickMaker, check_size_unit
+from strand.feeds._zip import split_member
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.read_ahead import read_chunks
+from strand.feeds.selection import Selection
+from strand.feeds.skipped import Skipped
+from strand.feeds.streams import InflateLimits, open_stream
+from strand.feeds.trading_day import as_date, date_in_name
+from strand.ticks import TICK
+
+__all__ = ["FLAG_SIZE_ROUNDED", "CsvFeed", "profiles", "recognise"]
+
+_CHUNK_BYTES: Final = 1 << 20
+_MAX_SYMBOLS: Final = 65536
+_DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
+_HEAD_BYTES: Final = 1 << 15
+
+
+def recognise(head: bytes) -> bool:
+    """Whether a built-in profile knows a file that starts with ``head`` (whole lines of it: 4,096 bytes are enough)."""
+    if b"\0" in head:
+        return False
+    return any(isinstance(match(profile, head), Match) for profile in built_in())
+
+
+def profiles() -> dict[str, str]:
+    """The built-in profiles: what each is for, by name."""
+    return {profile.name: profile.about for profile in built_in()}
+
+
+class CsvFeed(BaseFeed):
+    """A CSV file as batches of ticks, line by line in the file's order.
+
+    ``profile``: the name of a built-in profile, or the path of a TOML file of one's own; by default the one built-in
+    profile that recognises the file. ``symbol``: of all its lines, where the file's name does not say it. ``date``: the
+    day of files whose lines have the time of day only; by default from the file's name, or its folder's. Without it,
+    times count from 1970-01-01T00:00. ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers
+    (``"0.001"``); amounts in between are rounded down and have FLAG_SIZE_ROUNDED. ``max_symbols``: the most there may be
+    in a symbol column. ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in
+    ``skipped``. ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
+    ``batch_ticks``: the most ticks in a batch.
+
+    ``sequence`` is a line's place among the lines of data, from 1, unless the profile has a column for it. Times that
+    run backwards are given as they are, and counted in ``statistics()``.
+
+    Raises UnknownFormatError where no profile or several know the file, FormatError with the line for one that is not
+    as the profile says, MissingExtraError without pyarrow, ConfigurationError for an option or profile that cannot work.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        profile: str | os.PathLike[str] | None = None,
+        symbol: str | None = None,
+        date: dt.date | str | None = None,
+        size_unit: str | Decimal | None = None,
+        max_symbols: int = _MAX_SYMBOLS,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 65536,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if batch_ticks < 1:
+            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
+        if not 1 <= max_symbols <= 1 << 30:
+            raise ConfigurationError(f"max_symbols: {max_symbols!r} is not 1 to 2^30")
+        self._path: str | Path = path if str(path) == "-" else Path(path)
+        self._skip, self._select, self._limits = on_error == "skip", select, limits
+        self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
+        self._size_unit = check_size_unit(size_unit)
+        self._closed = False
+        with open_stream(self._path, limits=limits) as stream:
+            head = stream.head(_HEAD_BYTES)
+            self._compression = stream.compression
+            names = [str(self._path), *(name for name in (getattr(stream, "member", None),) if name)]
+        self._match = self._matched(head, profile)
+        self._sample = _sample(self._match, head)
+        self._date = as_date(date) if date is not None else _date_of(names)
+        self._symbol = self._one_symbol(symbol, names)
+        self._maker = self._new_maker()
+        self._names: list[str] = [] if self._symbol is None else [self._symbol]
+        self._counts = _no_counts()
+
+    @property
+    def info(self) -> FeedInfo:
+        found = self._match
+        worth = next((rule.worth for rule in found.profile.fields if "price" in rule.field), None)
+        day = self._date if self._maker.needs_date else None
+        details = {
+            "profile": found.profile.name,
+            "columns": list(found.columns),
+            "delimiter": found.delimiter,
+            "encoding": found.encoding,
+            "compression": self._compression,
+            "size_unit": str(self._size_unit or found.profile.size_unit),
+        }
+        return FeedInfo(
+            "csv",
+            str(self._path),
+            None if (day or self._date) is None else str(day or self._date),
+            found.profile.venue,
+            None if worth is None else float(worth),
+            details=details,
+        )
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        table = self._maker.names
+        if table is not None:
+            known = table.all()
+            for name in known[len(self._names) :]:
+                self._names.append(name.decode(self._match.encoding, "backslashreplace"))
+        return self._names
+
+    @property
+    def capacity(self) -> int:
+        return 1 if self._symbol is not None else self._max_symbols
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def batches(self) -> Iterator[TickBatch]:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+        self._counts, self.skipped = _no_counts(), Skipped()
+        self._maker, self._names = self._new_maker(), self._names if self._symbol is not None else []
+        stream = open_stream(self._path, limits=self._limits)
+        chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
+        position, line, last_ns = 0, self._match.lines + 1, 0
+        parsed = blocks(chunks, self._match, self._maker.wanted())
+        try:
+            for block in parsed:
+                made = self._maker.make(block, position, self._select, self._keeps)
+                fault, ticks = self._settled(block, made, line)
+                self._count(block, made, ticks, last_ns, stream.bytes_in)
+                for at in range(0, len(ticks), self._batch_ticks):
+                    if self._closed:
+                        raise FeedError("the feed was closed while it was read", path=self._path)
+                    yield ticks[at : at + self._batch_ticks]
+                if len(ticks):
+                    last_ns = int(ticks["ts_recv"][-1])
+                if fault is not None:
+                    raise fault
+                position += block.lines - len(block.empty)
+                line += block.lines
+        except FeedError as error:
+            if error.path is None:
+                raise type(error)(str(error), path=self._path) from error.__cause__
+            raise
+        finally:
+            parsed.close()  # type: ignore[attr-defined]
+            stream.close()
+
+    def _matched(self, head: bytes, profile: str | os.PathLike[str] | None) -> Match:
+        if profile is None:
+            return choose(head, self._path)
+        found = match(named_profile(os.fspath(profile)), head, self._path)
+        if isinstance(found, FormatError):
+            raise found
+        return found
+
+    def _one_symbol(self, given: str | None, names: list[str]) -> str | None:
+        rule = self._match.profile.symbol
+        if given is not None:
+            if rule.columns:
+                raise ConfigurationError(f"symbol: {self._match.profile.name} has a column of symbols")
+            return given
+        if rule.constant is not None or rule.columns:
+            return rule.constant
+        assert rule.file_name is not None
+        for name in names:
+            if found := rule.file_name.search(Path(name).name):
+                return found[1].upper()
+        raise ConfigurationError(
+            f"symbol: the name of {self._path} does not tell it, as {rule.file_name.pattern} would: give it with symbol="
+        )
+
+    def _new_maker(self) -> TickMaker:
+        return TickMaker(
+            self._match, self._sample, date=self._date, size_unit=self._size_unit, max_symbols=self._max_symbols
+        )
+
+    def _keeps(self) -> npt.NDArray[np.bool_]:
+        assert self._select is not None
+        return self._select.keys(self.symbols)
+
+    def _settled(self, block: Block, made: Made, line: int) -> tuple[FormatError | None, TickBatch]:
+        """The ticks of good rows: all of them where lines are skipped, else those before the first fault."""
+        ticks = made.ticks
+        rows = np.arange(block.rows) if made.rows is None else made.rows
+        at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
+        if self._symbol is not None and self._select is not None and not self._select.keeps(self._symbol):
+            ticks = ticks[:0]
+        if not block.bad and not made.faults.any():
+            return None, ticks
+        end = self._match.profile.end
+        good = made.faults == 0
+        faults: list[tuple[int, str, str, str]] = []
+        for index in np.flatnonzero(~good).tolist():
+            if end is not None and block.columns[0].text(int(rows[index])) == end.encode():
+                self._counts["end_lines"] += 1
+                continue
+            why, problem, text = self._explained(block, int(rows[index]), int(made.faults[index]))
+            faults.append((int(at[index]), why, problem, text))
+        for bad in block.bad:
+            if end is not None and bad.text.startswith(end + self._match.delimiter):
+                self._counts["end_lines"] += 1
+                continue
+            faults.append((bad.at, bad.why, bad.problem, bad.text))
+        faults.sort()
+        if faults and not self._skip:
+            place, _, problem, text = faults[0]
+            before = good[: len(ticks)] & (at[: len(ticks)] < place)
+            error = FormatError(
+                f"{problem}: {text!r} ({self._match.profile.name}); on_error='skip' passes over such lines",
+                path=self._path,
+                line=line + place,
+            )
+            return error, ticks[before]
+        for place, why, _, text in faults:
+            self.skipped.add(why, line=line + place, text=text)
+        return None, ticks[good[: len(ticks)]] if len(ticks) else ticks
+
+    def _explained(self, block: Block, row: int, fault: int) -> tuple[str, str, str]:
+        number, kind = fault >> 8, fault & 0xFF
+        text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
+        word = FAULT_WORDS[kind]
+        more = {"one name too many": f", max_symbols is {self._max_symbols}", "too precise": ", more decimals than fit"}
+        return word, f"column {self._maker.columns[number]}: {word}{more.get(word, '')}", text
+
+    def _count(self, block: Block, made: Made, ticks: TickBatch, last_ns: int, bytes_in: int) -> None:
+        counts = self._counts
+        counts["records"] += block.lines - len(block.empty)
+        counts["ticks"] += len(ticks)
+        counts["empty_lines"] += len(block.empty)
+        counts["not_selected"] += block.rows - (len(made.ticks) if len(ticks) or not len(made.ticks) else 0)
+        counts["sizes_rounded"] += made.rounded
+        counts["bytes_in"] = bytes_in
+        counts["bytes_out"] += block.bytes
+        if len(ticks):
+            times = ticks["ts_recv"]
+            counts["time_reversals"] += int(times[0] < last_ns) + int(np.count_nonzero(times[1:] < times[:-1]))
+
+
+def _no_counts() -> dict[str, int]:
+    names = ("records", "ticks", "empty_lines", "end_lines", "not_selected", "sizes_rounded", "time_reversals")
+    return dict.fromkeys((*names, "bytes_in", "bytes_out"), 0)
+
+
+def _sample(found: Match, head: bytes) -> dict[int, str]:
+    """The fields of the first line of data, by position."""
+    for line in re.split(rb"\r\n|\n|\r", head[found.skip :], maxsplit=2)[:2]:
+        if line:
+            text = line.decode(found.encoding, "replace")
+            return dict(enumerate(next(csv.reader([text], delimiter=found.delimiter), [])))
+    return {}
+
+
+def _date_of(names: list[str]) -> dt.date | None:
+    """From a file's name, that of the member it is, or that of a folder that is called as a day."""
+    for name in names:
+        if date := date_in_name(name):
+            return date
+    folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name
+    return date_in_name(folder) if _DAY_FOLDER.fullmatch(folder) else None
+
+
+_: Any = TICK, Profile

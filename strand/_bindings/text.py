@@ -1,0 +1,212 @@
+"""Columns of text into numbers, letters and indices of names: csrc/decode/decimal.h and names.h, one call a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import ffi, lib
+
+__all__ = [
+    "CLOCK",
+    "DATE",
+    "DECIMAL",
+    "EPOCH",
+    "FAULT_RANGE",
+    "FAULT_WORDS",
+    "ID",
+    "LETTER_BYTES",
+    "NAME_BYTES",
+    "STAMP",
+    "Faults",
+    "Letters",
+    "Names",
+    "Numbers",
+    "TextColumn",
+    "Whole",
+    "fit_sizes",
+]
+
+DECIMAL: Final[int] = lib.SD_FORM_DECIMAL
+ID: Final[int] = lib.SD_FORM_ID
+EPOCH: Final[int] = lib.SD_FORM_EPOCH
+CLOCK: Final[int] = lib.SD_FORM_CLOCK
+STAMP: Final[int] = lib.SD_FORM_STAMP
+DATE: Final[int] = lib.SD_FORM_DATE
+
+NAME_BYTES: Final[int] = lib.SD_NAME_BYTES
+#: The longest text a table of letters may hold.
+LETTER_BYTES: Final = 8
+_MAX_LETTERS: Final = 64
+
+FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
+
+FAULT_WORDS: Final[Mapping[int, str]] = {
+    lib.SD_FAULT_EMPTY: "empty",
+    lib.SD_FAULT_TEXT: "not of its form",
+    lib.SD_FAULT_PRECISION: "too precise",
+    lib.SD_FAULT_RANGE: "out of range",
+    lib.SD_FAULT_UNKNOWN: "unknown value",
+    lib.SD_FAULT_NAMES: "one name too many",
+}
+
+#: A word a row: the column's number in the high byte, a key of FAULT_WORDS in the low one; 0: all is well.
+Faults = npt.NDArray[np.uint16]
+Whole = npt.NDArray[np.int64]
+
+_I64: Final = (1 << 63) - 1
+
+
+class TextColumn:
+    """A column in Arrow's layout: ``offsets`` (int32, one more than rows) into ``data``; it must outlive this."""
+
+    def __init__(self, offsets: Any, data: Any, *, rows: int, first: int = 0) -> None:
+        self.rows = rows
+        self._offsets = ffi.from_buffer("int32_t[]", offsets)
+        self._first = first
+        self._data = ffi.from_buffer("uint8_t[]", data if data is not None else b"\0")
+
+    def cells(self, chosen: npt.NDArray[np.uint32] | None) -> Any:
+        """The struct of all its rows, or of the chosen ones."""
+        cells = ffi.new("sd_cells *")
+        cells.offsets = self._offsets + self._first
+        cells.bytes = self._data
+        if chosen is None:
+            cells.count = self.rows
+        else:
+            cells.rows = ffi.from_buffer("uint32_t[]", chosen)
+            cells.count = len(chosen)
+        return cells
+
+    def text(self, row: int) -> bytes:
+        """One field, as it lies in the file."""
+        at, end = self._offsets[self._first + row], self._offsets[self._first + row + 1]
+        return bytes(ffi.buffer(self._data + at, end - at))
+
+
+def _target(out: npt.NDArray[Any]) -> Any:
+    """A one-dimensional array, contiguous or a field of records."""
+    target = ffi.new("sd_target *")
+    target.out = ffi.cast("uint8_t *", out.ctypes.data)
+    target.stride = out.strides[0]
+    target.width = out.dtype.itemsize
+    return target
+
+
+def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
+    if len(out) != cells.count or len(faults) != cells.count or not faults.flags.c_contiguous:
+        raise ValueError(f"{cells.count} rows, {len(out)} places and {len(faults)} faults")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How a column's text is read as a number; ``form`` and ``scale`` as in csrc/decode/decimal.h."""
+
+    form: int
+    scale: int = 0
+    lowest: int = -_I64
+    highest: int = _I64
+    empty: int | None = None
+    zero: int = 0
+    hash: bool = False
+
+    def _rule(self) -> Any:
+        rule = ffi.new("sd_number_rule *")
+        rule.form, rule.scale, rule.lowest, rule.highest = self.form, self.scale, self.lowest, self.highest
+        rule.empty, rule.allow_empty = self.empty or 0, self.empty is not None
+        rule.zero, rule.hash = self.zero, self.hash
+        return rule
+
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        out: npt.NDArray[Any],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """Fills ``out``; column ``number`` is noted in ``faults``. Returns how many rows have one."""
+        cells = column.cells(chosen)
+        _check(out, cells, faults)
+        target = _target(out)
+        return int(lib.sd_numbers(cells, self._rule(), number, target, ffi.from_buffer("uint16_t[]", faults)))
+
+    def one(self, text: bytes) -> int:
+        """The number a single field stands for. Raises ValueError with one of FAULT_WORDS."""
+        value = ffi.new("int64_t *")
+        fault = lib.sd_number(text, len(text), self._rule(), value)
+        if fault:
+            raise ValueError(FAULT_WORDS[fault])
+        return int(value[0])
+
+
+class Letters:
+    """A table of texts (at most eight bytes each) that stand for small numbers; ``otherwise`` for all else."""
+
+    def __init__(self, table: Mapping[bytes, int], otherwise: int | None) -> None:
+        if len(table) > _MAX_LETTERS or any(len(text) > LETTER_BYTES for text in table):
+            raise ValueError(f"at most {_MAX_LETTERS} texts of {LETTER_BYTES} bytes")
+        self._entries = ffi.new("sd_letter[]", max(len(table), 1))
+        for entry, (text, value) in zip(self._entries, table.items(), strict=False):
+            ffi.memmove(entry.text, text, len(text))
+            entry.length, entry.value = len(text), value
+        self._count = len(table)
+        self._otherwise = -1 if otherwise is None else otherwise
+
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        out: npt.NDArray[Any],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """As ``Numbers.read``."""
+        cells = column.cells(chosen)
+        _check(out, cells, faults)
+        target = _target(out)
+        words = ffi.from_buffer("uint16_t[]", faults)
+        return int(lib.sd_letters(cells, self._entries, self._count, self._otherwise, number, target, words))
+
+
+class Names:
+    """Names by the order in which they first appear, at most ``capacity`` of them."""
+
+    def __init__(self, capacity: int) -> None:
+        self._names = ffi.gc(lib.sd_names_new(capacity), lib.sd_names_free)
+        if self._names == ffi.NULL:
+            raise MemoryError("no memory for a table of names")
+        self._known: list[bytes] = []
+
+    def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults) -> int:
+        """Fills ``out`` (u4) with indices. Returns how many rows have a fault."""
+        cells = column.cells(None)
+        _check(out, cells, faults)
+        if out.dtype.itemsize != 4:
+            raise ValueError("indices have four bytes")
+        target = _target(out)
+        return int(lib.sd_names_find(self._names, cells, number, target, ffi.from_buffer("uint16_t[]", faults)))
+
+    def all(self) -> list[bytes]:
+        """Every name so far."""
+        length = ffi.new("uint32_t *")
+        for index in range(len(self._known), lib.sd_names_count(self._names)):
+            text = lib.sd_names_get(self._names, index, length)
+            self._known.append(bytes(ffi.buffer(text, length[0])))
+        return self._known
+
+
+def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDArray[Any], flag: int) -> int:
+    """Amounts (contiguous) in ``unit`` to the fields ``sizes`` (u4) and ``flags`` (u1) of the same records.
+
+    Rounded down and clipped to 2^32-1, which sets ``flag`` in ``flags``. Returns how many rows it was set in.
+    """
+    if not len(amounts) == len(sizes) == len(flags) or sizes.strides != flags.strides or unit < 1:
+        raise ValueError("amounts, sizes and flags differ")
+    pointers = [ffi.cast("uint8_t *", field.ctypes.data) for field in (sizes, flags)]
+    given = ffi.from_buffer("int64_t[]", amounts)
+    return int(lib.sd_fit_sizes(given, len(amounts), unit, *pointers, sizes.strides[0], flag))

@@ -1,11 +1,12 @@
-"""A CSV file's lines in blocks, parsed by Arrow into columns of text: one block ahead, in a thread."""
+"""A CSV file's lines in blocks, parsed by Arrow into columns of text: a few blocks ahead, in threads."""
 
 from __future__ import annotations
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.text import TextColumn
-from strand.errors import FormatError, MissingExtraError
+from strand.errors import FeedError, FormatError, MissingExtraError
 from strand.feeds._csv_match import Match
 from strand.feeds.read_ahead import Chunks
 
@@ -56,24 +57,32 @@ class Block:
         return row if self.at is None else int(self.at[row])
 
 
-def blocks(chunks: Chunks, found: Match, wanted: Sequence[int]) -> Iterator[Block]:
-    """The rest of a file whose first ``found.skip`` bytes are the header. Raises what reading it raises."""
+def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) -> Iterator[Block]:
+    """The rest of a file whose first ``found.skip`` bytes are the header, in order, parsed by so many threads.
+
+    Raises what reading it raises, once every whole line before that has been given.
+    """
     parser = _Parser(found, wanted)
     lines = _whole_lines(chunks, found.skip)
-
-    def next_block() -> Block | None:
-        run = next(lines, None)
-        return None if run is None else parser.parse(run)
-
-    with ThreadPoolExecutor(1, thread_name_prefix="strand csv") as ahead:
-        coming = ahead.submit(next_block)
-        try:
-            while (block := coming.result()) is not None:
-                coming = ahead.submit(next_block)
-                yield block
-        finally:
-            # One that waits for a pipe's writer would keep the thread, and so this, for ever.
-            chunks.close()
+    coming: deque[Future[Block]] = deque()
+    fault: FeedError | None = None
+    ended = False
+    with ThreadPoolExecutor(threads, thread_name_prefix="strand csv") as ahead:
+        while True:
+            while not ended and len(coming) <= threads:
+                try:
+                    run = next(lines, None)
+                except FeedError as error:
+                    run, fault = None, error
+                if run is None:
+                    ended = True
+                else:
+                    coming.append(ahead.submit(parser.parse, bytes(run)))
+            if not coming:
+                break
+            yield coming.popleft().result()
+    if fault is not None:
+        raise fault
 
 
 def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview]:
@@ -135,9 +144,8 @@ class _Parser:
             check_utf8=False,
         )
 
-    def parse(self, run: memoryview) -> Block:
+    def parse(self, text: bytes) -> Block:
         """A block of whole lines, those that are no rows named."""
-        text = bytes(run)
         quoted = _QUOTE in text
         try:
             block = self._table(text, quoted)

@@ -52,6 +52,8 @@ def open(  # noqa: A001
     Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
     ConfigurationError for an option that no reader has or a value that cannot work.
     """
+    if format is None and options.get("profile") is not None:
+        format = "csv"  # noqa: A001 - a profile says what the content does not show
     moments = Moment.parse("start", start), Moment.parse("end", end)
     wanted = tuple(read_symbols(symbols))
     paths = _expand(path_or_paths, options)

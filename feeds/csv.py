@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,15 @@ from strand._bindings.text import FAULT_WORDS
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds._csv_lines import LONGEST_LINE, Block, blocks
 from strand.feeds._csv_match import Match, choose, match
-from strand.feeds._csv_profile import Profile, built_in, named_profile
+from strand.feeds._csv_profile import built_in, named_profile
 from strand.feeds._csv_ticks import FLAG_SIZE_ROUNDED, Made, TickMaker, check_size_unit
 from strand.feeds._zip import split_member
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.read_ahead import read_chunks
+from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.streams import InflateLimits, open_stream
 from strand.feeds.trading_day import as_date, date_in_name
-from strand.ticks import TICK
 
 __all__ = ["FLAG_SIZE_ROUNDED", "CsvFeed", "profiles", "recognise"]
 
@@ -61,7 +60,7 @@ class CsvFeed(BaseFeed):
     day of files whose lines have the time of day only; by default from the file's name, or its folder's. Without it,
     times count from 1970-01-01T00:00. ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers
     (``"0.001"``); amounts in between are rounded down and have FLAG_SIZE_ROUNDED. ``max_symbols``: the most there may be
-    in a symbol column. ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in
+    in a symbol column. ``threads``: how many split lines, by default up to three, as there are cores. ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in
     ``skipped``. ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
     ``batch_ticks``: the most ticks in a batch.
 
@@ -81,6 +80,7 @@ class CsvFeed(BaseFeed):
         date: dt.date | str | None = None,
         size_unit: str | Decimal | None = None,
         max_symbols: int = _MAX_SYMBOLS,
+        threads: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         batch_ticks: int = 65536,
@@ -97,7 +97,11 @@ class CsvFeed(BaseFeed):
         self._skip, self._select, self._limits = on_error == "skip", select, limits
         self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
         self._size_unit = check_size_unit(size_unit)
+        if threads is not None and not 1 <= threads <= 64:
+            raise ConfigurationError(f"threads: {threads!r} is not 1 to 64")
+        self._threads = threads or max(1, min(3, len(os.sched_getaffinity(0)) - 1))
         self._closed = False
+        self._chunks: Chunks | None = None
         with open_stream(self._path, limits=limits) as stream:
             head = stream.head(_HEAD_BYTES)
             self._compression = stream.compression
@@ -150,6 +154,8 @@ class CsvFeed(BaseFeed):
 
     def close(self) -> None:
         self._closed = True
+        if self._chunks is not None:
+            self._chunks.close()
 
     def __enter__(self) -> Self:
         return self
@@ -164,8 +170,9 @@ class CsvFeed(BaseFeed):
         self._maker, self._names = self._new_maker(), self._names if self._symbol is not None else []
         stream = open_stream(self._path, limits=self._limits)
         chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
+        self._chunks = chunks
         position, line, last_ns = 0, self._match.lines + 1, 0
-        parsed = blocks(chunks, self._match, self._maker.wanted())
+        parsed = blocks(chunks, self._match, self._maker.wanted(), self._threads)
         try:
             for block in parsed:
                 made = self._maker.make(block, position, self._select, self._keeps)
@@ -186,8 +193,8 @@ class CsvFeed(BaseFeed):
                 raise type(error)(str(error), path=self._path) from error.__cause__
             raise
         finally:
+            chunks.close()  # first: a pipe's reader may wait in it for ever
             parsed.close()  # type: ignore[attr-defined]
-            stream.close()
 
     def _matched(self, head: bytes, profile: str | os.PathLike[str] | None) -> Match:
         if profile is None:
@@ -302,5 +309,3 @@ def _date_of(names: list[str]) -> dt.date | None:
     folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name
     return date_in_name(folder) if _DAY_FOLDER.fullmatch(folder) else None
 
-
-_: Any = TICK, Profile

@@ -108,9 +108,10 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name for name in text.split(",") if name]
 
 
-def _options(date: str | None, skip: bool) -> dict[str, Any]:
+def _options(date: str | None, skip: bool, profile: str | None = None) -> dict[str, Any]:
     """Options for the files' reader: only those that were given, so that a reader without one says so."""
-    return ({} if date is None else {"date": date}) | ({"on_error": "skip"} if skip else {})
+    given = {"date": date, "profile": profile, "on_error": "skip" if skip else None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _selecting(command: Callable[..., None]) -> Callable[..., None]:
@@ -126,6 +127,7 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--limit", type=click.IntRange(1), help="Ticks to read of those."),
             click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD."),
+            click.option("--profile", help="CSV: a built-in profile's name, or a .toml file of your own."),
             click.option(
                 "--on-bad-record",
                 type=click.Choice(["raise", "skip"]),
@@ -165,8 +167,8 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
-    symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, on_bad_record: str,
-    on_error: tuple[str, ...], idle: str, out: Path | None, as_json: bool,
+    symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
+    on_bad_record: str, on_error: tuple[str, ...], idle: str, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -183,7 +185,7 @@ def replay_command(
                 start=start,
                 end=end,
                 limit=limit,
-                feed_options=_options(date, on_bad_record == "skip" or "skip" in on_error),
+                feed_options=_options(date, on_bad_record == "skip" or "skip" in on_error, profile),
                 progress=advance,
                 workers=workers,
                 cores="auto" if cores is None else cores,
@@ -209,7 +211,7 @@ def replay_command(
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def info_command(
     files: tuple[str, ...], symbols: str | None, start: str | None, end: str | None, limit: int | None,
-    date: str | None, on_bad_record: str, as_json: bool,
+    date: str | None, profile: str | None, on_bad_record: str, as_json: bool,
 ) -> None:  # fmt: skip
     """What files hold: format, messages, symbols, span of time, skew. Reads them to their end."""
     feed = feeds.open(
@@ -217,7 +219,7 @@ def info_command(
         symbols=_names(symbols) or (),
         start=start,
         end=end,
-        **_options(date, on_bad_record == "skip"),
+        **_options(date, on_bad_record == "skip", profile),
     )
     try:
         counts = np.zeros(feed.capacity, dtype=np.int64)

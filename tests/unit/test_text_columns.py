@@ -1,0 +1,205 @@
+"""Text to integers in C: against decimal, datetime and a dict, for any text."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strand._bindings.text import CLOCK, DATE, DECIMAL, EPOCH, ID, STAMP, Letters, Names, Numbers, TextColumn, fit_sizes
+from strand.ticks import TICK
+
+I64 = (1 << 63) - 1
+DIGITS = st.text("0123456789", max_size=24)
+SIGN = st.sampled_from(["", "+", "-"])
+EXPONENT = st.one_of(st.just(""), st.integers(-30, 30).map(lambda power: f"e{power}"))
+
+
+def column(texts: list[bytes]) -> TextColumn:
+    offsets = np.cumsum([0, *(len(text) for text in texts)]).astype(np.int32)
+    return TextColumn(offsets, b"".join(texts) or b"\0", rows=len(texts))
+
+
+def read(numbers: Any, texts: list[bytes], dtype: str = "i8") -> tuple[list[int], list[int]]:
+    out, faults = np.zeros(len(texts), dtype), np.zeros(len(texts), np.uint16)
+    bad = numbers.read(column(texts), 3, out, faults)
+    assert bad == np.count_nonzero(faults)
+    assert all(fault >> 8 == 3 for fault in faults[faults != 0].tolist())
+    return out.tolist(), (faults & 0xFF).tolist()
+
+
+def exactly(text: str, scale: int) -> int | None:
+    """The integer that ``text`` is times 10^scale, or None where there is none in 64 bits."""
+    value = Decimal(text).scaleb(scale)
+    whole = int(value)
+    return whole if whole == value and abs(whole) <= I64 else None
+
+
+@given(SIGN, DIGITS, st.one_of(st.none(), DIGITS), EXPONENT, st.integers(-12, 12))
+def test_decimal_text_becomes_the_very_integer_or_a_fault(
+    sign: str, whole: str, fraction: str | None, exponent: str, scale: int
+) -> None:
+    text = sign + whole + ("" if fraction is None else "." + fraction) + exponent
+    ((value,), (fault,)) = read(Numbers(DECIMAL, scale), [text.encode()])
+    if not whole and not fraction:
+        assert fault == (2 if text else 1)
+        return
+    expected = exactly(text, scale)
+    if len((whole + (fraction or "")).lstrip("0").rstrip("0")) <= 19 and len(whole.lstrip("0")) <= 19:
+        assert (fault == 0) == (expected is not None)
+    if fault == 0:
+        assert value == expected
+
+
+@given(st.decimals(min_value=-9_000_000_000, max_value=9_000_000_000, places=9))
+def test_every_price_in_1e_9_is_exact(price: Decimal) -> None:
+    assert read(Numbers(DECIMAL, 9), [f"{price:f}".encode()]) == ([int(price.scaleb(9))], [0])
+
+
+@given(st.binary(max_size=24), st.sampled_from([DECIMAL, ID, EPOCH, CLOCK, STAMP, DATE]), st.integers(0, 9))
+def test_any_bytes_are_a_number_or_a_fault(text: bytes, form: int, scale: int) -> None:
+    (_, (fault,)) = read(Numbers(form, scale), [text])
+    assert 0 <= fault <= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", 1), ("   ", 1), ("abc", 2), ("1.2.3", 2), ("1,5", 2), ("0x10", 2), ("1e", 2), (".", 2), ("-", 2),
+        ("nan", 2), ("inf", 2), ("1_000", 2), ("1.0000000001", 3), ("1e-10", 3), ("9223372037", 4),
+        ("99999999999999999999", 4), ("1e400", 4),
+    ],
+)  # fmt: skip
+def test_what_is_no_price_says_why(text: str, fault: int) -> None:
+    assert read(Numbers(DECIMAL, 9), [text.encode()])[1] == [fault]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (" 1.5 ", 1_500_000_000), ("1.500000000000", 1_500_000_000), ("1e-9", 1), ("+.5", 500_000_000), ("5.", 5 * 10**9),
+        ("-0", 0), ("0e99", 0), ("9223372036.854775806", I64 - 1), ("-9223372036.854775807", -I64),
+    ],
+)  # fmt: skip
+def test_ways_to_write_a_price(text: str, value: int) -> None:
+    assert read(Numbers(DECIMAL, 9), [text.encode()]) == ([value], [0])
+
+
+def test_bounds_and_what_stands_for_empty_and_zero() -> None:
+    numbers = Numbers(DECIMAL, 0, 0, 10, empty=-7, zero=99)
+    assert read(numbers, [b"", b"0", b"10", b"11", b"-1"]) == ([-7, 99, 10, 0, 0], [0, 0, 0, 4, 4])
+
+
+@given(st.integers(0, (1 << 70)))
+def test_ids_are_whole_numbers_of_64_bits(number: int) -> None:
+    values, faults = read(Numbers(ID), [str(number).encode()], "u8")
+    assert (values, faults) == (([number], [0]) if number < 1 << 64 else ([0], [4]))
+
+
+@given(st.text(min_size=1, max_size=20).filter(lambda text: not text.isdigit() and text.strip(" ") == text))
+def test_other_ids_are_hashed_if_asked_and_a_fault_if_not(text: str) -> None:
+    number = 0xCBF29CE484222325
+    for byte in text.encode():
+        number = (number ^ byte) * 0x100000001B3 % (1 << 64)
+    assert read(Numbers(ID, hash=True), [text.encode()], "u8") == ([number | 1 << 63], [0])
+    assert read(Numbers(ID), [text.encode()])[1] == [2]
+
+
+@given(st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2261, 1, 1)), st.integers(0, 999), st.sampled_from("T "))
+def test_stamps_clocks_and_dates_are_those_of_datetime(moment: dt.datetime, nano: int, between: str) -> None:
+    seconds = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(seconds=1)
+    ns = seconds * 10**9 + moment.microsecond * 1000 + nano
+    fraction = f"{moment.microsecond:06}{nano:03}"
+    dashed, clock = f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}"
+    for text in (f"{dashed}{between}{clock}.{fraction}Z", f"{moment:%Y%m%d%H%M%S}{fraction}"):
+        assert read(Numbers(STAMP, 9), [text.encode()]) == ([ns], [0])
+    of_day = ns % 86_400_000_000_000
+    for text in (f"{clock}.{fraction}", f"{moment:%H%M%S}{fraction}", f"{moment:%H%M%S}{fraction}".lstrip("0") or "0"):
+        assert read(Numbers(CLOCK, 9), [text.encode()]) == ([of_day], [0])
+    for text in (dashed, f"{moment:%Y%m%d}", f"{moment:%Y/%m/%d}"):
+        assert read(Numbers(DATE), [text.encode()]) == ([ns - of_day], [0])
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "fault"),
+    [
+        (CLOCK, "24:00:00", 4), (CLOCK, "09:60:00", 4), (CLOCK, "9:30", 2), (CLOCK, "093000x", 2), (CLOCK, "1093000000000", 2),
+        (DATE, "20230229", 4), (DATE, "2023-02", 2), (DATE, "2023-02-0", 2), (DATE, "19691231", 4), (DATE, "2023-01/01", 2),
+        (STAMP, "20230101", 2), (STAMP, "2023-01-01T", 2), (STAMP, "2023-01-01T25:00:00", 4), (EPOCH, "-1", 4),
+    ],
+)  # fmt: skip
+def test_what_is_no_time_says_why(form: int, text: str, fault: int) -> None:
+    assert read(Numbers(form, 3), [text.encode()])[1] == [fault]
+
+
+def test_an_epochs_unit_is_told_by_its_size() -> None:
+    moments = [b"1700000000", b"1700000000123", b"1700000000123456", b"1700000000123456789"]
+    assert read(Numbers(EPOCH), moments)[0] == [
+        1_700_000_000 * 10**9, 1_700_000_000_123 * 10**6, 1_700_000_000_123_456 * 10**3, 1_700_000_000_123_456_789,
+    ]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from([b"buy", b"sell", b"", b" buy ", b"unknown-long-text", b"\x00", b"buy\x00"])))
+def test_letters_are_those_of_a_dict(texts: list[bytes]) -> None:
+    table = {b"buy": 66, b"sell": 65}
+    values, faults = read(Letters(table, None), texts, "u1")
+    assert values == [table.get(text.strip(b" "), 0) for text in texts]
+    assert [fault == 0 for fault in faults] == [text.strip(b" ") in table for text in texts]
+    assert read(Letters(table, 78), texts, "u1") == ([table.get(text.strip(b" "), 78) for text in texts], [0] * len(texts))
+
+
+@given(st.lists(st.binary(min_size=1, max_size=12).map(lambda text: text.strip(b" ") or b"x"), max_size=800))
+def test_names_are_numbered_as_they_first_appear(texts: list[bytes]) -> None:
+    names, order = Names(1 << 20), list(dict.fromkeys(texts))
+    half = len(texts) // 2
+    ids = read(names, texts[:half], "u4")[0] + read(names, texts[half:], "u4")[0]
+    assert ids == [order.index(text) for text in texts]
+    assert names.all() == order
+
+
+def test_thousands_of_names_outgrow_the_first_table() -> None:
+    texts = [f"S{number}".encode() for number in range(20_000)]
+    names = Names(20_000)
+    assert read(names, texts + texts, "u4") == ([*range(20_000), *range(20_000)], [0] * 40_000)
+    assert read(names, [b"one more", b"S7"], "u4") == ([0, 7], [6, 0])
+
+
+def test_a_name_too_long_or_empty_is_a_fault() -> None:
+    assert read(Names(10), [b"A" * 64, b"A" * 65, b"  "], "u4")[1] == [0, 6, 1]
+
+
+def test_only_the_chosen_rows_are_read() -> None:
+    out, faults = np.zeros(2, np.int64), np.zeros(2, np.uint16)
+    chosen = np.array([3, 0], np.uint32)
+    Numbers(DECIMAL, 0).read(column([b"1", b"x", b"3", b"4"]), 0, out, faults, chosen)
+    assert out.tolist() == [4, 1]
+    assert not faults.any()
+
+
+def test_the_first_fault_of_a_row_stays() -> None:
+    out, faults = np.zeros(1, np.int64), np.zeros(1, np.uint16)
+    Numbers(DECIMAL).read(column([b"x"]), 5, out, faults)
+    Numbers(DECIMAL).read(column([b""]), 6, out, faults)
+    assert faults.tolist() == [5 << 8 | 2]
+
+
+@given(st.lists(st.integers(-10, 1 << 62), min_size=1, max_size=20), st.sampled_from([1, 10, 1000, 10**8]))
+def test_sizes_are_rounded_down_and_clipped_and_say_so(amounts: list[int], unit: int) -> None:
+    ticks = np.zeros(len(amounts), TICK)
+    lost = fit_sizes(np.array(amounts), unit, ticks["size"], ticks["flags"], 0x80)
+    held = [max(amount, 0) for amount in amounts]
+    sizes = [min(amount // unit, (1 << 32) - 1) for amount in held]
+    assert ticks["size"].tolist() == sizes
+    flagged = [size * unit != amount for size, amount in zip(sizes, held, strict=True)]
+    assert (ticks["flags"] == 0x80).tolist() == flagged
+    assert lost == sum(flagged)
+
+
+def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 rows"):
+        Numbers(DECIMAL).read(column([b"1", b"2"]), 0, np.zeros(1, np.int64), np.zeros(2, np.uint16))

@@ -1,0 +1,239 @@
+"""Every built-in CSV profile against the csv module and Decimal, and what a profile's TOML may say."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from csv_reference import KINDS, made_up, reference, text_of
+
+import strand.feeds
+from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.feeds.csv import CsvFeed, profiles, recognise
+from strand.ticks import TICK
+
+pytest.importorskip("pyarrow")
+
+
+def as_dicts(feed: CsvFeed) -> list[dict[str, Any]]:
+    batches = list(feed.batches())
+    ticks = np.concatenate(batches) if batches else np.zeros(0, TICK)
+    rows = []
+    for tick in ticks:
+        row = {name: tick[name].item() for name in TICK.names or ()}
+        row["action"], row["side"] = row["action"].decode(), row["side"].decode()
+        row["symbol"] = feed.symbols[row.pop("instrument_id")]
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    data = text_of(kind, made_up(name, 500))
+    path = tmp_path / kind.file
+    path.write_bytes(data)
+    feed = CsvFeed(path)
+    assert feed.info.details["profile"] == name.split(" ")[0]
+    if not KINDS[name].file.startswith("mdl_6"):
+        assert recognise(data[:4096])
+    expected = reference(kind, data)
+    assert len(expected) == 500
+    assert as_dicts(feed) == expected
+    assert feed.statistics()["ticks"] == 500
+    assert feed.statistics()["end_lines"] == (1 if kind.footer else 0)
+
+
+@pytest.mark.parametrize("name", ["tardis-trades", "szse-orders in Chinese", "lobster"])
+@pytest.mark.parametrize("ends", ["\r\n", "\r"])
+def test_line_ends_of_other_systems_change_nothing(name: str, ends: str, tmp_path: Path) -> None:
+    kind, lines = KINDS[name], made_up(name, 50)
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, lines, ends))
+    assert as_dicts(CsvFeed(path)) == reference(kind, text_of(kind, lines))
+
+
+def test_every_profile_is_tried_here() -> None:
+    assert {name.split(" ")[0] for name in KINDS} == set(profiles())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_opens_compressed_without_being_told_what_it_is(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    path = tmp_path / f"{kind.file}.gz"
+    data = text_of(kind, made_up(name, 20))
+    path.write_bytes(gzip.compress(data))
+    feed = strand.feeds.open(path)
+    assert isinstance(feed, CsvFeed)
+    assert as_dicts(feed) == reference(kind, data)
+
+
+def test_lobster_as_recorded_is_read_exactly(shared_data: Path) -> None:
+    (path,) = (shared_data / "lobster").glob("*message*")
+    feed = CsvFeed(path)
+    assert as_dicts(feed) == reference(KINDS["lobster"], path.read_bytes())
+    assert (feed.symbols, feed.info.date, feed.info.venue) == (["AAPL"], "2012-06-21", "NASDAQ")
+
+
+def test_a_lobster_order_book_is_no_table_of_messages(shared_data: Path) -> None:
+    (path,) = (shared_data / "lobster").glob("*orderbook*")
+    with pytest.raises(UnknownFormatError, match="no profile knows"):
+        CsvFeed(path)
+
+
+def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "BTC-trades-1.csv"
+    both = "id,price,qty,time,is_buyer_maker,agg_trade_id,quantity,first_trade,transact_time\n"
+    path.write_text("exchange,symbol,timestamp,local_timestamp,id,side,price,amount,bid_price,bid_amount,ask_price,ask_amount\n")
+    with pytest.raises(UnknownFormatError, match=r"could be tardis-quotes, tardis-trades: .*profile='tardis-quotes'"):
+        CsvFeed(path)
+    assert CsvFeed(path, profile="tardis-trades").info.details["profile"] == "tardis-trades"
+    assert both
+
+
+def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
+    kind = KINDS["binance-trades"]
+    path = tmp_path / "download.csv"
+    path.write_bytes(text_of(kind, made_up("binance-trades", 3)))
+    with pytest.raises(ConfigurationError, match="symbol=.*"):
+        CsvFeed(path)
+    feed = CsvFeed(path, symbol="BTCUSDT")
+    assert [row["symbol"] for row in as_dicts(feed)] == ["BTCUSDT"] * 3
+
+
+def test_the_day_is_an_option_or_in_the_files_name_or_its_folders(tmp_path: Path) -> None:
+    kind = KINDS["szse-orders"]
+    data = text_of(kind, made_up("szse-orders", 5))
+    (tmp_path / "20231205").mkdir()
+    for path, options in (
+        (tmp_path / "a_2023-12-05.csv", {}),
+        (tmp_path / "20231205" / "a.csv", {}),
+        (tmp_path / "b.csv", {"date": "2023-12-05"}),
+    ):
+        path.write_bytes(data)
+        assert as_dicts(CsvFeed(path, **options)) == reference(kind, data)
+    first = as_dicts(CsvFeed(path))[0]["ts_event"]
+    assert first < 86_400_000_000_000  # counted from 1970
+
+
+PROFILE = """
+name = "mine"
+delimiter = ";"
+
+[symbol]
+column = "Instrument"
+
+[time]
+zone = "Europe/Berlin"
+
+[fields.ts_event]
+column = "When"
+unit = "stamp"
+
+[fields.price]
+column = ["Px", "Price"]
+worth = "0.01"
+zero = "none"
+empty = "none"
+
+[fields.size]
+column = "Lots"
+
+[fields.side]
+column = "BuySell"
+map = { K = "B", V = "A" }
+otherwise = "N"
+
+[fields.action]
+constant = "T"
+
+[fields.kind]
+constant = "trade"
+"""
+MINE = """When;Instrument;Px;Lots;BuySell;Note
+2024-03-29 09:00:00.5;FDAX;1850050;3;K;before summer time
+2024-04-02 09:00:00.000000001;FDAX;;1;V;after
+2024-04-02 09:00:01;FGBL;0;2;?;none
+"""
+
+
+def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    path = tmp_path / "deals.csv"
+    path.write_text(MINE)
+    rows = as_dicts(strand.feeds.open(path, profile=tmp_path / "mine.toml"))  # type: ignore[arg-type]
+    assert [(row["ts_event"], row["symbol"], row["price"], row["size"], row["side"]) for row in rows] == [
+        (1711699200500000000, "FDAX", 18_500_500_000_000, 3, "B"),
+        (1712041200000000001, "FDAX", (1 << 63) - 1, 1, "A"),
+        (1712041201000000000, "FGBL", (1 << 63) - 1, 2, "N"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('column = "When"', 'colum = "When"', "fields.ts_event: takes one of column"),
+        ('unit = "stamp"', 'unit = "minutes"', "fields.ts_event.unit: 'minutes' is none of s, ms"),
+        ('unit = "stamp"', "", "fields.ts_event.unit: is needed"),
+        ('worth = "0.01"', 'worth = "0.03"', "fields.price.worth: '0.03' is not a power of ten"),
+        ('worth = "0.01"', "worth = true", "fields.price.worth: True is not text or a whole number"),
+        ('zone = "Europe/Berlin"', 'zone = "Berlin"', "time.zone: 'Berlin' is no time zone"),
+        ('delimiter = ";"', 'delimiter = ";;"', "delimiter: ';;' is not one character"),
+        ('delimiter = ";"', 'delimiter = ";"\nfoo = 1', "foo: is no key here"),
+        ('K = "B"', 'K = "X"', "fields.side.map.K: 'X' is none of A, B, N"),
+        ('K = "B"', '"Kaufauftrag" = "B"', "fields.side.map.Kaufauftrag: is longer than 8 bytes"),
+        ('constant = "trade"', 'constant = "deal"', "fields.kind.constant: 'deal' is none of none, order"),
+        ("[fields.kind]", "[fields.colour]", "fields.colour: is no field of a tick"),
+        ('column = "Instrument"', "", "symbol: takes one of column, file_name"),
+        ('column = "Instrument"', 'file_name = "x"', "symbol.file_name: 'x' has no group"),
+        ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is no pattern"),
+        ('empty = "none"', 'empty = "zero"', "fields.price.empty: 'zero': can only be \"none\""),
+        ('name = "mine"', "name = ", "is not TOML"),
+        ('name = "mine"', 'encoding = "utf-16"', "encoding: 'utf-16' is none of utf-8"),
+        ('name = "mine"', "header = false", "layouts: is needed where header is false"),
+        ('name = "mine"', "header = 1", "header: 1 is not true or false"),
+        ("[fields.ts_event]", "[fields.sequence]", "fields.sequence.unit"),
+        ("[fields.action]", "[fields.bid_price]", "fields"),
+    ],
+)
+def test_a_profile_that_cannot_work_names_the_key(old: str, new: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE.replace(old, new, 1))
+    (tmp_path / "deals.csv").write_text(MINE)
+    assert old in PROFILE
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        CsvFeed(tmp_path / "deals.csv", profile=tmp_path / "mine.toml")
+    assert "mine.toml" in str(caught.value)
+
+
+def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(MINE)
+    with pytest.raises(ConfigurationError, match=r"neither a .toml file nor one of .*lobster.*taq-trades"):
+        CsvFeed(tmp_path / "a.csv", profile="lobsters")
+    with pytest.raises(ConfigurationError, match=r"missing.toml cannot be read"):
+        CsvFeed(tmp_path / "a.csv", profile="missing.toml")
+
+
+def test_a_header_without_a_column_says_which_and_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    (tmp_path / "a.csv").write_text(MINE.replace("Lots", "Stück").replace("Px", "P"))
+    with pytest.raises(FormatError, match=r"lacks 'Px' or 'Price', 'Lots', which mine needs; it has When, .*Stück, BuySell, Note"):
+        CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
+
+
+def test_an_example_in_the_documentation_is_read_as_it_says(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "feeds" / "csv.md").read_text("utf-8")
+    blocks = {block.split("\n", 1)[0]: block.split("\n", 1)[1] for block in page.split("```")[1::2]}
+    (tmp_path / "deals.toml").write_text(blocks["toml"])
+    (tmp_path / "deals.csv").write_text(blocks["csv"])
+    lines = list(csv.DictReader(blocks["csv"].splitlines(), delimiter=";"))
+    rows = as_dicts(CsvFeed(tmp_path / "deals.csv", profile=tmp_path / "deals.toml"))
+    assert [row["price"] for row in rows] == [int(Decimal(line["price"]) * 10**9) for line in lines]
+    assert [row["symbol"] for row in rows] == [line["name"] for line in lines]
+    assert [row["size"] for row in rows] == [int(line["quantity"]) for line in lines]
+    shown = [f"{row['ts_recv']} {row['symbol']} {row['price']} {row['size']} {row['side']}" for row in rows]
+    assert blocks["text"].strip().splitlines() == shown

@@ -53,8 +53,11 @@ class Block:
     at: npt.NDArray[np.int64] | None = None
     keep: Any = None
 
-    def line(self, row: int) -> int:
-        return row if self.at is None else int(self.at[row])
+    def places(self) -> npt.NDArray[np.int64]:
+        """Of each row, its place among the block's lines that are not empty."""
+        if self.at is None:
+            return np.arange(self.rows, dtype=np.int64)
+        return self.at - np.searchsorted(np.array(self.empty, np.int64), self.at)
 
 
 def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) -> Iterator[Block]:
@@ -71,13 +74,11 @@ def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) ->
         while True:
             while not ended and len(coming) <= threads:
                 try:
-                    run = next(lines, None)
-                except FeedError as error:
-                    run, fault = None, error
-                if run is None:
+                    coming.append(ahead.submit(parser.parse, next(lines)))
+                except StopIteration:
                     ended = True
-                else:
-                    coming.append(ahead.submit(parser.parse, bytes(run)))
+                except FeedError as error:
+                    ended, fault = True, error
             if not coming:
                 break
             yield coming.popleft().result()
@@ -85,31 +86,38 @@ def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) ->
         raise fault
 
 
-def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview]:
-    """Pieces that end where a line does, valid until the next one is asked for; the header is left out.
+def _whole_lines(chunks: Chunks, skip: int) -> Iterator[bytes | None]:
+    """Pieces that end where a line does, without the header; None for a line that is longer than lines may be.
 
     Where reading fails, what there is of the last line is not given: nobody knows how it went on.
     """
     rest = memoryview(b"")
-    passed = 0
+    endless = False
     while (data := chunks.next(rest)) is not None:
         if skip:
             cut = min(skip, len(data))
             data, skip = data[cut:], skip - cut
-            passed += cut
+        if endless:
+            begin = _first_end(data)
+            if begin == 0:
+                rest = data[:0]
+                continue
+            data, endless = data[begin:], False
         end = _last_end(data)
-        if len(data) - end > LONGEST_LINE:
-            if end:
-                yield data[:end]
-            raise FormatError(
-                f"no line ends within {LONGEST_LINE} bytes: this is not the text of a table", offset=passed + end
-            )
         if end:
-            yield data[:end]
-        passed += end
+            yield bytes(data[:end])
         rest = data[end:]
+        if len(rest) > LONGEST_LINE:
+            endless = True
+            rest = rest[:0]
+            yield None
     if len(rest):
-        yield rest
+        yield bytes(rest)
+
+
+def _first_end(data: memoryview) -> int:
+    """Where the first line ends, its end included; 0 where none does."""
+    return bytes(data).find(b"\n") + 1
 
 
 def _last_end(data: memoryview) -> int:
@@ -144,15 +152,18 @@ class _Parser:
             check_utf8=False,
         )
 
-    def parse(self, text: bytes) -> Block:
+    def parse(self, text: bytes | None) -> Block:
         """A block of whole lines, those that are no rows named."""
+        if text is None:
+            problem = f"no end within {LONGEST_LINE} bytes"
+            return Block(0, 1, 0, {}, [BadLine(0, "line too long", problem, "")], at=np.zeros(0, np.int64))
         quoted = _QUOTE in text
         try:
             block = self._table(text, quoted)
         except self._pa.ArrowInvalid:
             return self._sifted(text)
-        # Without a quote every line end is one. With quotes a row may have swallowed others.
-        if quoted and block.rows != _line_count(text):
+        # Arrow passes over empty lines, and takes what a quote spans for one row: both are seen by counting.
+        if block.rows != _line_count(text):
             return self._sifted(text)
         return block
 
@@ -160,9 +171,7 @@ class _Parser:
         if not text:
             return Block(0, 0, 0, {})
         read = self._csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text) + 1)
-        parse = self._csv.ParseOptions(
-            delimiter=self._found.delimiter, quote_char='"' if quoted else False, ignore_empty_lines=False
-        )
+        parse = self._csv.ParseOptions(delimiter=self._found.delimiter, quote_char='"' if quoted else False)
         table = self._csv.read_csv(self._pa.py_buffer(text), read, parse, self._convert)
         rows = table.num_rows
         columns, keep = {}, []
@@ -216,5 +225,7 @@ def _shown(line: bytes) -> str:
 
 
 def _line_count(text: bytes) -> int:
-    ends = text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+    ends = text.count(b"\n")
+    if b"\r" in text:
+        ends += text.count(b"\r") - text.count(b"\r\n")
     return ends + (not text.endswith((b"\n", b"\r")))

@@ -88,10 +88,8 @@ def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Matc
             if not _missing(found):
                 return found
         else:
-            problem = problem or (
-                f"its first line, {text[:200]!r}, has not the {' or '.join(str(len(each.columns)) for each in profile.layouts)} "
-                f"columns of {profile.name}"
-            )
+            counts = " or ".join(str(len(layout.columns)) for layout in profile.layouts)
+            problem = problem or f"its first line, {text[:200]!r}, has not the {counts} columns of {profile.name}"
     return FormatError(problem, path=path, line=1)
 
 

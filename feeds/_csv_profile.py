@@ -39,15 +39,13 @@ _UNITS: Final = ("s", "ms", "us", "ns", "auto", "clock", "stamp")
 
 # By the fields they may stand in, beside `column`, `constant`, `optional` and `empty`.
 _KEYS: Final = {
-    **dict.fromkeys(_TIMES, {"unit", "since", "digits"}),
-    **dict.fromkeys(_IDS, {"text", "later_of", "earlier_of"}),
-    **dict.fromkeys(_PRICES, {"worth", "zero"}),
-    **dict.fromkeys(_SIZES, {"worth", "zero"}),
-    "size": {"worth", "zero", "exact"},
-    **dict.fromkeys(_SMALL, {"map", "otherwise"}),
-    "action": {"map", "otherwise"},
+    **{name: {"unit", "since", "digits"} for name in _TIMES},
+    **{name: {"text", "later_of", "earlier_of"} for name in _IDS},
+    **{name: {"worth", "zero"} for name in _PRICES},
+    **{name: {"worth"} for name in _SIZES},
+    "size": {"worth", "exact"},
+    **{name: {"map", "otherwise"} for name in (*_SMALL, *_LETTERS, "kind")},
     "side": {"map", "otherwise", "later_of"},
-    "kind": {"map", "otherwise"},
 }
 
 
@@ -230,7 +228,7 @@ def _check(profile: Profile, table: _Table) -> None:
     if not fields & set(_TIMES):
         raise table.error("fields", "has neither ts_event nor ts_recv: a tick needs a time")
     for delimiter in profile.delimiters:
-        if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in "\"\r\n.+- ":
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n.+- ':
             raise table.error("delimiter", f"{delimiter!r} is not one character like , or |")
         if "gb18030" in profile.encodings and delimiter >= "@":
             raise table.error("delimiter", f"{delimiter!r} may be part of a character in gb18030: use utf-8")
@@ -276,6 +274,10 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
     if name not in _FIELDS:
         raise given.error(name, f"is no field of a tick; there are {', '.join(_FIELDS)}")
     keys = _KEYS[name]
+    allowed = sorted(keys | {"column", "constant", "optional", "empty"})
+    for key in table.keys():  # noqa: SIM118
+        if key not in allowed:
+            raise table.error(key, f"is no key of this field; there are {', '.join(allowed)}")
     columns = table.texts("column")
     later, earlier = table.take("later_of", list), table.take("earlier_of", list)
     pair = later or earlier or []
@@ -306,7 +308,7 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
     otherwise = table.take("otherwise", (str, int))
     if name in (*_LETTERS, "kind") and columns and not map_:
         raise table.error("map", "is needed: what the texts of the column stand for")
-    rule = FieldRule(
+    return FieldRule(
         name,
         columns,
         None if constant is None else _small(name, constant, table, "constant"),
@@ -324,8 +326,6 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
         earlier is not None,
         table.take("exact", str),
     )
-    table.done(", ".join(sorted(keys | {"column", "constant", "optional", "empty"})))
-    return rule
 
 
 def _small(name: str, value: Any, table: _Table, key: str) -> int:

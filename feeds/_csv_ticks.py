@@ -23,7 +23,6 @@ from strand._bindings.text import (
     Letters,
     Names,
     Numbers,
-    TextColumn,
     fit_sizes,
 )
 from strand.errors import ConfigurationError
@@ -140,10 +139,12 @@ class TickMaker:
         return Letters({text.encode(encoding): value for text, value in rule.map}, rule.otherwise)
 
     def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
-        """Ticks of a block whose first line is number ``first`` of the data, from 0.
+        """Ticks of a block that ``first`` lines of data come before, empty ones not counted.
 
         ``keeps``: a function from a number of names to whether each is wanted, by index.
         """
+        if block.rows == 0:
+            return Made(np.zeros(0, TICK), np.zeros(0, np.uint16), None)
         chosen: Chosen | None = None
         ids, id_faults = self._symbols(block)
         if select is not None and select.symbols and ids is not None:
@@ -171,7 +172,7 @@ class TickMaker:
         ticks = np.empty(count, f"V{TICK.itemsize}")
         ticks[:] = self._template
         ticks = ticks.view(TICK)
-        rows = np.arange(block.rows, dtype=np.int64) if block.at is None else block.at
+        rows = block.places()
         ticks["sequence"] = (rows if chosen is None else rows[chosen]) + (first + 1)
         if ids is not None:
             ticks["instrument_id"] = ids if chosen is None else ids[chosen]
@@ -367,4 +368,3 @@ def check_size_unit(value: str | Decimal | None) -> Decimal | None:
     if not unit.is_finite() or unit.normalize().as_tuple().digits != (1,) or not Decimal("1e-8") <= unit <= 10**9:
         raise ConfigurationError(f"size_unit: {value!r} is not a power of ten from 0.00000001 to 1000000000")
     return unit
-

@@ -29,7 +29,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
-from strand.feeds.streams import InflateLimits, open_stream
+from strand.feeds.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.trading_day import as_date, date_in_name
 
 __all__ = ["FLAG_SIZE_ROUNDED", "CsvFeed", "profiles", "recognise"]
@@ -56,19 +56,25 @@ class CsvFeed(BaseFeed):
     """A CSV file as batches of ticks, line by line in the file's order.
 
     ``profile``: the name of a built-in profile, or the path of a TOML file of one's own; by default the one built-in
-    profile that recognises the file. ``symbol``: of all its lines, where the file's name does not say it. ``date``: the
-    day of files whose lines have the time of day only; by default from the file's name, or its folder's. Without it,
-    times count from 1970-01-01T00:00. ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers
-    (``"0.001"``); amounts in between are rounded down and have FLAG_SIZE_ROUNDED. ``max_symbols``: the most there may be
-    in a symbol column. ``threads``: how many split lines, by default up to three, as there are cores. ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in
-    ``skipped``. ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
+    profile that recognises the file.
+    ``symbol``: of all its lines, where the file's name does not say it.
+    ``date``: the day of files whose lines have the time of day only; by default from the file's name, or its folder's.
+    Without it, times count from 1970-01-01T00:00.
+    ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers (``"0.001"``); amounts in between are
+    rounded down and have FLAG_SIZE_ROUNDED.
+    ``max_symbols``: the most there may be in a symbol column.
+    ``threads``: how many split lines; by default up to three, as there are cores.
+    ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
+    ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
     ``batch_ticks``: the most ticks in a batch.
+    ``limits``: what a compressed file may expand to.
 
     ``sequence`` is a line's place among the lines of data, from 1, unless the profile has a column for it. Times that
     run backwards are given as they are, and counted in ``statistics()``.
 
     Raises UnknownFormatError where no profile or several know the file, FormatError with the line for one that is not
-    as the profile says, MissingExtraError without pyarrow, ConfigurationError for an option or profile that cannot work.
+    as the profile says, MissingExtraError without pyarrow, ConfigurationError for an option or profile that cannot
+    work.
     """
 
     def __init__(
@@ -93,7 +99,7 @@ class CsvFeed(BaseFeed):
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
         if not 1 <= max_symbols <= 1 << 30:
             raise ConfigurationError(f"max_symbols: {max_symbols!r} is not 1 to 2^30")
-        self._path: str | Path = path if str(path) == "-" else Path(path)
+        self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         self._skip, self._select, self._limits = on_error == "skip", select, limits
         self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
         self._size_unit = check_size_unit(size_unit)
@@ -217,7 +223,7 @@ class CsvFeed(BaseFeed):
             if found := rule.file_name.search(Path(name).name):
                 return found[1].upper()
         raise ConfigurationError(
-            f"symbol: the name of {self._path} does not tell it, as {rule.file_name.pattern} would: give it with symbol="
+            f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
         )
 
     def _new_maker(self) -> TickMaker:
@@ -308,4 +314,3 @@ def _date_of(names: list[str]) -> dt.date | None:
             return date
     folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name
     return date_in_name(folder) if _DAY_FOLDER.fullmatch(folder) else None
-

@@ -123,7 +123,12 @@ def _tardis_trade(row: Row) -> Tick:
 def _tardis_book(row: Row) -> Tick:
     tick = _tardis(row) | crypto_size(row["amount"])
     tick["flags"] = tick["flags"] | (1 if row["is_snapshot"] == "true" else 0)  # type: ignore[operator]
-    return tick | {"side": {"bid": "B", "ask": "A"}[row["side"]], "price": price(row["price"]), "action": "M", "kind": 1}
+    return tick | {
+        "side": {"bid": "B", "ask": "A"}[row["side"]],
+        "price": price(row["price"]),
+        "action": "M",
+        "kind": 1,
+    }
 
 
 def _both_sides(bid: int, bid_size: int, ask: int, ask_size: int) -> Tick:
@@ -135,7 +140,9 @@ def _both_sides(bid: int, bid_size: int, ask: int, ask_size: int) -> Tick:
 
 
 def _tardis_quote(row: Row) -> Tick:
-    bid, ask = ({"size": 0, "flags": 0} if row[f"{s}_amount"] == "" else crypto_size(row[f"{s}_amount"]) for s in ("bid", "ask"))
+    bid, ask = (
+        {"size": 0, "flags": 0} if row[f"{s}_amount"] == "" else crypto_size(row[f"{s}_amount"]) for s in ("bid", "ask")
+    )
     prices = [NONE if row[f"{s}_price"] == "" else price(row[f"{s}_price"]) for s in ("bid", "ask")]
     own = _both_sides(prices[0], bid["size"], prices[1], ask["size"])  # type: ignore[arg-type]
     return _tardis(row) | own | {"kind": 3, "flags": bid["flags"] | ask["flags"]}  # type: ignore[operator]
@@ -161,9 +168,14 @@ def _lobster(row: Row) -> Tick:
     kind = int(row["type"])
     return {
         "ts_event": local(dt.date(2012, 6, 21), times(row["time"], 10**9), "America/New_York"),
-        "order_id": int(row["order"]), "price": price(row["price"], "0.0001"), "size": int(row["size"]), "flags": kind,
-        "side": "B" if row["direction"] == "1" else "A", "action": "?ACCFTTN"[kind], "kind": [0, 1, 1, 1, 1, 2, 2, 4][kind],
-    }  # fmt: skip
+        "order_id": int(row["order"]),
+        "price": price(row["price"], "0.0001"),
+        "size": int(row["size"]),
+        "flags": kind,
+        "side": "B" if row["direction"] == "1" else "A",
+        "action": "?ACCFTTN"[kind],
+        "kind": [0, 1, 1, 1, 1, 2, 2, 4][kind],
+    }
 
 
 DAY = dt.date(2023, 12, 5)
@@ -182,46 +194,76 @@ def _or_none(text: str, worth: str = "1") -> int:
 def _szse_order(row: Row) -> Tick:
     symbol, time, ident, cost, size, side, form = (row[name] for name in row if name not in ("ChannelNo", "频道代码"))
     return {
-        "symbol": symbol, "ts_event": local(DAY, clock_ns(time, 3), SHANGHAI), "order_id": int(ident), "price": _or_none(cost),
-        "size": int(size), "side": {"1": "B", "2": "A", "49": "B", "50": "A"}[side], "action": "A", "kind": 1,
+        "symbol": symbol,
+        "ts_event": local(DAY, clock_ns(time, 3), SHANGHAI),
+        "order_id": int(ident),
+        "price": _or_none(cost),
+        "size": int(size),
+        "side": {"1": "B", "2": "A", "49": "B", "50": "A"}[side],
+        "action": "A",
+        "kind": 1,
         "flags": {"1": 1, "2": 2, "U": 3, "49": 1, "50": 2, "85": 3}[form],
-    }  # fmt: skip
+    }
 
 
 def _szse_trade(row: Row) -> Tick:
     cancel = row["ExecType"] in ("4", "52")
     return _later(int(row["BidApplSeqNum"]), int(row["OfferApplSeqNum"])) | {
-        "symbol": row["SecurityID"], "sequence": int(row["ApplSeqNum"]), "price": _or_none(row["LastPx"]),
-        "ts_event": local(dt.datetime.strptime(row["TransactTime"][:8], "%Y%m%d").date(), clock_ns(row["TransactTime"][8:], 3), SHANGHAI),
-        "size": int(row["LastQty"]), "action": "C" if cancel else "T", "kind": 1 if cancel else 2,
-    }  # fmt: skip
+        "symbol": row["SecurityID"],
+        "sequence": int(row["ApplSeqNum"]),
+        "price": _or_none(row["LastPx"]),
+        "ts_event": local(
+            dt.datetime.strptime(row["TransactTime"][:8], "%Y%m%d").date(),
+            clock_ns(row["TransactTime"][8:], 3),
+            SHANGHAI,
+        ),
+        "size": int(row["LastQty"]),
+        "action": "C" if cancel else "T",
+        "kind": 1 if cancel else 2,
+    }
 
 
 def _sse_tick(row: Row) -> Tick:
     tick = _later(int(row["BuyOrderNO"]), int(row["SellOrderNO"])) | {
-        "symbol": row["SecurityID"], "sequence": int(row["BizIndex"]), "price": _or_none(row["Price"]),
-        "ts_event": local(DAY, clock_ns(row["TickTime"], 3), SHANGHAI), "size": times(row["Qty"], 1),
-    }  # fmt: skip
+        "symbol": row["SecurityID"],
+        "sequence": int(row["BizIndex"]),
+        "price": _or_none(row["Price"]),
+        "ts_event": local(DAY, clock_ns(row["TickTime"], 3), SHANGHAI),
+        "size": times(row["Qty"], 1),
+    }
     tick["side"] = {"B": "B", "S": "A"}.get(row["TickBSFlag"], "N")
-    return tick | {"action": {"S": "N", "D": "C"}.get(row["Type"], row["Type"]), "kind": {"T": 2, "S": 4}.get(row["Type"], 1)}
+    return tick | {
+        "action": {"S": "N", "D": "C"}.get(row["Type"], row["Type"]),
+        "kind": {"T": 2, "S": 4}.get(row["Type"], 1),
+    }
 
 
 def _sse_trade(row: Row) -> Tick:
     side = {"B": "B", "S": "A"}.get(row["TradeBSFlag"], "N")
     return _later(int(row["TradeBuyNo"]), int(row["TradeSellNo"])) | {
-        "symbol": row["SecurityID"], "sequence": int(row["TradeIndex"]), "price": price(row["TradPrice"]), "side": side,
-        "ts_event": local(DAY, clock_ns(row["TradTime"], 3), SHANGHAI), "size": times(row["TradVolume"], 1), "action": "T",
+        "symbol": row["SecurityID"],
+        "sequence": int(row["TradeIndex"]),
+        "price": price(row["TradPrice"]),
+        "side": side,
+        "ts_event": local(DAY, clock_ns(row["TradTime"], 3), SHANGHAI),
+        "size": times(row["TradVolume"], 1),
+        "action": "T",
         "kind": 2,
-    }  # fmt: skip
+    }
 
 
 def _sse_order(row: Row) -> Tick:
     return {
-        "symbol": row["SecurityID"], "sequence": int(row["OrderIndex"]), "order_id": int(row["OrderNO"]), "kind": 1,
-        "ts_event": local(DAY, clock_ns(row["OrderTime"], 3), SHANGHAI), "price": _or_none(row["OrderPrice"]),
-        "size": times(row["Balance"], 1), "action": {"A": "A", "D": "C"}[row["OrderType"]],
+        "symbol": row["SecurityID"],
+        "sequence": int(row["OrderIndex"]),
+        "order_id": int(row["OrderNO"]),
+        "kind": 1,
+        "ts_event": local(DAY, clock_ns(row["OrderTime"], 3), SHANGHAI),
+        "price": _or_none(row["OrderPrice"]),
+        "size": times(row["Balance"], 1),
+        "action": {"A": "A", "D": "C"}[row["OrderType"]],
         "side": {"B": "B", "S": "A"}[row["OrderBSFlag"]],
-    }  # fmt: skip
+    }
 
 
 def _wind(row: Row) -> Tick:
@@ -232,18 +274,30 @@ def _wind(row: Row) -> Tick:
 def _wind_order(row: Row) -> Tick:
     kind = row["委托类型"]
     return _wind(row) | {
-        "sequence": int(row["委托编号"]), "order_id": int(row["交易所委托号"]), "price": _or_none(row["委托价格"], "0.0001"),
-        "size": int(row["委托数量"]), "action": "C" if kind == "D" else "A", "kind": 1,
-        "flags": {"1": 1, "0": 2, "2": 2, "U": 3}.get(kind, 0), "side": {"B": "B", "S": "A"}.get(row["委托代码"], "N"),
-    }  # fmt: skip
+        "sequence": int(row["委托编号"]),
+        "order_id": int(row["交易所委托号"]),
+        "price": _or_none(row["委托价格"], "0.0001"),
+        "size": int(row["委托数量"]),
+        "action": "C" if kind == "D" else "A",
+        "kind": 1,
+        "flags": {"1": 1, "0": 2, "2": 2, "U": 3}.get(kind, 0),
+        "side": {"B": "B", "S": "A"}.get(row["委托代码"], "N"),
+    }
 
 
 def _wind_trade(row: Row) -> Tick:
     cancel = row["成交代码"] == "C"
-    return _wind(row) | _later(int(row["叫买序号"]), int(row["叫卖序号"])) | {
-        "sequence": int(row["成交编号"]), "price": _or_none(row["成交价格"], "0.0001"), "size": int(row["成交数量"]),
-        "action": "C" if cancel else "T", "kind": 1 if cancel else 2,
-    }  # fmt: skip
+    return (
+        _wind(row)
+        | _later(int(row["叫买序号"]), int(row["叫卖序号"]))
+        | {
+            "sequence": int(row["成交编号"]),
+            "price": _or_none(row["成交价格"], "0.0001"),
+            "size": int(row["成交数量"]),
+            "action": "C" if cancel else "T",
+            "kind": 1 if cancel else 2,
+        }
+    )
 
 
 def _taq(row: Row) -> Tick:
@@ -255,9 +309,14 @@ def _taq(row: Row) -> Tick:
 
 def _taq_trade(row: Row) -> Tick:
     return _taq(row) | {
-        "price": price(row["Trade Price"]), "size": int(row["Trade Volume"]), "sequence": int(row["Sequence Number"]),
-        "ref_id": hashed(row["Trade Id"]), "flags": int(row["Trade Correction Indicator"]), "action": "T", "kind": 2,
-    }  # fmt: skip
+        "price": price(row["Trade Price"]),
+        "size": int(row["Trade Volume"]),
+        "sequence": int(row["Sequence Number"]),
+        "ref_id": hashed(row["Trade Id"]),
+        "flags": int(row["Trade Correction Indicator"]),
+        "action": "T",
+        "kind": 2,
+    }
 
 
 def _taq_quote(row: Row) -> Tick:
@@ -270,11 +329,19 @@ def _taq_quote(row: Row) -> Tick:
 
 def _databento(row: Row) -> Tick:
     return {
-        "ts_recv": int(row["ts_recv"]), "ts_event": int(row["ts_event"]), "publisher_id": int(row["publisher_id"]),
-        "action": row["action"], "side": row["side"], "size": int(row["size"]), "order_id": int(row["order_id"]),
-        "price": NONE if row["price"] == "" else price(row["price"]), "flags": int(row["flags"]),
-        "sequence": int(row["sequence"]), "symbol": row["symbol"], "kind": 2 if row["action"] == "T" else 1,
-    }  # fmt: skip
+        "ts_recv": int(row["ts_recv"]),
+        "ts_event": int(row["ts_event"]),
+        "publisher_id": int(row["publisher_id"]),
+        "action": row["action"],
+        "side": row["side"],
+        "size": int(row["size"]),
+        "order_id": int(row["order_id"]),
+        "price": NONE if row["price"] == "" else price(row["price"]),
+        "flags": int(row["flags"]),
+        "sequence": int(row["sequence"]),
+        "symbol": row["symbol"],
+        "kind": 2 if row["action"] == "T" else 1,
+    }
 
 
 def _lean(row: Row) -> Tick:
@@ -312,19 +379,47 @@ _MAKER = ["True", "False", "true", "false"]
 _AGG = ["agg_trade_id", "price", "quantity", "first_trade_id", "last_trade_id", "transact_time", "is_buyer_maker"]
 _TARDIS = ["exchange", "symbol", "timestamp", "local_timestamp"]
 _TAQ_TRADE = [
-    "Time", "Exchange", "Symbol", "Sale Condition", "Trade Volume", "Trade Price", "Trade Stop Stock Indicator",
-    "Trade Correction Indicator", "Sequence Number", "Trade Id", "Source of Trade", "Trade Reporting Facility",
-    "Participant Timestamp", "Trade Reporting Facility TRF Timestamp", "Trade Through Exempt Indicator",
-]  # fmt: skip
+    "Time",
+    "Exchange",
+    "Symbol",
+    "Sale Condition",
+    "Trade Volume",
+    "Trade Price",
+    "Trade Stop Stock Indicator",
+    "Trade Correction Indicator",
+    "Sequence Number",
+    "Trade Id",
+    "Source of Trade",
+    "Trade Reporting Facility",
+    "Participant Timestamp",
+    "Trade Reporting Facility TRF Timestamp",
+    "Trade Through Exempt Indicator",
+]
 _TAQ_QUOTE = [
-    "Time", "Exchange", "Symbol", "Bid_Price", "Bid_Size", "Offer_Price", "Offer_Size", "Quote_Condition",
-    "Sequence_Number", "National_BBO_Ind", "Participant_Timestamp",
-]  # fmt: skip
+    "Time",
+    "Exchange",
+    "Symbol",
+    "Bid_Price",
+    "Bid_Size",
+    "Offer_Price",
+    "Offer_Size",
+    "Quote_Condition",
+    "Sequence_Number",
+    "National_BBO_Ind",
+    "Participant_Timestamp",
+]
 
 
 def _binance_line(rng: random.Random, at: int, us: bool, match: bool) -> list[str]:
     time = str(1_735_689_600_000_000 + at * 997) if us else str(1_700_000_000_000 + at)
-    line = [str(10**9 + at), f"{rng.randint(1, 10**7) / 100:.8f}", f"{rng.random():.5f}", "12.3", time, rng.choice(_MAKER)]
+    line = [
+        str(10**9 + at),
+        f"{rng.randint(1, 10**7) / 100:.8f}",
+        f"{rng.random():.5f}",
+        "12.3",
+        time,
+        rng.choice(_MAKER),
+    ]
     return [*line, "True"] if match else line
 
 
@@ -350,13 +445,38 @@ def _cancel(rng: random.Random, *kinds: str) -> tuple[str, int, int]:
 def _szse_trade_line(rng: random.Random, at: int) -> list[str]:
     kind, bid, offer = _cancel(rng, "F", "4", "70", "52")
     day = f"20231205{_hms(rng, False).zfill(9)}"
-    return ["2012", str(at + 1), "011", str(bid), str(offer), _code(rng), "102 ", _yuan(rng), str(rng.randint(1, 9999)), kind, day]
+    return [
+        "2012",
+        str(at + 1),
+        "011",
+        str(bid),
+        str(offer),
+        _code(rng),
+        "102 ",
+        _yuan(rng),
+        str(rng.randint(1, 9999)),
+        kind,
+        day,
+    ]
 
 
 def _wind_trade_line(rng: random.Random, at: int) -> list[str]:
     kind, ask, bid = _cancel(rng, "0", "C", "")
     code = _code(rng)
-    return [f"{code}.SZ", code, "20231205", _hms(rng, False), str(at + 1), kind, "", "B", str(rng.randint(0, 10**6)), str(rng.randint(1, 10**6)), str(ask), str(bid)]
+    return [
+        f"{code}.SZ",
+        code,
+        "20231205",
+        _hms(rng, False),
+        str(at + 1),
+        kind,
+        "",
+        "B",
+        str(rng.randint(0, 10**6)),
+        str(rng.randint(1, 10**6)),
+        str(ask),
+        str(bid),
+    ]
 
 
 _SZSE_ORDER = ["SecurityID", "TransactTime", "ApplSeqNum", "Price", "OrderQty", "Side", "OrdType"]
@@ -364,102 +484,385 @@ _SZSE_ORDER_CN = ["证券代码", "委托时间", "委托索引", "委托价格"
 
 
 def _szse_order_line(rng: random.Random, at: int) -> list[str]:
-    return ["2011", _code(rng), _hms(rng, True), str(at + 1), _yuan(rng), str(rng.randint(1, 9999)), _side(rng, "1", "2", "49", "50"), _side(rng, "1", "2", "U", "49", "85")]
+    return [
+        "2011",
+        _code(rng),
+        _hms(rng, True),
+        str(at + 1),
+        _yuan(rng),
+        str(rng.randint(1, 9999)),
+        _side(rng, "1", "2", "49", "50"),
+        _side(rng, "1", "2", "U", "49", "85"),
+    ]
 
 
 KINDS: dict[str, Kind] = {
     "lobster": Kind(
         "AAPL_2012-06-21_34200000_57600000_message_10.csv",
         ["time", "type", "order", "size", "price", "direction"],
-        lambda rng, at: [f"{34200 + at}.{rng.randint(0, 10**9 - 1):09}".rstrip("0"), str(rng.randint(1, 7)), str(rng.randint(0, 10**8)), str(rng.randint(1, 999)), str(rng.randint(-1, 10**7)), _side(rng, "1", "-1")],
-        _lobster, header=False, symbol="AAPL",
+        lambda rng, at: [
+            f"{34200 + at}.{rng.randint(0, 10**9 - 1):09}".rstrip("0"),
+            str(rng.randint(1, 7)),
+            str(rng.randint(0, 10**8)),
+            str(rng.randint(1, 999)),
+            str(rng.randint(-1, 10**7)),
+            _side(rng, "1", "-1"),
+        ],
+        _lobster,
+        header=False,
+        symbol="AAPL",
     ),
     "tardis-trades": Kind(
-        "deribit_trades_2020-09-01_BTC.csv", [*_TARDIS, "id", "side", "price", "amount"],
-        lambda rng, at: ["deribit", _side(rng, "BTC", "ETH-PERP"), _us(rng, at), _us(rng, at), _side(rng, str(at), "", "a1b2-c3", "99999999999999999999"), _side(rng, "buy", "sell", "unknown"), _side(rng, "11667.5", "0.000012", "1e-7"), _amount(rng)],
+        "deribit_trades_2020-09-01_BTC.csv",
+        [*_TARDIS, "id", "side", "price", "amount"],
+        lambda rng, at: [
+            "deribit",
+            _side(rng, "BTC", "ETH-PERP"),
+            _us(rng, at),
+            _us(rng, at),
+            _side(rng, str(at), "", "a1b2-c3", "99999999999999999999"),
+            _side(rng, "buy", "sell", "unknown"),
+            _side(rng, "11667.5", "0.000012", "1e-7"),
+            _amount(rng),
+        ],
         _tardis_trade,
     ),
     "tardis-book": Kind(
-        "incremental.csv", [*_TARDIS, "is_snapshot", "side", "price", "amount"],
-        lambda rng, at: ["deribit", "BTC", _us(rng, at), _us(rng, at), _side(rng, "true", "false"), _side(rng, "bid", "ask"), "11667.5", _amount(rng)],
+        "incremental.csv",
+        [*_TARDIS, "is_snapshot", "side", "price", "amount"],
+        lambda rng, at: [
+            "deribit",
+            "BTC",
+            _us(rng, at),
+            _us(rng, at),
+            _side(rng, "true", "false"),
+            _side(rng, "bid", "ask"),
+            "11667.5",
+            _amount(rng),
+        ],
         _tardis_book,
     ),
-    "tardis-quotes": Kind("quotes.csv", [*_TARDIS, "ask_amount", "ask_price", "bid_price", "bid_amount"], _quote_line, _tardis_quote),
+    "tardis-quotes": Kind(
+        "quotes.csv", [*_TARDIS, "ask_amount", "ask_price", "bid_price", "bid_amount"], _quote_line, _tardis_quote
+    ),
     "binance-trades": Kind(
-        "BTCUSDT-trades-2025-01-01.csv", ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker", "is_best_match"],
-        lambda rng, at: _binance_line(rng, at, True, True), _binance_trade, header=False, symbol="BTCUSDT",
+        "BTCUSDT-trades-2025-01-01.csv",
+        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker", "is_best_match"],
+        lambda rng, at: _binance_line(rng, at, True, True),
+        _binance_trade,
+        header=False,
+        symbol="BTCUSDT",
     ),
     "binance-trades futures": Kind(
-        "ETHUSDT-trades-2024-01-01.csv", ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
-        lambda rng, at: _binance_line(rng, at, False, False), _binance_trade, symbol="ETHUSDT",
+        "ETHUSDT-trades-2024-01-01.csv",
+        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
+        lambda rng, at: _binance_line(rng, at, False, False),
+        _binance_trade,
+        symbol="ETHUSDT",
     ),
     "binance-trades futures without a header": Kind(
-        "ETHUSDT-trades-2020-01-01.csv", ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
-        lambda rng, at: _binance_line(rng, at, False, False), _binance_trade, header=False, symbol="ETHUSDT",
+        "ETHUSDT-trades-2020-01-01.csv",
+        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
+        lambda rng, at: _binance_line(rng, at, False, False),
+        _binance_trade,
+        header=False,
+        symbol="ETHUSDT",
     ),
     "binance-aggtrades": Kind(
-        "BTCUSDT-aggTrades-2024-01-01.csv", [*_AGG, "is_best_match"], lambda rng, at: _agg_line(rng, at, True), _binance_agg,
-        header=False, symbol="BTCUSDT",
+        "BTCUSDT-aggTrades-2024-01-01.csv",
+        [*_AGG, "is_best_match"],
+        lambda rng, at: _agg_line(rng, at, True),
+        _binance_agg,
+        header=False,
+        symbol="BTCUSDT",
     ),
     "binance-aggtrades futures": Kind(
-        "BTCUSDT-aggTrades-2024-01-01.csv", _AGG, lambda rng, at: _agg_line(rng, at, False), _binance_agg, symbol="BTCUSDT",
+        "BTCUSDT-aggTrades-2024-01-01.csv",
+        _AGG,
+        lambda rng, at: _agg_line(rng, at, False),
+        _binance_agg,
+        symbol="BTCUSDT",
     ),
-    "szse-orders": Kind("20231205_order.csv", ["ChannelNo", *_SZSE_ORDER], _szse_order_line, _szse_order, trailing=True),
-    "szse-orders in Chinese": Kind("20231205_order.csv", ["频道代码", *_SZSE_ORDER_CN], _szse_order_line, _szse_order, encoding="gb18030"),
+    "szse-orders": Kind(
+        "20231205_order.csv", ["ChannelNo", *_SZSE_ORDER], _szse_order_line, _szse_order, trailing=True
+    ),
+    "szse-orders in Chinese": Kind(
+        "20231205_order.csv", ["频道代码", *_SZSE_ORDER_CN], _szse_order_line, _szse_order, encoding="gb18030"
+    ),
     "szse-trades": Kind(
-        "mdl_6_36_0.csv", ["ChannelNo", "ApplSeqNum", "MDStreamID", "BidApplSeqNum", "OfferApplSeqNum", "SecurityID", "SecurityIDSource", "LastPx", "LastQty", "ExecType", "TransactTime"],
-        _szse_trade_line, _szse_trade,
+        "mdl_6_36_0.csv",
+        [
+            "ChannelNo",
+            "ApplSeqNum",
+            "MDStreamID",
+            "BidApplSeqNum",
+            "OfferApplSeqNum",
+            "SecurityID",
+            "SecurityIDSource",
+            "LastPx",
+            "LastQty",
+            "ExecType",
+            "TransactTime",
+        ],
+        _szse_trade_line,
+        _szse_trade,
     ),
     "sse-ticks": Kind(
-        "mdl_4_24_0_20231205.csv", ["BizIndex", "Channel", "SecurityID", "TickTime", "Type", "BuyOrderNO", "SellOrderNO", "Price", "Qty", "TradeMoney", "TickBSFlag", "LocalTime", "SeqNo"],
-        lambda rng, at: [str(at + 1), "1", "603518", _hms(rng, True), _side(rng, "A", "D", "T", "S"), str(rng.randint(0, 99)), str(rng.randint(0, 99)), _yuan(rng), f"{rng.randint(1, 9999)}", "0.000", _side(rng, "B", "S", "N", "TRADE"), "09:30:00.183", str(at)],
+        "mdl_4_24_0_20231205.csv",
+        [
+            "BizIndex",
+            "Channel",
+            "SecurityID",
+            "TickTime",
+            "Type",
+            "BuyOrderNO",
+            "SellOrderNO",
+            "Price",
+            "Qty",
+            "TradeMoney",
+            "TickBSFlag",
+            "LocalTime",
+            "SeqNo",
+        ],
+        lambda rng, at: [
+            str(at + 1),
+            "1",
+            "603518",
+            _hms(rng, True),
+            _side(rng, "A", "D", "T", "S"),
+            str(rng.randint(0, 99)),
+            str(rng.randint(0, 99)),
+            _yuan(rng),
+            f"{rng.randint(1, 9999)}",
+            "0.000",
+            _side(rng, "B", "S", "N", "TRADE"),
+            "09:30:00.183",
+            str(at),
+        ],
         _sse_tick,
     ),
     "sse-trades": Kind(
-        "Transaction_20231205.csv", ["DataStatus", "TradeIndex", "TradeChan", "SecurityID", "TradTime", "TradPrice", "TradVolume", "TradeMoney", "TradeBuyNo", "TradeSellNo", "TradeBSFlag"],
-        lambda rng, at: ["0", str(at + 1), "1", "601360", _hms(rng, True), "9.340", f"{rng.randint(1, 9999)}.000", "8406.0", str(rng.randint(1, 99)), str(rng.randint(1, 99)), _side(rng, "B", "S", "N")],
-        _sse_trade, trailing=True,
+        "Transaction_20231205.csv",
+        [
+            "DataStatus",
+            "TradeIndex",
+            "TradeChan",
+            "SecurityID",
+            "TradTime",
+            "TradPrice",
+            "TradVolume",
+            "TradeMoney",
+            "TradeBuyNo",
+            "TradeSellNo",
+            "TradeBSFlag",
+        ],
+        lambda rng, at: [
+            "0",
+            str(at + 1),
+            "1",
+            "601360",
+            _hms(rng, True),
+            "9.340",
+            f"{rng.randint(1, 9999)}.000",
+            "8406.0",
+            str(rng.randint(1, 99)),
+            str(rng.randint(1, 99)),
+            _side(rng, "B", "S", "N"),
+        ],
+        _sse_trade,
+        trailing=True,
     ),
     "sse-orders": Kind(
-        "mdl_4_19_0_20231205.csv", ["DataStatus", "OrderIndex", "OrderChannel", "SecurityID", "OrderTime", "OrderType", "OrderNO", "OrderPrice", "Balance", "OrderBSFlag"],
-        lambda rng, at: ["0", str(at + 1), "1", "601360", _hms(rng, True), _side(rng, "A", "D"), str(rng.randint(1, 999)), _yuan(rng), str(rng.randint(1, 999)), _side(rng, "B", "S")],
+        "mdl_4_19_0_20231205.csv",
+        [
+            "DataStatus",
+            "OrderIndex",
+            "OrderChannel",
+            "SecurityID",
+            "OrderTime",
+            "OrderType",
+            "OrderNO",
+            "OrderPrice",
+            "Balance",
+            "OrderBSFlag",
+        ],
+        lambda rng, at: [
+            "0",
+            str(at + 1),
+            "1",
+            "601360",
+            _hms(rng, True),
+            _side(rng, "A", "D"),
+            str(rng.randint(1, 999)),
+            _yuan(rng),
+            str(rng.randint(1, 999)),
+            _side(rng, "B", "S"),
+        ],
         _sse_order,
     ),
     "wind-orders": Kind(
-        "逐笔委托.csv", ["万得代码", "交易所代码", "自然日", "时间", "委托编号", "交易所委托号", "委托类型", "委托代码", "委托价格", "委托数量"],
-        lambda rng, at: ["000833.SZ", "000833", _side(rng, "20231205", "20231206"), _hms(rng, False), str(at + 1), str(1000 + at), _side(rng, "0", "1", "U", "A", "D"), _side(rng, "B", "S", " "), str(rng.randint(0, 10**6)), str(rng.randint(1, 99999))],
-        _wind_order, encoding="gb18030", trailing=True,
+        "逐笔委托.csv",
+        [
+            "万得代码",
+            "交易所代码",
+            "自然日",
+            "时间",
+            "委托编号",
+            "交易所委托号",
+            "委托类型",
+            "委托代码",
+            "委托价格",
+            "委托数量",
+        ],
+        lambda rng, at: [
+            "000833.SZ",
+            "000833",
+            _side(rng, "20231205", "20231206"),
+            _hms(rng, False),
+            str(at + 1),
+            str(1000 + at),
+            _side(rng, "0", "1", "U", "A", "D"),
+            _side(rng, "B", "S", " "),
+            str(rng.randint(0, 10**6)),
+            str(rng.randint(1, 99999)),
+        ],
+        _wind_order,
+        encoding="gb18030",
+        trailing=True,
     ),
     "wind-trades": Kind(
-        "逐笔成交.csv", ["万得代码", "交易所代码", "自然日", "时间", "成交编号", "成交代码", "委托代码", "BS标志", "成交价格", "成交数量", "叫卖序号", "叫买序号"],
-        _wind_trade_line, _wind_trade,
+        "逐笔成交.csv",
+        [
+            "万得代码",
+            "交易所代码",
+            "自然日",
+            "时间",
+            "成交编号",
+            "成交代码",
+            "委托代码",
+            "BS标志",
+            "成交价格",
+            "成交数量",
+            "叫卖序号",
+            "叫买序号",
+        ],
+        _wind_trade_line,
+        _wind_trade,
     ),
     "taq-trades": Kind(
-        "EQY_US_ALL_TRADE_20161024", _TAQ_TRADE,
-        lambda rng, at: [_taq_time(rng), _side(rng, "Z", "N", "D"), _side(rng, "A", "BRK A"), _side(rng, "@", " O  "), str(rng.randint(1, 9999)), _side(rng, "45.88", "0.0001"), "N", _side(rng, "00", "01", "08"), str(at), _side(rng, "", str(at)), "C", "", _side(rng, "", _taq_time(rng)), "", "0"],
-        _taq_trade, delimiter="|", footer="END|20161024|27052068|||||||||||||\n",
+        "EQY_US_ALL_TRADE_20161024",
+        _TAQ_TRADE,
+        lambda rng, at: [
+            _taq_time(rng),
+            _side(rng, "Z", "N", "D"),
+            _side(rng, "A", "BRK A"),
+            _side(rng, "@", " O  "),
+            str(rng.randint(1, 9999)),
+            _side(rng, "45.88", "0.0001"),
+            "N",
+            _side(rng, "00", "01", "08"),
+            str(at),
+            _side(rng, "", str(at)),
+            "C",
+            "",
+            _side(rng, "", _taq_time(rng)),
+            "",
+            "0",
+        ],
+        _taq_trade,
+        delimiter="|",
+        footer="END|20161024|27052068|||||||||||||\n",
     ),
     "taq-quotes": Kind(
-        "EQY_US_ALL_BBO_20161024.csv", _TAQ_QUOTE,
-        lambda rng, at: [_taq_time(rng), "P", _side(rng, "A", "AA"), _side(rng, "0", "45.8"), "3", _side(rng, "0", "45.9"), "7", "R", str(at), "0", _taq_time(rng)],
-        _taq_quote, footer="END,20161024,2705,,,,,,,,\n",
+        "EQY_US_ALL_BBO_20161024.csv",
+        _TAQ_QUOTE,
+        lambda rng, at: [
+            _taq_time(rng),
+            "P",
+            _side(rng, "A", "AA"),
+            _side(rng, "0", "45.8"),
+            "3",
+            _side(rng, "0", "45.9"),
+            "7",
+            "R",
+            str(at),
+            "0",
+            _taq_time(rng),
+        ],
+        _taq_quote,
+        footer="END,20161024,2705,,,,,,,,\n",
     ),
     "databento": Kind(
-        "mbo.csv", ["ts_recv", "ts_event", "rtype", "publisher_id", "instrument_id", "action", "side", "price", "size", "channel_id", "order_id", "flags", "ts_in_delta", "sequence", "symbol"],
-        lambda rng, at: [str(1_700_000_000_000_000_000 + at), str(1_699_999_999_000_000_000 + at), "160", "1", "5482", _side(rng, *"ACMRTFN"), _side(rng, *"ABN"), _side(rng, "", "3720.250000000"), "1", "0", str(647784973705 + at), "128", "22993", str(at), "ESH1"],
+        "mbo.csv",
+        [
+            "ts_recv",
+            "ts_event",
+            "rtype",
+            "publisher_id",
+            "instrument_id",
+            "action",
+            "side",
+            "price",
+            "size",
+            "channel_id",
+            "order_id",
+            "flags",
+            "ts_in_delta",
+            "sequence",
+            "symbol",
+        ],
+        lambda rng, at: [
+            str(1_700_000_000_000_000_000 + at),
+            str(1_699_999_999_000_000_000 + at),
+            "160",
+            "1",
+            "5482",
+            _side(rng, *"ACMRTFN"),
+            _side(rng, *"ABN"),
+            _side(rng, "", "3720.250000000"),
+            "1",
+            "0",
+            str(647784973705 + at),
+            "128",
+            "22993",
+            str(at),
+            "ESH1",
+        ],
         _databento,
     ),
     "lean-trades": Kind(
-        "20131009_aig_Trade_Tick.csv", ["time", "price", "size", "exchange", "condition", "suspicious"],
-        lambda rng, at: [str(34_200_000 + at), str(rng.randint(1, 10**6)), "100", _side(rng, "", "N"), "4000", _side(rng, "0", "1")],
-        _lean_trade, header=False, symbol="AIG",
+        "20131009_aig_Trade_Tick.csv",
+        ["time", "price", "size", "exchange", "condition", "suspicious"],
+        lambda rng, at: [
+            str(34_200_000 + at),
+            str(rng.randint(1, 10**6)),
+            "100",
+            _side(rng, "", "N"),
+            "4000",
+            _side(rng, "0", "1"),
+        ],
+        _lean_trade,
+        header=False,
+        symbol="AIG",
     ),
     "lean-quotes": Kind(
-        "20131009_aig_Quote_Tick.csv", ["time", "bid", "bid_size", "ask", "ask_size", "exchange", "condition", "suspicious"],
-        lambda rng, at: [str(34_200_000 + at), _side(rng, "0", "487000"), "100", _side(rng, "0", "488000"), "200", "P", "1", "0"],
-        _lean_quote, header=False, symbol="AIG",
+        "20131009_aig_Quote_Tick.csv",
+        ["time", "bid", "bid_size", "ask", "ask_size", "exchange", "condition", "suspicious"],
+        lambda rng, at: [
+            str(34_200_000 + at),
+            _side(rng, "0", "487000"),
+            "100",
+            _side(rng, "0", "488000"),
+            "200",
+            "P",
+            "1",
+            "0",
+        ],
+        _lean_quote,
+        header=False,
+        symbol="AIG",
     ),
-}  # fmt: skip
+}
 
 
 def made_up(name: str, lines: int, seed: int = 1) -> list[list[str]]:

@@ -70,11 +70,25 @@ def test_any_bytes_are_a_number_or_a_fault(text: bytes, form: int, scale: int) -
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", 1), ("   ", 1), ("abc", 2), ("1.2.3", 2), ("1,5", 2), ("0x10", 2), ("1e", 2), (".", 2), ("-", 2),
-        ("nan", 2), ("inf", 2), ("1_000", 2), ("1.0000000001", 3), ("1e-10", 3), ("9223372037", 4),
-        ("99999999999999999999", 4), ("1e400", 4),
+        ("", 1),
+        ("   ", 1),
+        ("abc", 2),
+        ("1.2.3", 2),
+        ("1,5", 2),
+        ("0x10", 2),
+        ("1e", 2),
+        (".", 2),
+        ("-", 2),
+        ("nan", 2),
+        ("inf", 2),
+        ("1_000", 2),
+        ("1.0000000001", 3),
+        ("1e-10", 3),
+        ("9223372037", 4),
+        ("99999999999999999999", 4),
+        ("1e400", 4),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_price_says_why(text: str, fault: int) -> None:
     assert read(Numbers(DECIMAL, 9), [text.encode()])[1] == [fault]
 
@@ -82,10 +96,17 @@ def test_what_is_no_price_says_why(text: str, fault: int) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        (" 1.5 ", 1_500_000_000), ("1.500000000000", 1_500_000_000), ("1e-9", 1), ("+.5", 500_000_000), ("5.", 5 * 10**9),
-        ("-0", 0), ("0e99", 0), ("9223372036.854775806", I64 - 1), ("-9223372036.854775807", -I64),
+        (" 1.5 ", 1_500_000_000),
+        ("1.500000000000", 1_500_000_000),
+        ("1e-9", 1),
+        ("+.5", 500_000_000),
+        ("5.", 5 * 10**9),
+        ("-0", 0),
+        ("0e99", 0),
+        ("9223372036.854775806", I64 - 1),
+        ("-9223372036.854775807", -I64),
     ],
-)  # fmt: skip
+)
 def test_ways_to_write_a_price(text: str, value: int) -> None:
     assert read(Numbers(DECIMAL, 9), [text.encode()]) == ([value], [0])
 
@@ -128,11 +149,22 @@ def test_stamps_clocks_and_dates_are_those_of_datetime(moment: dt.datetime, nano
 @pytest.mark.parametrize(
     ("form", "text", "fault"),
     [
-        (CLOCK, "24:00:00", 4), (CLOCK, "09:60:00", 4), (CLOCK, "9:30", 2), (CLOCK, "093000x", 2), (CLOCK, "1093000000000", 2),
-        (DATE, "20230229", 4), (DATE, "2023-02", 2), (DATE, "2023-02-0", 2), (DATE, "19691231", 4), (DATE, "2023-01/01", 2),
-        (STAMP, "20230101", 2), (STAMP, "2023-01-01T", 2), (STAMP, "2023-01-01T25:00:00", 4), (EPOCH, "-1", 4),
+        (CLOCK, "24:00:00", 4),
+        (CLOCK, "09:60:00", 4),
+        (CLOCK, "9:30", 2),
+        (CLOCK, "093000x", 2),
+        (CLOCK, "1093000000000", 2),
+        (DATE, "20230229", 4),
+        (DATE, "2023-02", 2),
+        (DATE, "2023-02-0", 2),
+        (DATE, "19691231", 4),
+        (DATE, "2023-01/01", 2),
+        (STAMP, "20230101", 2),
+        (STAMP, "2023-01-01T", 2),
+        (STAMP, "2023-01-01T25:00:00", 4),
+        (EPOCH, "-1", 4),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_time_says_why(form: int, text: str, fault: int) -> None:
     assert read(Numbers(form, 3), [text.encode()])[1] == [fault]
 
@@ -140,8 +172,11 @@ def test_what_is_no_time_says_why(form: int, text: str, fault: int) -> None:
 def test_an_epochs_unit_is_told_by_its_size() -> None:
     moments = [b"1700000000", b"1700000000123", b"1700000000123456", b"1700000000123456789"]
     assert read(Numbers(EPOCH), moments)[0] == [
-        1_700_000_000 * 10**9, 1_700_000_000_123 * 10**6, 1_700_000_000_123_456 * 10**3, 1_700_000_000_123_456_789,
-    ]  # fmt: skip
+        1_700_000_000 * 10**9,
+        1_700_000_000_123 * 10**6,
+        1_700_000_000_123_456 * 10**3,
+        1_700_000_000_123_456_789,
+    ]
 
 
 @given(st.lists(st.sampled_from([b"buy", b"sell", b"", b" buy ", b"unknown-long-text", b"\x00", b"buy\x00"])))
@@ -150,7 +185,10 @@ def test_letters_are_those_of_a_dict(texts: list[bytes]) -> None:
     values, faults = read(Letters(table, None), texts, "u1")
     assert values == [table.get(text.strip(b" "), 0) for text in texts]
     assert [fault == 0 for fault in faults] == [text.strip(b" ") in table for text in texts]
-    assert read(Letters(table, 78), texts, "u1") == ([table.get(text.strip(b" "), 78) for text in texts], [0] * len(texts))
+    assert read(Letters(table, 78), texts, "u1") == (
+        [table.get(text.strip(b" "), 78) for text in texts],
+        [0] * len(texts),
+    )
 
 
 @given(st.lists(st.binary(min_size=1, max_size=12).map(lambda text: text.strip(b" ") or b"x"), max_size=800))

@@ -62,7 +62,14 @@ def _some(mask: Mask) -> Mask | None:
 
 
 def _says(column: Any, why: str) -> Callable[[int], str]:
-    return lambda row: f"{column[row].as_py()!r} {why}"
+    return lambda row: f"{_shown(column[row])} {why}"
+
+
+def _shown(scalar: Any) -> str:
+    try:
+        return repr(scalar.as_py())
+    except (ValueError, OverflowError):  # a time that no datetime can be
+        return str(getattr(scalar, "value", scalar.type))
 
 
 def integers(column: Any, field: str) -> Values | str:

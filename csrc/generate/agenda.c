@@ -94,6 +94,24 @@ static int plan_halts(sd_agenda *a, uint32_t symbols, uint32_t halts) {
   return SD_OK;
 }
 
+static uint64_t next_notice_ns(const sd_agenda *a) {
+  const sd_agenda_rounds *r = &a->closing;
+  if (r->done == r->all) return UINT64_MAX;
+  uint64_t span = CLOSING_NOTICE_SECONDS * NS_PER_SECOND;
+  return AT(15, 50) + (uint64_t)((unsigned __int128)span * r->done / r->all);
+}
+
+static uint64_t next_item_ns(const sd_agenda *a) {
+  return a->items_done < a->item_count ? a->items[a->items_done].ns : UINT64_MAX;
+}
+
+/* Says what comes next, after anything was taken. */
+static void look_ahead(sd_agenda *a) {
+  uint64_t item = next_item_ns(a), notice = next_notice_ns(a);
+  a->pending = a->item_count - a->items_done + a->closing.all - a->closing.done;
+  a->next_ns = item < notice ? item : notice;
+}
+
 int sd_agenda_init(sd_agenda *a, const uint64_t *weights, uint32_t symbols, uint64_t messages, uint32_t halts,
                    uint64_t seed) {
   memset(a, 0, sizeof *a);
@@ -112,7 +130,8 @@ int sd_agenda_init(sd_agenda *a, const uint64_t *weights, uint32_t symbols, uint
   if (status == SD_OK) status = make_rounds(&a->closing, notices, a->crosses);
   if (status == SD_OK) status = plan_halts(a, symbols, halts);
   free(notices);
-  if (status != SD_OK) sd_agenda_destroy(a);
+  if (status == SD_OK) look_ahead(a);
+  else sd_agenda_destroy(a);
   return status;
 }
 
@@ -138,21 +157,17 @@ uint64_t sd_agenda_closing_ns(sd_agenda *a, uint64_t i) {
   return AT(16, 0) + spread(a, CLOSING_CROSS_SECONDS, i, a->crosses);
 }
 
-int sd_agenda_due(sd_agenda *a, uint64_t ns, uint64_t left, uint32_t *rank) {
-  uint64_t items = a->item_count - a->items_done, notices = a->closing.all - a->closing.done;
-  if (!items && ns < AT(15, 50) && left >= notices) return SD_AGENDA_NONE;
-  int all = left < items + notices;
-  if (items && (all || a->items[a->items_done].ns <= ns)) {
+int sd_agenda_take(sd_agenda *a, uint32_t *rank) {
+  int what = SD_AGENDA_CLOSE_NOTICE;
+  if (next_item_ns(a) <= next_notice_ns(a)) {
     const sd_agenda_item *item = &a->items[a->items_done++];
     *rank = item->rank;
+    what = item->what;
     if (item->position == 0) a->halted[item->rank] = 1;
     if (item->position == SD_AGENDA_HALT_ITEMS - 1) a->halted[item->rank] = 0;
-    return item->what;
+  } else {
+    *rank = sd_agenda_round_next(&a->closing);
   }
-  if (!notices) return SD_AGENDA_NONE;
-  uint64_t step =
-      (uint64_t)((unsigned __int128)CLOSING_NOTICE_SECONDS * NS_PER_SECOND * a->closing.done / a->closing.all);
-  if (!all && ns < AT(15, 50) + step) return SD_AGENDA_NONE;
-  *rank = sd_agenda_round_next(&a->closing);
-  return SD_AGENDA_CLOSE_NOTICE;
+  look_ahead(a);
+  return what;
 }

@@ -48,7 +48,8 @@ typedef struct sd_agenda {
   sd_agenda_rounds opening, closing;
   sd_agenda_item *items; /* of halts, in order of time */
   uint64_t item_count, items_done;
-  uint8_t *halted; /* [symbols], by rank: not trading, as far as the agenda was followed */
+  uint64_t pending, next_ns; /* of halts and of notices for the close: how many are to come, when the next one is due */
+  uint8_t *halted;           /* [symbols], by rank: not trading, as far as the agenda was followed */
   sd_prng random;
 } sd_agenda;
 
@@ -64,8 +65,14 @@ uint32_t sd_agenda_round_next(sd_agenda_rounds *r);
 uint64_t sd_agenda_opening_ns(sd_agenda *a, uint64_t i);
 uint64_t sd_agenda_closing_ns(sd_agenda *a, uint64_t i);
 
-/* What is due of halts and of notices for the close when a message comes at `ns` and `left` more follow it before the
- * close: SD_AGENDA_NONE, or what it is, with its rank. When hardly any are left, everything is due. */
-int sd_agenda_due(sd_agenda *a, uint64_t ns, uint64_t left, uint32_t *rank);
+/* What is due of halts and of notices for the close, with its rank. `pending` must not be 0. */
+int sd_agenda_take(sd_agenda *a, uint32_t *rank);
+
+/* The same when a message comes at `ns` and `left` more follow it before the close: SD_AGENDA_NONE where nothing is due.
+ * When hardly any are left, everything is. */
+static inline int sd_agenda_due(sd_agenda *a, uint64_t ns, uint64_t left, uint32_t *rank) {
+  if (__builtin_expect(ns < a->next_ns && left >= a->pending, 1)) return SD_AGENDA_NONE;
+  return sd_agenda_take(a, rank);
+}
 
 #endif

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
+from strand import feeds
 from strand.commands.parameters import progress, show
 from strand.errors import ConfigurationError
+from strand.feeds.closeness import measure_closeness
 from strand.feeds.synthetic import SyntheticFeed, WrittenFile
 from strand.feeds.synthetic_files import write_lobster, write_mbo, write_pitch, write_ticks
 
@@ -102,6 +106,34 @@ def gen_npy(out: Path, as_json: bool, records: str, **day: Any) -> None:
     """Write a made-up trading day as a numpy array of records."""
     write = write_mbo if records == "mbo" else write_ticks
     _write(out, as_json, day, lambda feed, path, advance: (write(feed, path, progress=advance),))
+
+
+@gen.command("check")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
+    """Measure how close files are to the calibrated day: skew, bursts, gaps between ticks."""
+    options: dict[str, Any] = {} if date is None else {"date": date}
+    feed = feeds.open(files if len(files) > 1 else files[0], **options)
+    try:
+        measures = measure_closeness(feed)
+    finally:
+        feed.close()
+    plain = {m.name: {"target": m.target, "found": m.found, "ratio": m.ratio, "close": m.close} for m in measures}
+
+    def table(console: Console) -> None:
+        table = Table("measure", box=None, pad_edge=False)
+        for column in ("calibrated", "found", "ratio", "tolerance", "close"):
+            table.add_column(column, justify="right")
+        for m in measures:
+            close = "yes" if m.close else "no"
+            table.add_row(
+                m.name, f"{m.target:.4g}", f"{m.found:.4g}", f"{m.ratio:.2f}", f"{m.low:g} to {m.high:g}", close
+            )
+        console.print(table)
+
+    show(as_json, plain, table)
 
 
 def _write(out: Path, as_json: bool, day: dict[str, Any], write: Writer) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -18,6 +19,7 @@ import pytest
 
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError
+from strand.feeds.closeness import measure_closeness
 from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.synthetic_files import MBO, write_lobster, write_mbo, write_pitch, write_ticks
 
@@ -246,6 +248,13 @@ def test_market_by_order_records_tell_the_story_to_the_nanosecond(tmp_path: Path
     assert last.sum() == len(np.unique(records["sequence"]))
 
 
+def test_the_documented_layout_of_a_record_is_its_dtype() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "feeds" / "generator.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\w\d) \|", page, re.M)
+    fields = MBO.fields or {}
+    assert rows == [(str(fields[name][1]), name, fields[name][0].str[1:]) for name in MBO.names or ()]
+
+
 def test_arrays_of_ticks_are_the_feeds(tmp_path: Path, ticks: Any) -> None:
     write_ticks(feed_of(), tmp_path / "day.npy")
     assert np.load(tmp_path / "day.npy", allow_pickle=False).tobytes() == ticks.tobytes()
@@ -327,6 +336,21 @@ def test_the_command_writes_every_format_and_says_what_it_wrote(tmp_path: Path) 
             assert [file["path"] for file in told["files"]] == [
                 str(tmp_path / "a_message"), str(tmp_path / "a_orderbook")
             ]  # fmt: skip
+
+
+def test_the_command_measures_a_file_against_the_calibrated_day(tmp_path: Path) -> None:
+    path = tmp_path / "day.itch50"
+    SyntheticFeed(8172, 100_000).write_itch(path)
+    done = strand("gen", "check", str(path), "--date", "2026-01-05", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    expected = {m.name: m.found for m in measure_closeness(SyntheticFeed(8172, 100_000))}
+    assert {name: m["found"] for name, m in told.items()} == expected
+    assert not told["gap p50 / mean"]["close"]
+    shown = strand("gen", "check", str(path), "--date", "2026-01-05").stdout
+    assert all(name in shown for name in told)
+    undated = strand("gen", "check", str(path))
+    assert (undated.returncode, "date" in undated.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from order_books import Books
 
 from strand import TICK, UNDEF_PRICE
@@ -452,3 +454,26 @@ def test_the_shipped_sample_replays_through_a_book() -> None:
     events = ticks[500:]
     assert len(events) == 200_000
     assert Books().replay(events).counts["add"] > 80_000
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    symbols=st.integers(1, 60),
+    messages=st.integers(1, 3000),
+    seed=st.integers(0, 2**64 - 1),
+    skew=st.one_of(st.just("calibrated"), st.floats(0, 8)),
+    burst=st.floats(0, 2),
+    halted=st.floats(0, 1),
+)
+def test_any_day_fits_an_independent_book_and_has_as_many_events_as_asked_for(
+    *, symbols: int, messages: int, seed: int, skew: Any, burst: float, halted: float
+) -> None:
+    halts = int(halted * min(symbols, messages // 100))
+    feed = SyntheticFeed(symbols, messages, seed=seed, skew=skew, burst=burst, halts=halts)
+    ticks = ticks_of(feed)[symbols:]
+    assert len(ticks) == messages
+    assert (np.diff(ticks["ts_event"].astype(np.int64)) >= 0).all()
+    books = Books().replay(ticks)
+    assert books.counts["state"] == 3 * halts
+    assert set(books.states.values()) <= {"T"}
+    assert not any(books.paired.values())

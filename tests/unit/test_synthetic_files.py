@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand import TICK, UNDEF_PRICE
+from strand import TICK, UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.closeness import measure_closeness
 from strand.feeds.synthetic import SyntheticFeed
@@ -138,6 +138,24 @@ def test_pitch_tells_the_story_to_the_millisecond(tmp_path: Path, ticks: Any) ->
     assert {line[8] for line in text.splitlines()} == set("AdEXPJIH")
 
 
+def test_the_reader_of_pitch_takes_what_was_written(tmp_path: Path, ticks: Any) -> None:
+    write_pitch(feed_of(), tmp_path / "day.pitch.gz")
+    opened = feeds.open(tmp_path / "day.pitch.gz", date="2026-01-05")
+    read = np.concatenate([batch.copy() for batch in opened.batches()])
+    names = list(opened.symbols)
+    assert opened.info.format == "pitch"
+    what = {"add": b"A", "execute": b"F", "take": b"C", "trade": b"T"}
+    expected = [
+        (feed_of().symbols[line[1]], line[0] // 10**6, what[line[2]], line[-1])
+        for line in story(ticks)
+        if line[2] in what
+    ]
+    moves = read[np.isin(read["kind"], (1, 2))]
+    ms = (moves["ts_event"] - np.uint64(MIDNIGHT_NS)) // np.uint64(10**6)
+    where = [names[i] for i in moves["instrument_id"]]
+    assert list(zip(where, ms.tolist(), moves["action"].tolist(), moves["size"].tolist(), strict=True)) == expected
+
+
 def levels_after(depth: Any, levels: int) -> list[int]:
     row: list[int] = []
     bids = [(-price, shares) for price, shares in sorted((-p, s) for p, s in depth["B"].items() if s)]
@@ -192,6 +210,22 @@ def test_lobster_shows_every_type_of_row(tmp_path: Path) -> None:
     busiest = np.bincount(np.concatenate([batch["instrument_id"].copy() for batch in feed.batches()])).argmax()
     write_lobster(feed, tmp_path / "b_message.csv", symbol=feed.symbols[busiest])
     assert (tmp_path / "b_message.csv").read_bytes() == Path(messages.path).read_bytes()
+
+
+def test_the_reader_of_csv_takes_what_lobster_was_written(tmp_path: Path, ticks: Any) -> None:
+    pytest.importorskip("pyarrow")
+    feed = feed_of()
+    messages, _ = write_lobster(feed, tmp_path, symbol="AAAAQ")
+    opened = feeds.open(messages.path)
+    read = np.concatenate([batch.copy() for batch in opened.batches()])
+    mine = [line for line in story(ticks[30:]) if line[1] == 17 and line[2] != "imbalance"]
+    assert opened.info.date == "2026-01-05"
+    assert "AAAAQ" in list(opened.symbols)
+    assert (read["ts_event"] - np.uint64(MIDNIGHT_NS)).tolist() == [line[0] for line in mine]
+    moves = np.isin(read["kind"], (1, 2))
+    assert list(zip(read["price"][moves].tolist(), read["size"][moves].tolist(), strict=True)) == [
+        line[-2:] for line in mine if line[2] != "state"
+    ]
 
 
 def decoded_mbo(records: Any) -> Iterator[Line]:

@@ -76,6 +76,17 @@ class UnknownFormatError(FeedError):
     """No reader recognises the input."""
 
 
+class GapError(FeedError):
+    """Messages of a live feed are missing for good, and ``on_gap`` says not to go on without them.
+
+    ``gaps``: the sequence numbers, as (from, to) with ``to`` not in it.
+    """
+
+    def __init__(self, message: str, *, path: str | Path | None = None, gaps: tuple[tuple[int, int], ...] = ()) -> None:
+        super().__init__(message, path=path)
+        self.gaps = gaps
+
+
 class RecordTypeError(StrandError, TypeError):
     """An array's dtype is not the record the dispatcher was made for; the message names the field that differs."""
 

@@ -1,0 +1,457 @@
+#include "live/mold.h"
+
+#include "live/mold_state.h"
+#include "sd_counters.h"
+
+#include <stdlib.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define WINDOW ((uint64_t)SD_MOLD_WINDOW)
+
+_Static_assert((SD_MOLD_WINDOW & (SD_MOLD_WINDOW - 1)) == 0, "slots are found by masking");
+_Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
+
+static inline mold_slot *slot_of(const sd_mold *m, uint64_t sequence) { return &m->slots[sequence & (WINDOW - 1)]; }
+
+static inline int is_held(const sd_mold *m, uint64_t sequence) {
+  const mold_slot *slot = slot_of(m, sequence);
+  return slot->sequence == sequence && slot->state == SLOT_HELD;
+}
+
+sd_mold *sd_mold_new(const sd_mold_options *options) {
+  sd_mold *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->options = *options;
+  m->end_sequence = UINT64_MAX;
+  m->slots = calloc(WINDOW, sizeof *m->slots);
+  m->packets = calloc(SD_MOLD_HELD_PACKETS, sizeof *m->packets);
+  m->free_packets = calloc(SD_MOLD_HELD_PACKETS, sizeof *m->free_packets);
+  m->sockets = sd_mold_sockets_new();
+  int complete = m->slots && m->packets && m->free_packets && m->sockets;
+  for (int i = 0; i < SD_MOLD_LINES; i++) {
+    m->track[i].fd = -1;
+    m->track[i].seen = calloc(WINDOW / 64, sizeof(uint64_t));
+    complete = complete && m->track[i].seen;
+  }
+  if (!complete) {
+    sd_mold_free(m);
+    return NULL;
+  }
+  /* The lowest indices go out first, so that only as much memory is touched as was ever needed. */
+  for (uint32_t i = 0; i < SD_MOLD_HELD_PACKETS; i++) m->free_packets[i] = SD_MOLD_HELD_PACKETS - 1 - i;
+  m->free_count = SD_MOLD_HELD_PACKETS;
+  return m;
+}
+
+void sd_mold_free(sd_mold *m) {
+  if (!m) return;
+  for (int i = 0; i < SD_MOLD_LINES; i++) {
+    free(m->track[i].seen);
+    sd_ranges_free(&m->track[i].gaps);
+  }
+  sd_ranges_free(&m->gaps);
+  if (m->sockets) sd_mold_sockets_free(m->sockets);
+  free(m->slots);
+  free(m->packets);
+  free(m->free_packets);
+  free(m);
+}
+
+/* ---- what each line missed */
+
+/* Decides everything below `to`. */
+static void line_decide(mold_track *t, uint64_t to) {
+  if (to <= t->floor) return;
+  uint64_t known = to - t->floor < WINDOW ? to : t->floor + WINDOW;
+  uint64_t s = t->floor;
+  while (s < known) {
+    uint64_t *word = &t->seen[(s & (WINDOW - 1)) >> 6];
+    if ((s & 63) == 0 && known - s >= 64 && (*word == UINT64_MAX || *word == 0)) {
+      if (*word == 0) sd_ranges_add(&t->gaps, s, s + 64);
+      *word = 0;
+      s += 64;
+      continue;
+    }
+    uint64_t bit = UINT64_C(1) << (s & 63);
+    if (!(*word & bit)) sd_ranges_add(&t->gaps, s, s + 1);
+    *word &= ~bit;
+    s++;
+  }
+  sd_ranges_add(&t->gaps, known, to);
+  t->floor = to;
+}
+
+static void line_saw(mold_track *t, uint64_t from, uint64_t to) {
+  if (to > t->floor + WINDOW) line_decide(t, to - WINDOW);
+  if (to > t->high) t->high = to;
+  if (from < t->floor) from = t->floor;
+  for (uint64_t s = from; s < to;) {
+    uint64_t n = 64 - (s & 63);
+    if (n > to - s) n = to - s;
+    t->seen[(s & (WINDOW - 1)) >> 6] |= (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << (s & 63);
+    s += n;
+  }
+}
+
+/* ---- delivery */
+
+static inline int limit_reached(const sd_mold *m) {
+  return m->options.message_limit != 0 && m->counts.delivered >= m->options.message_limit;
+}
+
+/* Latency is counted in counts of messages; all of a run are delivered together. */
+static void note_run(sd_mold *m, uint64_t sequence, uint64_t ts_recv) {
+  m->runs[m->run_count++] = (sd_mold_run){m->counts.delivered + 1, sequence, ts_recv};
+}
+
+static inline void note_latency(sd_mold *m, uint64_t ts_recv, uint64_t messages) {
+  uint64_t age = m->realtime_ns > ts_recv ? m->realtime_ns - ts_recv : 0;
+  m->counts.latency[sd_bucket_of(age)] += messages;
+}
+
+static void release(sd_mold *m, mold_slot *slot) {
+  mold_packet *packet = &m->packets[slot->packet];
+  slot->state = SLOT_FREE;
+  m->counts.held--;
+  if (--packet->users == 0) m->free_packets[m->free_count++] = slot->packet;
+}
+
+/* Everything held from the next message on, as far as there is room. */
+static void deliver(sd_mold *m) {
+  uint32_t last_packet = UINT32_MAX;
+  while (m->counts.held > 0 && is_held(m, m->counts.next_sequence) && !limit_reached(m)) {
+    mold_slot *slot = slot_of(m, m->counts.next_sequence);
+    const mold_packet *packet = &m->packets[slot->packet];
+    uint64_t bytes = 2 + sd_be16(packet->bytes + slot->at);
+    if (bytes > m->out_bytes - m->out_used) break;
+    if (slot->packet != last_packet) {
+      if (m->run_count == m->run_capacity) break;
+      note_run(m, m->counts.next_sequence, packet->ts_recv);
+      last_packet = slot->packet;
+    }
+    memcpy(m->out + m->out_used, packet->bytes + slot->at, bytes);
+    note_latency(m, packet->ts_recv, 1);
+    m->out_used += bytes;
+    m->counts.delivered++;
+    m->counts.next_sequence++;
+    release(m, slot);
+  }
+  if (m->gap_to < m->counts.next_sequence) m->gap_to = m->counts.next_sequence;
+}
+
+/* Where the head gap ends. The first message held behind it says since when it has been one. */
+static void find_gap(sd_mold *m) {
+  uint64_t next = m->counts.next_sequence;
+  uint64_t end = m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
+  m->gap_to = next;
+  if (next >= m->counts.high || is_held(m, next)) return;
+  if (m->counts.held > 0) {
+    for (uint64_t s = next + 1; s < end; s++) {
+      if (!is_held(m, s)) continue;
+      m->gap_to = s;
+      m->gap_since_ns = m->packets[slot_of(m, s)->packet].arrived_ns;
+      return;
+    }
+  }
+  m->gap_to = m->counts.high;
+  m->gap_since_ns = m->high_since_ns;
+}
+
+static void after_progress(sd_mold *m) {
+  if (m->counts.stopped_at_gap) return;
+  deliver(m);
+  if (m->gap_to <= m->counts.next_sequence) find_gap(m);
+  if (m->counts.next_sequence >= m->end_sequence || limit_reached(m)) m->counts.ended = 1;
+}
+
+static void give_up(sd_mold *m) {
+  uint64_t from = m->counts.next_sequence;
+  uint64_t to = m->gap_to;
+  sd_ranges_add(&m->gaps, from, to);
+  for (uint64_t s = to - from > WINDOW ? to - WINDOW : from; s < to; s++)
+    *slot_of(m, s) = (mold_slot){.sequence = s, .state = SLOT_LOST};
+  m->counts.next_sequence = to;
+  if (m->options.stop_at_gap) m->counts.stopped_at_gap = m->counts.ended = 1;
+  after_progress(m);
+}
+
+void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
+  after_progress(m);
+  while (m->gap_to > m->counts.next_sequence && now_ns - m->gap_since_ns >= m->options.gap_timeout_ns &&
+         now_ns >= m->gap_since_ns && !m->counts.ended)
+    give_up(m);
+}
+
+uint64_t sd_mold_deadline(const sd_mold *m) {
+  if (m->gap_to <= m->counts.next_sequence) return UINT64_MAX;
+  return m->gap_since_ns + m->options.gap_timeout_ns;
+}
+
+uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t capacity) {
+  uint64_t found = 0;
+  uint64_t from = m->counts.next_sequence;
+  uint64_t end = m->counts.high - from < WINDOW ? m->counts.high : from + WINDOW;
+  if (m->gap_to <= from) return 0;
+  for (uint64_t s = from; s < end && found < capacity;) {
+    if (is_held(m, s)) {
+      s++;
+      continue;
+    }
+    uint64_t hole = s;
+    while (s < end && !is_held(m, s)) s++;
+    uint64_t since = s < end ? m->packets[slot_of(m, s)->packet].arrived_ns : m->high_since_ns;
+    if (now_ns >= since + m->options.request_after_ns) holes[found++] = (sd_range){hole, s};
+  }
+  return found;
+}
+
+/* ---- packets in */
+
+static void start(sd_mold *m, const sd_mold_header *h) {
+  uint64_t first = m->options.first_sequence;
+  /* Asked-for starts hold for the session at hand; one that follows it is wanted from its beginning. */
+  if (m->counts.session_changes > 0) first = 1;
+  if (first == 0) first = h->sequence;
+  memcpy(m->counts.session, h->session, SD_MOLD_SESSION);
+  m->start_sequence = first;
+  m->counts.started = 1;
+  m->counts.next_sequence = m->counts.high = m->gap_to = first;
+  m->end_sequence = UINT64_MAX;
+  for (int i = 0; i < SD_MOLD_LINES; i++) {
+    m->track[i].floor = m->track[i].high = first;
+    m->track[i].heard_end = 0;
+  }
+}
+
+/* True: the packet is of the session that is followed. */
+static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
+  sd_mold_counts *c = &m->counts;
+  if (LIKELY(c->started)) {
+    if (LIKELY(memcmp(c->session, h->session, SD_MOLD_SESSION) == 0)) return 1;
+    int straggler = m->has_old_session && memcmp(m->old_session, h->session, SD_MOLD_SESSION) == 0;
+    /* A retransmission says nothing about what is sent now, and a session that was asked for is the only one wanted. */
+    if (straggler || line == SD_MOLD_REPLIES || !m->options.any_session) {
+      c->line[line].other_session++;
+      return 0;
+    }
+    memcpy(c->new_session, h->session, SD_MOLD_SESSION);
+    if (!m->options.follow_sessions) {
+      c->line[line].other_session++;
+      c->session_changed = 1;
+      return 0;
+    }
+    if (sd_mold_finish(m) != SD_OK) {
+      c->line[line].overflowed++;
+      return 0;
+    }
+    if (limit_reached(m)) return 0;
+    memcpy(m->old_session, c->session, SD_MOLD_SESSION);
+    m->has_old_session = 1;
+    c->session_changes++;
+    c->ended = 0;
+    memset(m->slots, 0, WINDOW * sizeof *m->slots);
+  } else if (line == SD_MOLD_REPLIES ||
+             (!m->options.any_session && memcmp(m->options.session, h->session, SD_MOLD_SESSION) != 0)) {
+    c->line[line].other_session++;
+    return 0;
+  }
+  start(m, h);
+  return 1;
+}
+
+static void heard_of(sd_mold *m, uint64_t high, uint64_t now_ns) {
+  if (high <= m->counts.high) return;
+  if (m->gap_to == m->counts.high && m->gap_to > m->counts.next_sequence && m->counts.held == 0) {
+    m->gap_to = high; /* the gap's end was only heard of: it goes on, and is as old as it was */
+  }
+  m->counts.high = high;
+  m->high_since_ns = now_ns;
+}
+
+/* Room for `to` in the window and for one packet more; false: there is none while the output is full. */
+static int make_room(sd_mold *m, uint64_t to) {
+  while (!m->counts.ended && (m->free_count == 0 || to > m->counts.next_sequence + WINDOW)) {
+    uint64_t before = m->counts.next_sequence;
+    deliver(m);
+    find_gap(m);
+    if (m->counts.next_sequence != before) continue;
+    if (m->gap_to <= before) return 0;
+    m->counts.forced++;
+    give_up(m);
+  }
+  return 1;
+}
+
+/* Messages before the next one. */
+static void count_known(const sd_mold *m, sd_mold_line *line, uint64_t from, uint64_t to) {
+  if (LIKELY(from >= m->start_sequence && (m->gaps.count == 0 || m->gaps.at[m->gaps.count - 1].to <= from))) {
+    line->duplicates += to - from;
+    return;
+  }
+  for (uint64_t s = from; s < to; s++) {
+    const mold_slot *slot = slot_of(m, s);
+    if (s < m->start_sequence) line->unwanted++;
+    else if (slot->sequence == s && slot->state == SLOT_LOST) line->late++;
+    else line->duplicates++;
+  }
+}
+
+/* The messages of a packet that are neither delivered nor held, into the window. */
+static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len,
+                 uint64_t ts_recv, uint64_t now_ns) {
+  uint64_t next = m->counts.next_sequence;
+  uint32_t index = m->free_packets[m->free_count - 1];
+  mold_packet *packet = &m->packets[index];
+  uint32_t users = 0;
+  uint64_t at = SD_MOLD_HEADER;
+  for (uint64_t s = h->sequence; s < h->sequence + h->count; s++) {
+    mold_slot *slot = slot_of(m, s);
+    if (s < next) {
+      count_known(m, line, s, s + 1);
+    } else if (is_held(m, s)) {
+      line->duplicates++;
+    } else {
+      *slot = (mold_slot){s, index, (uint16_t)at, SLOT_HELD};
+      users++;
+      if (s < m->gap_to) m->gap_to = s > next ? s : next;
+    }
+    at += 2 + sd_be16(bytes + at);
+  }
+  if (users == 0) return;
+  m->free_count--;
+  memcpy(packet->bytes, bytes, len);
+  packet->ts_recv = ts_recv;
+  packet->arrived_ns = now_ns;
+  packet->users = users;
+  line->first += users;
+  m->counts.held += users;
+  if (m->counts.held > m->counts.most_held) m->counts.most_held = m->counts.held;
+  if (m->gap_to > next) find_gap(m);
+}
+
+void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len, uint64_t ts_recv, uint64_t now_ns) {
+  sd_mold_counts *c = &m->counts;
+  sd_mold_line *line = &c->line[line_index];
+  sd_mold_header h;
+  if (!sd_mold_parse(bytes, len, &h)) {
+    line->malformed++;
+    return;
+  }
+  if (!session_is(m, line_index, &h)) return;
+  uint64_t to = h.sequence + h.count;
+  if (line_index != SD_MOLD_REPLIES) line_saw(&m->track[line_index], h.sequence, to);
+  if (h.count == 0) {
+    line->heartbeats += !h.end;
+    m->track[line_index].heard_end |= h.end;
+    if (h.end && h.sequence < m->end_sequence && h.sequence >= c->high) m->end_sequence = h.sequence;
+    heard_of(m, to, now_ns);
+    after_progress(m);
+    return;
+  }
+  line->packets++;
+  line->messages += h.count;
+  if (c->ended) {
+    line->unwanted += h.count;
+    return;
+  }
+  if (LIKELY(h.sequence == c->next_sequence && c->held == 0 && h.body_len <= m->out_bytes - m->out_used &&
+             m->run_count < m->run_capacity &&
+             (m->options.message_limit == 0 || h.count <= m->options.message_limit - c->delivered))) {
+    note_run(m, h.sequence, ts_recv);
+    memcpy(m->out + m->out_used, bytes + SD_MOLD_HEADER, h.body_len);
+    m->out_used += h.body_len;
+    note_latency(m, ts_recv, h.count);
+    c->delivered += h.count;
+    line->first += h.count;
+    c->next_sequence = to;
+    heard_of(m, to, now_ns);
+    after_progress(m);
+    return;
+  }
+  if (to <= c->next_sequence) {
+    count_known(m, line, h.sequence, to);
+    return;
+  }
+  /* Not yet of its own messages: until they are held they would look like a part of the gap before them. */
+  heard_of(m, h.sequence, now_ns);
+  if (!make_room(m, to)) {
+    line->overflowed++;
+    line->unwanted += h.count;
+    return;
+  }
+  if (c->ended) {
+    line->unwanted += h.count;
+    return;
+  }
+  hold(m, line, &h, bytes, len, ts_recv, now_ns);
+  heard_of(m, to, now_ns);
+  after_progress(m);
+}
+
+int sd_mold_finish(sd_mold *m) {
+  if (!m->counts.started) return SD_OK;
+  /* Where the end is known a line must have come to it; else nothing can be said of what it may still bring. */
+  for (int i = 0; i < SD_MOLD_REPLIES; i++) {
+    mold_track *t = &m->track[i];
+    if (t->fd >= 0) line_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
+  }
+  after_progress(m);
+  while (m->counts.next_sequence < m->counts.high && !limit_reached(m) && !m->counts.stopped_at_gap) {
+    find_gap(m);
+    if (m->gap_to <= m->counts.next_sequence) return SD_AGAIN;
+    give_up(m);
+  }
+  return SD_OK;
+}
+
+/* ---- looking, and output */
+
+void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
+                    uint64_t realtime_ns) {
+  m->out = out;
+  m->out_bytes = out_bytes;
+  m->out_used = 0;
+  m->runs = runs;
+  m->run_capacity = run_capacity;
+  m->run_count = 0;
+  m->realtime_ns = realtime_ns;
+  if (m->counts.started) after_progress(m);
+}
+
+uint64_t sd_mold_out_bytes(const sd_mold *m) { return m->out_used; }
+uint64_t sd_mold_out_runs(const sd_mold *m) { return m->run_count; }
+
+int sd_mold_has_room(const sd_mold *m) {
+  return m->out_bytes - m->out_used >= SD_MOLD_PACKET && m->run_count < m->run_capacity;
+}
+
+const sd_range *sd_mold_gaps(const sd_mold *m, int line, uint64_t *count) {
+  const sd_ranges *gaps = line < 0 ? &m->gaps : &m->track[line].gaps;
+  *count = gaps->count;
+  return gaps->at;
+}
+
+const sd_mold_counts *sd_mold_look(sd_mold *m) {
+  sd_mold_counts *c = &m->counts;
+  c->gap_count = m->gaps.count + m->gaps.unlisted;
+  c->gap_messages = m->gaps.messages;
+  c->gaps_unlisted = m->gaps.unlisted;
+  for (int i = 0; i < SD_MOLD_REPLIES; i++) {
+    const sd_ranges *gaps = &m->track[i].gaps;
+    c->line[i].gap_count = gaps->count + gaps->unlisted;
+    c->line[i].gap_messages = gaps->messages;
+    c->line[i].gaps_unlisted = gaps->unlisted;
+  }
+  return c;
+}
+
+void sd_mold_stamp(sd_tick *ticks, uint64_t count, const sd_mold_run *runs, uint64_t run_count, uint64_t shift) {
+  uint64_t r = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t position = ticks[i].sequence + shift;
+    while (r + 1 < run_count && runs[r + 1].position <= position) r++;
+    if (run_count == 0 || runs[r].position > position) continue;
+    ticks[i].ts_recv = runs[r].ts_recv;
+    ticks[i].sequence = runs[r].sequence + (position - runs[r].position);
+  }
+}

@@ -1,0 +1,200 @@
+/* The sockets of a MoldUDP64 receiver: read in batches, timestamped and counted by the kernel. */
+#define _GNU_SOURCE
+#include "live/mold_state.h"
+#include "sd_clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH = 32, CONTROL_BYTES = 128, HOLES = 16, REQUEST_MOST = 0xFFFE, RECEIVE_LEAST = 1 << 16 };
+
+struct mold_sockets {
+  struct mmsghdr headers[BATCH];
+  struct iovec parts[BATCH];
+  uint64_t control[BATCH][CONTROL_BYTES / 8];
+  uint8_t bytes[BATCH][SD_MOLD_PACKET + 1]; /* one more than is taken: a longer packet shows */
+  struct sockaddr_in server;
+  int has_server;
+  int wake_fd;
+  int woken;
+  uint64_t next_request_ns;
+  uint64_t ended_ns;
+};
+
+static uint64_t realtime_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+struct mold_sockets *sd_mold_sockets_new(void) {
+  struct mold_sockets *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (s->wake_fd < 0) {
+    free(s);
+    return NULL;
+  }
+  return s;
+}
+
+void sd_mold_sockets_free(struct mold_sockets *s) {
+  close(s->wake_fd);
+  free(s);
+}
+
+int sd_mold_attach(sd_mold *m, int line, int fd, uint32_t receive_bytes) {
+  int on = 1;
+  int wanted = receive_bytes > INT32_MAX ? INT32_MAX : (int)receive_bytes;
+  int got = 0;
+  socklen_t got_len = sizeof got;
+  if (line < 0 || line >= SD_MOLD_LINES) return -EINVAL;
+  /* Above the system's bound where that is allowed, else up to it. */
+  if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0 &&
+      setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted) != 0)
+    return -errno;
+  if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) != 0) return -errno;
+  if (setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on) != 0) return -errno;
+  if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &got, &got_len) != 0) return -errno;
+  int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
+  m->track[line].fd = fd;
+  m->counts.line[line].receive_bytes = (uint64_t)got;
+  return SD_OK;
+}
+
+void sd_mold_rerequest(sd_mold *m, uint32_t address, uint16_t port) {
+  struct mold_sockets *s = m->sockets;
+  s->server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = address};
+  s->has_server = 1;
+}
+
+void sd_mold_wake(sd_mold *m) {
+  uint64_t one = 1;
+  ssize_t written = write(m->sockets->wake_fd, &one, sizeof one);
+  (void)written; /* it fails only when the counter is full, and then a wake-up is under way already */
+}
+
+/* The time of receipt, and the kernel's count of what it had no room for. */
+static uint64_t read_control(struct msghdr *header, mold_track *track, sd_mold_line *line, uint64_t fallback_ns) {
+  uint64_t ts_recv = fallback_ns;
+  for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    if (c->cmsg_type == SCM_TIMESTAMPNS) {
+      struct timespec t;
+      memcpy(&t, CMSG_DATA(c), sizeof t);
+      ts_recv = (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+    } else if (c->cmsg_type == SO_RXQ_OVFL) {
+      uint32_t drops;
+      memcpy(&drops, CMSG_DATA(c), sizeof drops);
+      line->kernel_drops += drops - track->drops_seen;
+      track->drops_seen = drops;
+    }
+  }
+  return ts_recv;
+}
+
+/* Up to a batch of packets of one line. How many, or a negative errno. */
+static int receive(sd_mold *m, int line) {
+  struct mold_sockets *s = m->sockets;
+  mold_track *track = &m->track[line];
+  for (int i = 0; i < BATCH; i++) {
+    s->parts[i] = (struct iovec){s->bytes[i], sizeof s->bytes[i]};
+    s->headers[i].msg_hdr = (struct msghdr){
+        .msg_iov = &s->parts[i], .msg_iovlen = 1, .msg_control = s->control[i], .msg_controllen = CONTROL_BYTES};
+  }
+  int got = recvmmsg(track->fd, s->headers, BATCH, MSG_DONTWAIT, NULL);
+  if (got < 0) {
+    /* ECONNREFUSED: the re-request server is not there (yet); its requests are counted, and the gap times out. */
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNREFUSED) return 0;
+    return -errno;
+  }
+  uint64_t now_ns = sd_monotonic_ns();
+  m->realtime_ns = realtime_ns();
+  for (int i = 0; i < got; i++) {
+    uint64_t ts_recv = read_control(&s->headers[i].msg_hdr, track, &m->counts.line[line], m->realtime_ns);
+    sd_mold_take(m, line, s->bytes[i], s->headers[i].msg_len, ts_recv, now_ns);
+  }
+  return got;
+}
+
+static void request(sd_mold *m, uint64_t now_ns) {
+  struct mold_sockets *s = m->sockets;
+  sd_range holes[HOLES];
+  if (!s->has_server || now_ns < s->next_request_ns) return;
+  uint64_t count = sd_mold_holes(m, now_ns, holes, HOLES);
+  s->next_request_ns = now_ns + m->options.request_after_ns;
+  for (uint64_t i = 0; i < count; i++) {
+    uint8_t packet[SD_MOLD_HEADER];
+    uint64_t wanted = holes[i].to - holes[i].from;
+    if (wanted > REQUEST_MOST) wanted = REQUEST_MOST;
+    sd_mold_write_header(packet, m->counts.session, holes[i].from, (uint32_t)wanted);
+    if (sendto(m->track[SD_MOLD_REPLIES].fd, packet, sizeof packet, MSG_DONTWAIT, (struct sockaddr *)&s->server,
+               sizeof s->server) != sizeof packet)
+      return; /* it is asked for again when the next request is due */
+    m->counts.requests++;
+    m->counts.requested_messages += wanted;
+  }
+}
+
+/* Nothing more is wanted: the lines too have come to the session's end, or have been waited for long enough. */
+static int lines_ended(sd_mold *m, uint64_t now_ns) {
+  struct mold_sockets *s = m->sockets;
+  if (!m->counts.ended) {
+    s->ended_ns = 0;
+    return 0;
+  }
+  if (s->ended_ns == 0) s->ended_ns = now_ns;
+  if (m->end_sequence == UINT64_MAX || now_ns - s->ended_ns >= m->options.gap_timeout_ns) return 1;
+  for (int i = 0; i < SD_MOLD_REPLIES; i++)
+    if (m->track[i].fd >= 0 && !m->track[i].heard_end) return 0;
+  return 1;
+}
+
+static int wait_for_more(sd_mold *m, uint64_t now_ns, uint64_t until_ns) {
+  struct mold_sockets *s = m->sockets;
+  struct pollfd fds[SD_MOLD_LINES + 1] = {{.fd = s->wake_fd, .events = POLLIN}};
+  for (int i = 0; i < SD_MOLD_LINES; i++) fds[i + 1] = (struct pollfd){.fd = m->track[i].fd, .events = POLLIN};
+  uint64_t deadline = sd_mold_deadline(m);
+  if (deadline < until_ns) until_ns = deadline;
+  if (deadline != UINT64_MAX && s->has_server && s->next_request_ns < until_ns) until_ns = s->next_request_ns;
+  uint64_t wait = until_ns > now_ns ? until_ns - now_ns : 0;
+  struct timespec t = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
+  if (ppoll(fds, SD_MOLD_LINES + 1, &t, NULL) < 0 && errno != EINTR) return -errno;
+  uint64_t wakes;
+  if ((fds[0].revents & POLLIN) && read(s->wake_fd, &wakes, sizeof wakes) > 0) s->woken = 1;
+  return SD_OK;
+}
+
+int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
+                 uint64_t timeout_ns) {
+  struct mold_sockets *s = m->sockets;
+  uint64_t now_ns = sd_monotonic_ns();
+  uint64_t until_ns = now_ns + timeout_ns;
+  sd_mold_output(m, out, out_bytes, runs, run_capacity, realtime_ns());
+  s->woken = 0;
+  for (;;) {
+    int got = 0;
+    for (int line = 0; line < SD_MOLD_LINES && sd_mold_has_room(m); line++) {
+      if (m->track[line].fd < 0) continue;
+      int code = receive(m, line);
+      if (code < 0) return code;
+      got += code;
+    }
+    now_ns = sd_monotonic_ns();
+    sd_mold_tick(m, now_ns);
+    if (lines_ended(m, now_ns) || m->counts.session_changed || s->woken || !sd_mold_has_room(m)) return SD_OK;
+    request(m, now_ns);
+    if (got > 0) continue;
+    if (m->out_used > 0 || now_ns >= until_ns) return SD_OK;
+    uint64_t wake_ns = m->counts.ended ? s->ended_ns + m->options.gap_timeout_ns : until_ns;
+    int code = wait_for_more(m, now_ns, wake_ns < until_ns ? wake_ns : until_ns);
+    if (code != SD_OK) return code;
+  }
+}

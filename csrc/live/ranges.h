@@ -1,0 +1,48 @@
+/* A growing list of [from, to) ranges of sequence numbers in rising order; neighbours that touch become one. What no
+ * longer fits the bound is counted, never dropped in silence. One thread at a time. */
+#ifndef SD_LIVE_RANGES_H
+#define SD_LIVE_RANGES_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { SD_RANGES_MAX = 1 << 20 };
+
+typedef struct sd_range {
+  uint64_t from;
+  uint64_t to;
+} sd_range;
+
+typedef struct sd_ranges {
+  sd_range *at;
+  uint64_t count;
+  uint64_t capacity;
+  uint64_t messages; /* in all ranges, those not listed included */
+  uint64_t unlisted; /* ranges beyond the bound, or for which there was no memory */
+} sd_ranges;
+
+static inline void sd_ranges_add(sd_ranges *r, uint64_t from, uint64_t to) {
+  if (from >= to) return;
+  r->messages += to - from;
+  if (r->count > 0 && r->unlisted == 0 && r->at[r->count - 1].to == from) {
+    r->at[r->count - 1].to = to;
+    return;
+  }
+  if (r->count == r->capacity && r->capacity < SD_RANGES_MAX) {
+    uint64_t capacity = r->capacity ? 2 * r->capacity : 64;
+    sd_range *grown = realloc(r->at, capacity * sizeof *grown);
+    if (grown) {
+      r->at = grown;
+      r->capacity = capacity;
+    }
+  }
+  if (r->count == r->capacity || r->unlisted > 0) {
+    r->unlisted++;
+    return;
+  }
+  r->at[r->count++] = (sd_range){from, to};
+}
+
+static inline void sd_ranges_free(sd_ranges *r) { free(r->at); }
+
+#endif

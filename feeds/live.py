@@ -1,0 +1,309 @@
+"""NASDAQ ITCH 5.0 as it comes over the network: MoldUDP64 on one line or two, over IPv4 UDP.
+
+Two lines carry the same messages; the first copy of each wins. What is missing on both is asked for again where a
+re-request server is named, and given up ``gap_timeout_s`` after the first message behind it: csrc/live/mold.h has the
+rules, docs/feeds/live.md what they mean in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from strand._bindings import itch as _itch
+from strand._bindings.itch import ItchDecoder
+from strand._bindings.mold import LINES, Receiver, stamp
+from strand.errors import ConfigurationError, FeedError, GapError
+from strand.feeds._udp import receiving_socket, replies_socket
+from strand.feeds.address import Address, parse_address
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.itch import _Symbols
+from strand.feeds.recording import Recorder
+from strand.feeds.selection import Selection
+from strand.feeds.trading_day import as_date, midnight_ns
+from strand.ticks import TICK
+
+__all__ = ["MoldFeed"]
+
+# How long a call into the core may last: an interrupt is looked for between calls.
+_SLICE_NS: Final = 100_000_000
+_BATCH_TICKS: Final = 16_384
+
+
+def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
+    if value is not None and not (value >= 0 if zero else value > 0):
+        raise ConfigurationError(f"{name}: {value!r} must be {'0 or more' if zero else 'above 0'}")
+
+
+class MoldFeed(BaseFeed):
+    """ITCH 5.0 messages received by MoldUDP64, as batches of ticks: what has arrived is a batch.
+
+    ``a``, ``b``: HOST:PORT to receive each line at; port 0 lets the system choose (``addresses`` says which). A
+    multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
+    ``groups``: multicast groups for the lines when ``a`` and ``b`` name what to bind to otherwise.
+    ``rerequest``: HOST:PORT of the server that sends missing messages again.
+    ``session``: the one to follow; by default the first one heard. ``first_sequence``: the first message wanted, so
+    that all before what comes first counts as missing; by default the feed begins with what it hears first.
+    ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
+    time between two requests (an eighth of ``gap_timeout_s``).
+    ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
+    ``on_session_change``: ``"raise"`` FeedError, or ``"follow"`` the new session from its first message.
+    ``receive_bytes``: asked of the kernel for each socket; ``report()`` has what it gave.
+    ``date``: the trading day, by default today's in New York. ``select``: ticks to keep.
+    ``on_error``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
+    ``record``: a file to write everything to that was received, in order (strand.feeds.recording).
+    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
+
+    ``ts_recv`` of a tick is the kernel's time of receipt, ``sequence`` the message's MoldUDP64 sequence number. The
+    sockets are open, and the kernel queues, from here on. Raises ConfigurationError, FeedError.
+    """
+
+    def __init__(
+        self,
+        a: str | Address,
+        b: str | Address | None = None,
+        *,
+        groups: Sequence[str] = (),
+        interface: str | None = None,
+        rerequest: str | Address | None = None,
+        session: str | None = None,
+        first_sequence: int | None = None,
+        gap_timeout_s: float = 0.05,
+        request_after_s: float | None = None,
+        on_gap: Literal["continue", "raise"] = "continue",
+        on_session_change: Literal["raise", "follow"] = "raise",
+        receive_bytes: int = 64 << 20,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        record: str | os.PathLike[str] | None = None,
+        max_messages: int | None = None,
+        max_seconds: float | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value, allowed in (
+            ("on_gap", on_gap, ("continue", "raise")),
+            ("on_session_change", on_session_change, ("raise", "follow")),
+            ("on_error", on_error, ("raise", "skip")),
+        ):
+            if value not in allowed:
+                raise ConfigurationError(f"{name}: {value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
+        for name, number in (
+            ("first_sequence", first_sequence), ("receive_bytes", receive_bytes), ("max_messages", max_messages),
+            ("max_seconds", max_seconds), ("idle_timeout_s", idle_timeout_s), ("request_after_s", request_after_s),
+        ):  # fmt: skip
+            _positive(name, number)
+        _positive("gap_timeout_s", gap_timeout_s, zero=True)
+        if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
+            raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
+        lines = [parse_address(a, "a"), *([parse_address(b, "b")] if b is not None else [])]
+        if len(groups) > len(lines):
+            raise ConfigurationError(f"groups: {len(groups)} of them for {len(lines)} lines")
+
+        self._on_error, self._on_gap = on_error, on_gap
+        self._select = select
+        self._record = record
+        self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
+        self._closed = self._started = self._running = False
+        self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo("America/New_York")).date()
+        self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=on_error == "skip")
+        self._symbols = _Symbols(self._decoder)
+        self._left_out = 0
+        request_after = request_after_s if request_after_s is not None else gap_timeout_s / 8
+        self._receiver = Receiver(
+            first_sequence=first_sequence or 0,
+            message_limit=max_messages or 0,
+            gap_timeout_ns=round(gap_timeout_s * 1e9),
+            request_after_ns=max(round(request_after * 1e9), 100_000),
+            stop_at_gap=on_gap == "raise",
+            follow_sessions=on_session_change == "follow",
+            session=session.encode("latin-1") if session is not None else None,
+        )
+        with contextlib.ExitStack() as opened:
+            self.addresses: tuple[Address, ...] = ()
+            for at, address in enumerate(lines):
+                group = groups[at] if at < len(groups) else None
+                sock = opened.enter_context(receiving_socket(address, group, interface, f"line {LINES[at].upper()}"))
+                self._attach(at, sock, receive_bytes)
+                self.addresses += (Address(*sock.getsockname()),)
+            if rerequest is not None:
+                server = parse_address(rerequest, "rerequest")
+                self._attach(len(LINES) - 1, opened.enter_context(replies_socket(server)), receive_bytes)
+                self._receiver.rerequest(server.packed, server.port)
+            self._sockets = opened.pop_all()
+
+    def _attach(self, line: int, sock: Any, receive_bytes: int) -> None:
+        try:
+            self._receiver.attach(line, sock.fileno(), min(receive_bytes, (1 << 31) - 1))
+        except OSError as error:
+            raise FeedError(f"line {LINES[line]}: the socket cannot be set up: {error.strerror}") from error
+
+    @property
+    def _where(self) -> str:
+        return "udp:" + ",".join(map(str, self.addresses))
+
+    @property
+    def info(self) -> FeedInfo:
+        """``path`` is where it listens."""
+        return FeedInfo(
+            format="moldudp64",
+            path=self._where,
+            date=self._day.isoformat(),
+            price_scale=1e-4,
+            details={"session": self._receiver.session, "lines": len(self.addresses)},
+        )
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by stock locate, as far as directory messages have come."""
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        """65,536: a stock locate has 16 bits."""
+        return _itch.LOCATES
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The first batch is empty: it says that the feed is ready. Each is valid until the next.
+
+        Can be iterated once. Raises GapError and FeedError as the options say, and FormatError with the byte offset in
+        what was received for a message that is no ITCH 5.0: each after every tick before it.
+        """
+        if self._closed or self._started:
+            raise FeedError("a live feed can be read once", path=self._where)
+        self._started = self._running = True
+        out = np.empty(_BATCH_TICKS, TICK)
+        try:
+            with (
+                Recorder(self._record, self._day) if self._record is not None else contextlib.nullcontext() as recorder
+            ):
+                yield out[:0]
+                yield from self._received(out, recorder)
+        finally:
+            self._running = False
+            self.close()
+
+    def _received(self, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
+        receiver = self._receiver
+        begun = heard = time.monotonic()
+        while True:
+            try:
+                frames, runs = receiver.poll(_SLICE_NS)
+            except OSError as error:
+                raise FeedError(f"cannot be received: {error.strerror}", path=self._where) from error
+            yield from self._decoded(frames, runs, out, recorder)
+            now = time.monotonic()
+            heard = now if len(frames) else heard
+            if receiver.ended or receiver.new_session is not None or self._closed:
+                break
+            if self._max_seconds is not None and now - begun >= self._max_seconds:
+                break
+            if self._idle_timeout_s is not None and now - heard >= self._idle_timeout_s:
+                break
+        complete = False
+        while not complete:
+            frames, runs, complete = receiver.finish()
+            yield from self._decoded(frames, runs, out, recorder)
+        if self._on_gap == "raise" and (gaps := receiver.gaps()):
+            raise GapError(
+                f"messages {gaps[0][0]:,} to {gaps[0][1] - 1:,} came on no line; on_gap='continue' goes on behind them",
+                path=self._where,
+                gaps=tuple(gaps),
+            )
+        if (new := receiver.new_session) is not None:
+            raise FeedError(
+                f"session {receiver.session!r} was replaced by {new!r} without its end; on_session_change='follow' "
+                "goes on with the new one",
+                path=self._where,
+            )
+
+    def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
+        """The ticks of whole frames. Recorded is what the decoder could read, and what it then refused."""
+        position = int(runs["position"][0]) if len(runs) else 0
+        data, begun = frames, 0
+        while len(data):
+            made, used, sound = self._decoder.decode(data, last=False, out=out)
+            ticks = out[:made]
+            stamp(ticks, runs, self._left_out)
+            data = data[used:]
+            if not sound and self._on_error == "skip":
+                good = len(frames) - len(data)
+                position = self._leave_out(data, frames[begun:good], runs, position, recorder)
+                data = data[2 + int.from_bytes(data[:2], "big") :]
+                begun = len(frames) - len(data)
+            elif not sound or not len(data):
+                if recorder is not None:
+                    recorder.write(frames[begun:], _from(runs, position), self._left_out)
+            if made:
+                yield self._selected(ticks)
+            if not sound and self._on_error == "raise":
+                raise self._decoder.fault(self._where)
+
+    def _leave_out(
+        self, data: memoryview, before: memoryview, runs: Any, position: int, recorder: Recorder | None
+    ) -> int:
+        """A message that cannot be told from the next one: noted, and the first position after it."""
+        fault = self._decoder.fault(self._where)
+        self.skipped.add("not ITCH 5.0", offset=fault.offset, text=str(fault))
+        counts = self._decoder.statistics()
+        at = counts["messages"] + self._left_out + 1
+        if recorder is not None:
+            kept = _from(runs, position)
+            recorder.write(before, kept[kept["position"] < at], self._left_out)
+        self._left_out += 1
+        return at + 1
+
+    def _selected(self, ticks: TickBatch) -> TickBatch:
+        if not self._select:
+            return ticks
+        names = list(self._symbols)
+        kept: TickBatch = ticks[
+            self._select.mask(ticks, self._select.keys(names + [""] * (self.capacity - len(names))))
+        ]
+        return kept
+
+    def statistics(self) -> dict[str, int]:
+        """The decoder's counts, ``gap_messages`` that stayed missing, and ``left_out``."""
+        counts = self._receiver.counts()
+        return {**self._decoder.statistics(), "gap_messages": counts["gap_messages"], "left_out": self._left_out}
+
+    def report(self) -> dict[str, Any]:
+        """What happened on the lines: counts, ``gaps`` of each line and those that stayed as [from, to) pairs, and
+        ``latency_ns`` from the kernel's receipt of a message to its delivery in order."""
+        receiver = self._receiver
+        used = [*range(len(self.addresses)), len(LINES) - 1]
+        lines = {LINES[at]: dict(receiver.line_counts(at)) for at in used}
+        return {
+            "session": receiver.session,
+            **receiver.counts(),
+            "gaps": receiver.gaps(),
+            "lines": lines,
+            "line_gaps": {LINES[at]: receiver.gaps(at) for at in range(len(self.addresses))},
+            "latency_ns": receiver.latency_ns(),
+        }
+
+    def close(self) -> None:
+        """Ends the feed, from any thread: the iteration under way gives what is held, and stops. May be repeated."""
+        self._closed = True
+        if self._running:
+            self._receiver.wake()
+        else:
+            self._sockets.close()
+
+
+def _from(runs: Any, position: int) -> Any:
+    """The runs from ``position`` on; the first one may begin inside a run."""
+    at = max(int(np.searchsorted(runs["position"], position, side="right")) - 1, 0)
+    cut = runs[at:].copy()
+    if len(cut) and cut["position"][0] < position:
+        cut["sequence"][0] += np.uint64(position - int(cut["position"][0]))
+        cut["position"][0] = position
+    return cut

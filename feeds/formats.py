@@ -79,6 +79,13 @@ def _is_lean(found: Input) -> bool:
     return named_as_lean(Path(found.path), [name for name in found.members if name.lower().endswith(".csv")])
 
 
+def _is_recording(found: Input) -> bool:
+    # Only where the file may have been written by a recorder: nobody looks beside every other file.
+    itch = importlib.import_module("strand.feeds.itch")
+    recording = importlib.import_module("strand.feeds.recording")
+    return bool(itch.recognise(found.head) and not is_pipe(found.path) and recording.has_times(found.path))
+
+
 # What is told by a magic comes before what is told by how its first records look.
 _FORMATS: Final = (
     Format("npy", "numpy arrays (.npy, .npz)", "strand.feeds.npy", "NpyFeed", (".npy", ".npz"), _is_numpy),
@@ -86,6 +93,14 @@ _FORMATS: Final = (
     Format("parquet", "Parquet and Arrow", "strand.feeds.parquet", "ParquetFeed", (".parquet", ".arrow", ".feather")),
     Format("pcap", "pcap of MoldUDP64", "strand.feeds.pcap", "PcapFeed", (".pcap", ".pcapng")),
     Format("lean", "LEAN equity tick archives", "strand.feeds.lean", "LeanFeed", (), _is_lean, takes_list=True),
+    Format(
+        "recording",
+        "recordings of live feeds",
+        "strand.feeds.recording",
+        "RecordedFeed",
+        (".itch", ".itch50"),
+        _is_recording,
+    ),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "strand.feeds.itch", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "strand.feeds.pitch", "PitchFeed", (".pitch",)),
     Format("csv", "CSV", "strand.feeds.csv", "CsvFeed", (".csv", ".tsv")),

@@ -19,14 +19,13 @@ import numpy as np
 
 from strand._bindings import itch as _itch
 from strand._bindings.itch import ItchDecoder
-from strand._bindings.mold import LINES, Receiver, stamp
+from strand._bindings.mold import LINES, OUT_BYTES, Receiver, stamp
 from strand.errors import ConfigurationError, FeedError, GapError
 from strand.feeds._udp import receiving_socket, replies_socket
 from strand.feeds.address import Address, parse_address
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.itch import _Symbols
 from strand.feeds.recording import Recorder
-from strand.feeds.selection import Selection
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.ticks import TICK
 
@@ -34,7 +33,8 @@ __all__ = ["MoldFeed"]
 
 # How long a call into the core may last: an interrupt is looked for between calls.
 _SLICE_NS: Final = 100_000_000
-_BATCH_TICKS: Final = 16_384
+# As many as one call can deliver: no ITCH message is shorter than 12 bytes.
+_BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
 
 
 def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
@@ -54,9 +54,8 @@ class MoldFeed(BaseFeed):
     ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
     time between two requests (an eighth of ``gap_timeout_s``).
     ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
-    ``on_session_change``: ``"raise"`` FeedError, or ``"follow"`` the new session from its first message.
-    ``receive_bytes``: asked of the kernel for each socket; ``report()`` has what it gave.
-    ``date``: the trading day, by default today's in New York. ``select``: ticks to keep.
+    ``receive_bytes``: asked of the kernel for each socket; ``warnings`` says where it gave less.
+    ``date``: the trading day, by default today's in New York.
     ``on_error``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
     ``record``: a file to write everything to that was received, in order (strand.feeds.recording).
     ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
@@ -78,11 +77,9 @@ class MoldFeed(BaseFeed):
         gap_timeout_s: float = 0.05,
         request_after_s: float | None = None,
         on_gap: Literal["continue", "raise"] = "continue",
-        on_session_change: Literal["raise", "follow"] = "raise",
         receive_bytes: int = 64 << 20,
         date: dt.date | str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
         record: str | os.PathLike[str] | None = None,
         max_messages: int | None = None,
         max_seconds: float | None = None,
@@ -91,7 +88,6 @@ class MoldFeed(BaseFeed):
         super().__init__()
         for name, value, allowed in (
             ("on_gap", on_gap, ("continue", "raise")),
-            ("on_session_change", on_session_change, ("raise", "follow")),
             ("on_error", on_error, ("raise", "skip")),
         ):
             if value not in allowed:
@@ -102,6 +98,8 @@ class MoldFeed(BaseFeed):
         ):  # fmt: skip
             _positive(name, number)
         _positive("gap_timeout_s", gap_timeout_s, zero=True)
+        if first_sequence is not None and first_sequence > 1 << 62:
+            raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**62, and no venue's")
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
         lines = [parse_address(a, "a"), *([parse_address(b, "b")] if b is not None else [])]
@@ -109,7 +107,6 @@ class MoldFeed(BaseFeed):
             raise ConfigurationError(f"groups: {len(groups)} of them for {len(lines)} lines")
 
         self._on_error, self._on_gap = on_error, on_gap
-        self._select = select
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = False
@@ -124,11 +121,11 @@ class MoldFeed(BaseFeed):
             gap_timeout_ns=round(gap_timeout_s * 1e9),
             request_after_ns=max(round(request_after * 1e9), 100_000),
             stop_at_gap=on_gap == "raise",
-            follow_sessions=on_session_change == "follow",
             session=session.encode("latin-1") if session is not None else None,
         )
         with contextlib.ExitStack() as opened:
             self.addresses: tuple[Address, ...] = ()
+            self.warnings: tuple[str, ...] = ()
             for at, address in enumerate(lines):
                 group = groups[at] if at < len(groups) else None
                 sock = opened.enter_context(receiving_socket(address, group, interface, f"line {LINES[at].upper()}"))
@@ -145,6 +142,14 @@ class MoldFeed(BaseFeed):
             self._receiver.attach(line, sock.fileno(), min(receive_bytes, (1 << 31) - 1))
         except OSError as error:
             raise FeedError(f"line {LINES[line]}: the socket cannot be set up: {error.strerror}") from error
+        # The kernel counts its own overhead in, and doubles what it is asked for.
+        given = self._receiver.line_counts(line)["receive_bytes"] // 2
+        if given < receive_bytes:
+            warning = (
+                f"line {LINES[line]}: the kernel gave {given:,} bytes of receive buffer, not {receive_bytes:,}, and "
+                f"drops packets when it is full; raise net.core.rmem_max to {receive_bytes}"
+            )
+            self.warnings += (warning,)
 
     @property
     def _where(self) -> str:
@@ -220,55 +225,43 @@ class MoldFeed(BaseFeed):
             )
         if (new := receiver.new_session) is not None:
             raise FeedError(
-                f"session {receiver.session!r} was replaced by {new!r} without its end; on_session_change='follow' "
-                "goes on with the new one",
+                f"session {receiver.session!r} was replaced by {new!r} before its end; listen anew for that one, "
+                f"or give session={receiver.session!r} to pass over all others",
                 path=self._where,
             )
 
     def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
-        """The ticks of whole frames. Recorded is what the decoder could read, and what it then refused."""
-        position = int(runs["position"][0]) if len(runs) else 0
-        data, begun = frames, 0
-        while len(data):
-            made, used, sound = self._decoder.decode(data, last=False, out=out)
+        """The ticks of whole frames, each recorded before it is handed out.
+
+        Recorded is what the decoder could read, and with ``on_error="raise"`` also what it then refused.
+        """
+        at = 0
+        while at < len(frames):
+            first = self._passed() + 1
+            made, used, sound = self._decoder.decode(frames[at:], last=False, out=out)
+            raises = not sound and self._on_error == "raise"
+            end = len(frames) if raises else at + used
             ticks = out[:made]
             stamp(ticks, runs, self._left_out)
-            data = data[used:]
-            if not sound and self._on_error == "skip":
-                good = len(frames) - len(data)
-                position = self._leave_out(data, frames[begun:good], runs, position, recorder)
-                data = data[2 + int.from_bytes(data[:2], "big") :]
-                begun = len(frames) - len(data)
-            elif not sound or not len(data):
-                if recorder is not None:
-                    recorder.write(frames[begun:], _from(runs, position), self._left_out)
+            if recorder is not None and end > at:
+                recorder.write(
+                    frames[at:end], _between(runs, first, None if raises else self._passed()), self._left_out
+                )
+            at = end
+            fault = None if sound else self._decoder.fault(self._where)
+            if fault is not None and not raises:
+                # Its block says where the next message begins, however wrong it is itself.
+                at += 2 + int.from_bytes(frames[at : at + 2], "big")
+                self.skipped.add("not ITCH 5.0", offset=fault.offset, text=str(fault))
+                self._left_out += 1
             if made:
-                yield self._selected(ticks)
-            if not sound and self._on_error == "raise":
-                raise self._decoder.fault(self._where)
+                yield ticks
+            if fault is not None and raises:
+                raise fault
 
-    def _leave_out(
-        self, data: memoryview, before: memoryview, runs: Any, position: int, recorder: Recorder | None
-    ) -> int:
-        """A message that cannot be told from the next one: noted, and the first position after it."""
-        fault = self._decoder.fault(self._where)
-        self.skipped.add("not ITCH 5.0", offset=fault.offset, text=str(fault))
-        counts = self._decoder.statistics()
-        at = counts["messages"] + self._left_out + 1
-        if recorder is not None:
-            kept = _from(runs, position)
-            recorder.write(before, kept[kept["position"] < at], self._left_out)
-        self._left_out += 1
-        return at + 1
-
-    def _selected(self, ticks: TickBatch) -> TickBatch:
-        if not self._select:
-            return ticks
-        names = list(self._symbols)
-        kept: TickBatch = ticks[
-            self._select.mask(ticks, self._select.keys(names + [""] * (self.capacity - len(names))))
-        ]
-        return kept
+    def _passed(self) -> int:
+        """Messages that have been through the decoder, or past it."""
+        return self._decoder.statistics()["messages"] + self._left_out
 
     def statistics(self) -> dict[str, int]:
         """The decoder's counts, ``gap_messages`` that stayed missing, and ``left_out``."""
@@ -299,11 +292,12 @@ class MoldFeed(BaseFeed):
             self._sockets.close()
 
 
-def _from(runs: Any, position: int) -> Any:
-    """The runs from ``position`` on; the first one may begin inside a run."""
-    at = max(int(np.searchsorted(runs["position"], position, side="right")) - 1, 0)
-    cut = runs[at:].copy()
-    if len(cut) and cut["position"][0] < position:
-        cut["sequence"][0] += np.uint64(position - int(cut["position"][0]))
-        cut["position"][0] = position
+def _between(runs: Any, first: int, last: int | None) -> Any:
+    """The runs of the positions from ``first`` to ``last``; the first one may begin inside a run."""
+    at = max(int(np.searchsorted(runs["position"], first, side="right")) - 1, 0)
+    end = len(runs) if last is None else int(np.searchsorted(runs["position"], last, side="right"))
+    cut = runs[at:end].copy()
+    if len(cut) and cut["position"][0] < first:
+        cut["sequence"][0] += np.uint64(first - int(cut["position"][0]))
+        cut["position"][0] = first
     return cut

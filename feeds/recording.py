@@ -1,11 +1,11 @@
 """What a live feed received, written so that it can be replayed to the same ticks.
 
 A recording is two files. ``FILE`` is plain ITCH 5.0: the messages in order, as they came, each behind its length; any
-reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered them,
-little-endian: the eight bytes ``SDTIMES1``; the trading day as u64 YYYYMMDD, 0 where it is unknown; then for each run of
-messages of one packet the position of its first message in FILE from 1, its sequence number and the receive time in ns
-since the UNIX epoch, u64 each. Read without it, FILE gives the same ticks but for ``ts_recv`` (the venue's time
-instead) and ``sequence`` (the position instead).
+reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered
+them, little-endian: the eight bytes ``SDTIMES1``; the trading day as u64 YYYYMMDD, 0 where it is unknown; then for each
+run of messages of one packet the position of its first message in FILE from 1, its sequence number and the receive time
+in ns since the UNIX epoch, u64 each. ``strand.feeds.open(FILE)`` takes both where both are there. Read without it, FILE
+gives the same ticks but for ``ts_recv`` (the venue's time instead) and ``sequence`` (the position instead).
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from strand._bindings.mold import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.itch import ItchFeed
-from strand.feeds.selection import Selection
 from strand.feeds.whole_file import create_whole_file
 
-__all__ = ["RecordedFeed", "Recorder", "recognise", "times_path"]
+__all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
 
 MAGIC: Final = b"SDTIMES1"
 _HEADER_BYTES: Final = 16
@@ -37,6 +36,15 @@ _RUNS_A_READ: Final = 1 << 15
 def recognise(head: bytes) -> bool:
     """Whether a file that starts so is the ``.times`` half of a recording."""
     return head.startswith(MAGIC)
+
+
+def has_times(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is the ITCH half of a recording: its receive times lie beside it."""
+    try:
+        with times_path(path).open("rb") as file:
+            return recognise(file.read(len(MAGIC)))
+    except OSError:
+        return False
 
 
 def times_path(path: str | os.PathLike[str]) -> Path:
@@ -89,25 +97,34 @@ class _Times:
         self._file = path.open("rb")
         self._file.seek(_HEADER_BYTES)
         self._window = np.empty(0, RUN)
+        self._cut = False
 
     def upto(self, first: int, last: int) -> npt.NDArray[np.void]:
         """Runs of the positions ``first`` to ``last``, which must rise from call to call."""
-        while not len(self._window) or self._window["position"][-1] <= last:
+        while not self._cut and (not len(self._window) or self._window["position"][-1] <= last):
             data = self._file.read(_RUNS_A_READ * RUN.itemsize)
             if not data:
                 break
-            if len(data) % RUN.itemsize:
-                raise TruncatedFeedError(
-                    "ends inside an entry; without it the recording can still be read as ITCH",
-                    path=self._path,
-                    offset=self._file.tell(),
-                )
-            self._window = np.concatenate([self._window, np.frombuffer(data, RUN)])
+            self._cut = len(data) % RUN.itemsize != 0
+            whole = data[: len(data) // RUN.itemsize * RUN.itemsize]
+            self._window = np.concatenate([self._window, np.frombuffer(whole, RUN)])
+            if np.any(self._window["position"][1:] <= self._window["position"][:-1]):
+                raise FormatError("positions do not rise: the file is damaged", path=self._path)
         before = int(np.searchsorted(self._window["position"], first, side="right")) - 1
         if before < 0:
             raise FormatError(f"says nothing of message {first}", path=self._path)
         self._window = self._window[before:]
         return self._window
+
+    def fault_after(self, last: int) -> TruncatedFeedError | None:
+        """Where the file ends inside an entry: what can be said of positions up to ``last`` ends too."""
+        if not self._cut or last < int(self._window["position"][-1]):
+            return None
+        return TruncatedFeedError(
+            f"ends inside an entry; without it {self._path.stem} can still be read as ITCH",
+            path=self._path,
+            offset=self._file.tell(),
+        )
 
     def close(self) -> None:
         self._file.close()
@@ -116,7 +133,7 @@ class _Times:
 class RecordedFeed(BaseFeed):
     """A recording (``FILE``, or ``FILE.times``) as the ticks that were live: the same receive times and sequences.
 
-    ``date``: in place of the day that was noted. ``on_error``, ``select`` and ``batch_ticks`` as ``ItchFeed`` has them.
+    ``date``: in place of the day that was noted. ``on_error``, ``batch_ticks`` and ``limits`` as ``ItchFeed`` has them.
     Raises FeedError, FormatError where the times are no such file, and what ItchFeed raises.
     """
 
@@ -126,7 +143,6 @@ class RecordedFeed(BaseFeed):
         *,
         date: dt.date | str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
         batch_ticks: int = 16_384,
         limits: Any = None,
     ) -> None:
@@ -145,7 +161,6 @@ class RecordedFeed(BaseFeed):
         if date is None and day:
             date = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
         self._itch = ItchFeed(frames, date=date, on_error=on_error, batch_ticks=batch_ticks, limits=limits)
-        self._select = select
 
     @property
     def info(self) -> FeedInfo:
@@ -166,11 +181,16 @@ class RecordedFeed(BaseFeed):
         times = _Times(self._times_path)
         try:
             for batch in self._itch.batches():
-                stamp(batch, times.upto(int(batch["sequence"][0]), int(batch["sequence"][-1])))
-                if self._select:
-                    names = [*self.symbols, *[""] * (self.capacity - len(self.symbols))]
-                    batch = batch[self._select.mask(batch, self._select.keys(names))]
+                first, last = int(batch["sequence"][0]), int(batch["sequence"][-1])
+                runs = times.upto(first, last)
+                fault = times.fault_after(last)
+                if fault is not None:
+                    # The last entry that is whole may be of one message or of many.
+                    batch = batch[: int(np.searchsorted(batch["sequence"], runs["position"][-1], side="right"))]
+                stamp(batch, runs)
                 yield batch
+                if fault is not None:
+                    raise fault
         finally:
             times.close()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -13,78 +11,26 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from strand import feeds, report
 from strand.bench.cli import bench
 from strand.commands.gen import gen
+from strand.commands.listen import listen
+from strand.commands.parameters import CoreList, HandlerName, StrandCount
+from strand.commands.parameters import progress as _progress
+from strand.commands.parameters import show as _show
+from strand.commands.serve import serve
 from strand.demo import run_demo
 from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.selected import skipped_of
-from strand.handlers import BUILTIN, Handler
+from strand.handlers import Handler
 from strand.replay import replay as run_replay
 
 __all__ = ["cli", "main"]
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-
-
-class _Handler(click.ParamType[Handler | str]):
-    """The name of a built-in handler, or package.module:function."""
-
-    name = "NAME|MODULE:FUNCTION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Handler | str:
-        if isinstance(value, Handler):
-            return value
-        if value in BUILTIN:
-            return str(value)
-        module_name, colon, attribute = str(value).partition(":")
-        if not colon:
-            self.fail(f"{value!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function", param, ctx)
-        sys.path.insert(0, str(Path.cwd()))
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            self.fail(f"cannot import {module_name!r}: {error}", param, ctx)
-        finally:
-            sys.path.pop(0)
-        found: Any = getattr(module, attribute, None)
-        if not isinstance(found, Handler):
-            self.fail(f"{value!r} is no handler: decorate it with @strand.handler or @strand.batch_handler", param, ctx)
-        return found
-
-
-class _Cores(click.ParamType[list[int]]):
-    """Core numbers: 0,2-5."""
-
-    name = "LIST"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        if isinstance(value, list):
-            return value
-        cores: list[int] = []
-        for part in str(value).split(","):
-            low, dash, high = part.partition("-")
-            try:
-                cores.extend(range(int(low), int(high if dash else low) + 1))
-            except ValueError:
-                self.fail(f"{value!r} is not a list of cores like 0,2-5", param, ctx)
-        return cores
-
-
-class _Strands(click.ParamType[str | int]):
-    name = "auto|per-symbol|N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
-        if value in ("auto", "per-symbol"):
-            return str(value)
-        if not str(value).isdecimal():
-            self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
-        return int(value)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -95,13 +41,8 @@ def cli() -> None:
 
 cli.add_command(bench)
 cli.add_command(gen)
-
-
-def _show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
-    if as_json:
-        click.echo(json.dumps(plain))
-    else:
-        human(Console())
+cli.add_command(listen)
+cli.add_command(serve)
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -144,11 +85,11 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
 @cli.command("replay")
 @click.argument("files", nargs=-1, required=True)
 @click.option(
-    "--handler", default="count", type=_Handler(), show_default=True, help="What runs over each symbol's ticks."
+    "--handler", default="count", type=HandlerName(), show_default=True, help="What runs over each symbol's ticks."
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
-@click.option("--cores", type=_Cores(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
-@click.option("--strands", default="auto", type=_Strands(), show_default=True, help="Which symbols share a strand.")
+@click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
+@click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
 @_selecting
 @click.option(
     "--on-error",
@@ -283,25 +224,6 @@ def _info(
 def demo_command(as_json: bool) -> None:
     """Replay the sample that ships with strand, and compare with static routing."""
     run_demo(as_json)
-
-
-class _progress:  # noqa: N801 - used like a function
-    """A progress bar on standard error while something runs; silent for JSON and where nobody watches."""
-
-    def __init__(self, what: str, total: int | None, quiet: bool) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=console, transient=True, disable=quiet or not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task(what, total=total)
-
-    def __enter__(self) -> Callable[[int], None]:
-        self._bar.start()
-        return lambda done: self._bar.update(self._task, completed=done)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def main() -> None:

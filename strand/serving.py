@@ -46,7 +46,8 @@ class ServeOptions:
     ``a``, ``b``: HOST:PORT of the lines, on 127.0.0.0/8 unless ``allow_remote``. ``rerequest``: where requests for
     retransmission are answered, None: nowhere. ``rate``: messages a second; else ``speed`` times the file's own pace;
     both 0: as fast as it goes. ``gather_s``: messages due within it share packets of at most ``packet_bytes`` UDP
-    payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to ``reorder_depth`` packets later.
+    payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to ``reorder_depth`` packets
+    later.
     ``history_messages``, ``history_bytes``: what can be asked for again; ``request_rate``: answers a second, at most.
     ``end_repeats`` session ends are sent ``end_pause_s`` apart; requests are answered for ``linger_s`` after the last.
     """

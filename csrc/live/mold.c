@@ -19,7 +19,7 @@ static inline int is_held(const sd_mold *m, uint64_t sequence) {
 }
 
 sd_mold *sd_mold_new(const sd_mold_options *options) {
-  sd_mold *m = calloc(1, sizeof *m);
+  sd_mold *m = options->first_sequence <= SD_MOLD_SEQUENCE_MAX ? calloc(1, sizeof *m) : NULL;
   if (!m) return NULL;
   m->options = *options;
   m->end_sequence = UINT64_MAX;
@@ -99,7 +99,6 @@ static inline int limit_reached(const sd_mold *m) {
   return m->options.message_limit != 0 && m->counts.delivered >= m->options.message_limit;
 }
 
-/* Latency is counted in counts of messages; all of a run are delivered together. */
 static void note_run(sd_mold *m, uint64_t sequence, uint64_t ts_recv) {
   m->runs[m->run_count++] = (sd_mold_run){m->counts.delivered + 1, sequence, ts_recv};
 }
@@ -139,10 +138,16 @@ static void deliver(sd_mold *m) {
   if (m->gap_to < m->counts.next_sequence) m->gap_to = m->counts.next_sequence;
 }
 
-/* Where the head gap ends. The first message held behind it says since when it has been one. */
+/* How far what is held, or known to be missing, may reach. */
+static uint64_t window_end(const sd_mold *m) {
+  uint64_t next = m->counts.next_sequence;
+  return m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
+}
+
+/* Where the head gap ends. The message held right behind it says since when it has been one. */
 static void find_gap(sd_mold *m) {
   uint64_t next = m->counts.next_sequence;
-  uint64_t end = m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
+  uint64_t end = window_end(m);
   m->gap_to = next;
   if (next >= m->counts.high || is_held(m, next)) return;
   if (m->counts.held > 0) {
@@ -168,8 +173,6 @@ static void give_up(sd_mold *m) {
   uint64_t from = m->counts.next_sequence;
   uint64_t to = m->gap_to;
   sd_ranges_add(&m->gaps, from, to);
-  for (uint64_t s = to - from > WINDOW ? to - WINDOW : from; s < to; s++)
-    *slot_of(m, s) = (mold_slot){.sequence = s, .state = SLOT_LOST};
   m->counts.next_sequence = to;
   if (m->options.stop_at_gap) m->counts.stopped_at_gap = m->counts.ended = 1;
   after_progress(m);
@@ -183,24 +186,32 @@ void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
 }
 
 uint64_t sd_mold_deadline(const sd_mold *m) {
-  if (m->gap_to <= m->counts.next_sequence) return UINT64_MAX;
+  if (m->counts.ended || m->gap_to <= m->counts.next_sequence) return UINT64_MAX;
   return m->gap_since_ns + m->options.gap_timeout_ns;
+}
+
+sd_range sd_mold_hole_at(const sd_mold *m, uint64_t from) {
+  sd_range hole = {from, from};
+  if (m->counts.ended || from < m->counts.next_sequence) return hole;
+  uint64_t end = window_end(m);
+  while (hole.to < end && !is_held(m, hole.to)) hole.to++;
+  return hole;
 }
 
 uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t capacity) {
   uint64_t found = 0;
   uint64_t from = m->counts.next_sequence;
-  uint64_t end = m->counts.high - from < WINDOW ? m->counts.high : from + WINDOW;
-  if (m->gap_to <= from) return 0;
+  uint64_t end = window_end(m);
+  if (m->counts.ended || m->gap_to <= from) return 0;
   for (uint64_t s = from; s < end && found < capacity;) {
     if (is_held(m, s)) {
       s++;
       continue;
     }
-    uint64_t hole = s;
-    while (s < end && !is_held(m, s)) s++;
+    sd_range hole = sd_mold_hole_at(m, s);
+    s = hole.to;
     uint64_t since = s < end ? m->packets[slot_of(m, s)->packet].arrived_ns : m->high_since_ns;
-    if (now_ns >= since + m->options.request_after_ns) holes[found++] = (sd_range){hole, s};
+    if (now_ns >= since + m->options.request_after_ns) holes[found++] = hole;
   }
   return found;
 }
@@ -208,19 +219,12 @@ uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t ca
 /* ---- packets in */
 
 static void start(sd_mold *m, const sd_mold_header *h) {
-  uint64_t first = m->options.first_sequence;
-  /* Asked-for starts hold for the session at hand; one that follows it is wanted from its beginning. */
-  if (m->counts.session_changes > 0) first = 1;
-  if (first == 0) first = h->sequence;
+  uint64_t first = m->options.first_sequence ? m->options.first_sequence : h->sequence;
   memcpy(m->counts.session, h->session, SD_MOLD_SESSION);
   m->start_sequence = first;
   m->counts.started = 1;
   m->counts.next_sequence = m->counts.high = m->gap_to = first;
-  m->end_sequence = UINT64_MAX;
-  for (int i = 0; i < SD_MOLD_LINES; i++) {
-    m->track[i].floor = m->track[i].high = first;
-    m->track[i].heard_end = 0;
-  }
+  for (int i = 0; i < SD_MOLD_LINES; i++) m->track[i].floor = m->track[i].high = first;
 }
 
 /* True: the packet is of the session that is followed. */
@@ -228,30 +232,16 @@ static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
   sd_mold_counts *c = &m->counts;
   if (LIKELY(c->started)) {
     if (LIKELY(memcmp(c->session, h->session, SD_MOLD_SESSION) == 0)) return 1;
-    int straggler = m->has_old_session && memcmp(m->old_session, h->session, SD_MOLD_SESSION) == 0;
+    c->line[line].other_session++;
     /* A retransmission says nothing about what is sent now, and a session that was asked for is the only one wanted. */
-    if (straggler || line == SD_MOLD_REPLIES || !m->options.any_session) {
-      c->line[line].other_session++;
-      return 0;
-    }
-    memcpy(c->new_session, h->session, SD_MOLD_SESSION);
-    if (!m->options.follow_sessions) {
-      c->line[line].other_session++;
+    if (line != SD_MOLD_REPLIES && m->options.any_session && !c->ended) {
+      memcpy(c->new_session, h->session, SD_MOLD_SESSION);
       c->session_changed = 1;
-      return 0;
     }
-    if (sd_mold_finish(m) != SD_OK) {
-      c->line[line].overflowed++;
-      return 0;
-    }
-    if (limit_reached(m)) return 0;
-    memcpy(m->old_session, c->session, SD_MOLD_SESSION);
-    m->has_old_session = 1;
-    c->session_changes++;
-    c->ended = 0;
-    memset(m->slots, 0, WINDOW * sizeof *m->slots);
-  } else if (line == SD_MOLD_REPLIES ||
-             (!m->options.any_session && memcmp(m->options.session, h->session, SD_MOLD_SESSION) != 0)) {
+    return 0;
+  }
+  if (line == SD_MOLD_REPLIES ||
+      (!m->options.any_session && memcmp(m->options.session, h->session, SD_MOLD_SESSION) != 0)) {
     c->line[line].other_session++;
     return 0;
   }
@@ -284,16 +274,15 @@ static int make_room(sd_mold *m, uint64_t to) {
 
 /* Messages before the next one. */
 static void count_known(const sd_mold *m, sd_mold_line *line, uint64_t from, uint64_t to) {
-  if (LIKELY(from >= m->start_sequence && (m->gaps.count == 0 || m->gaps.at[m->gaps.count - 1].to <= from))) {
-    line->duplicates += to - from;
-    return;
+  if (from < m->start_sequence) {
+    uint64_t wanted = m->start_sequence < to ? m->start_sequence : to;
+    line->unwanted += wanted - from;
+    from = wanted;
   }
-  for (uint64_t s = from; s < to; s++) {
-    const mold_slot *slot = slot_of(m, s);
-    if (s < m->start_sequence) line->unwanted++;
-    else if (slot->sequence == s && slot->state == SLOT_LOST) line->late++;
-    else line->duplicates++;
-  }
+  uint64_t late =
+      m->gaps.count > 0 && m->gaps.at[m->gaps.count - 1].to > from ? sd_ranges_overlap(&m->gaps, from, to) : 0;
+  line->late += late;
+  line->duplicates += to - from - late;
 }
 
 /* The messages of a packet that are neither delivered nor held, into the window. */
@@ -313,7 +302,7 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
     } else {
       *slot = (mold_slot){s, index, (uint16_t)at, SLOT_HELD};
       users++;
-      if (s < m->gap_to) m->gap_to = s > next ? s : next;
+      if (s < m->gap_to) m->gap_to = s; /* the gap ends sooner, and is as old as it was */
     }
     at += 2 + sd_be16(bytes + at);
   }
@@ -326,7 +315,6 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
   line->first += users;
   m->counts.held += users;
   if (m->counts.held > m->counts.most_held) m->counts.most_held = m->counts.held;
-  if (m->gap_to > next) find_gap(m);
 }
 
 void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len, uint64_t ts_recv, uint64_t now_ns) {
@@ -339,11 +327,17 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
   }
   if (!session_is(m, line_index, &h)) return;
   uint64_t to = h.sequence + h.count;
+  if (h.sequence > c->high && h.sequence - c->high > SD_MOLD_JUMP) {
+    line->malformed++;
+    return;
+  }
   if (line_index != SD_MOLD_REPLIES) line_saw(&m->track[line_index], h.sequence, to);
   if (h.count == 0) {
     line->heartbeats += !h.end;
     m->track[line_index].heard_end |= h.end;
-    if (h.end && h.sequence < m->end_sequence && h.sequence >= c->high) m->end_sequence = h.sequence;
+    /* An end before the first message wanted is one too; one before what was heard since is an old packet. */
+    if (h.end && h.sequence < m->end_sequence && (h.sequence >= c->high || c->high == m->start_sequence))
+      m->end_sequence = h.sequence;
     heard_of(m, to, now_ns);
     after_progress(m);
     return;

@@ -3,15 +3,18 @@
  * Arbitration goes by message, not by packet, so that lines and retransmissions may pack differently: the first copy of
  * a sequence number wins, later ones are counted by line. Messages ahead of the next one wait in a bounded window; what
  * is missing before them is asked for again where a re-request server is named, and is given up `gap_timeout_ns` after
- * the first message behind it arrived, or when the window or its packets are used up. What was given up is listed
- * exactly, as [from, to) ranges; a copy that comes after that is counted late and not used.
+ * a message behind it arrived or was heard of, or when the window or its packets are used up. What was given up is
+ * listed exactly, as [from, to) ranges; a copy that comes after that is counted late and not used.
  *
  * What each attached line missed by itself is listed too: a sequence counts as missed on a line when it has not come on it by
  * the time the line is SD_MOLD_WINDOW messages further, or at sd_mold_finish() (up to the session's end where that was
  * heard of, else up to what the line itself has shown).
  *
- * Sessions: the first one heard is followed. Packets of another one set `session_changed` (the caller decides) or, with
- * `follow_sessions`, end the old one: what is held of it is delivered, its gaps are given up.
+ * Sessions: the first one heard is followed, to its end. A packet of another one sets `session_changed`: whoever
+ * follows that one as well needs a new receiver and, as locates are given anew, a new decoder.
+ *
+ * A sequence more than SD_MOLD_JUMP beyond everything heard so far is damage, not an outage: believed, it would give up
+ * all that is still to come.
  *
  * One thread at a time, sd_mold_wake() apart, which may be called from any. No other thread is started: every function
  * here is plain single-threaded C.
@@ -38,8 +41,7 @@ typedef struct sd_mold_options {
   uint64_t gap_timeout_ns;   /* how long a gap may stay */
   uint64_t request_after_ns; /* how old a gap must be before it is asked for, and between two requests */
   uint32_t stop_at_gap;      /* nothing behind the first gap that stays is delivered */
-  uint32_t follow_sessions;
-  uint32_t any_session; /* 0: `session` is the one to follow */
+  uint32_t any_session;      /* 0: `session` is the one to follow */
   uint8_t session[SD_MOLD_SESSION];
 } sd_mold_options;
 
@@ -52,7 +54,7 @@ typedef struct sd_mold_line {
   uint64_t late;       /* came after they had been given up */
   uint64_t unwanted;   /* before first_sequence, or after the message limit */
   uint64_t heartbeats;
-  uint64_t malformed;     /* packets that are no MoldUDP64 */
+  uint64_t malformed;     /* packets that are no MoldUDP64, or whose sequence is beyond reason */
   uint64_t other_session; /* packets */
   uint64_t overflowed;    /* packets for which there was no room */
   uint64_t kernel_drops;  /* packets the socket had no room for */
@@ -73,7 +75,6 @@ typedef struct sd_mold_counts {
   uint64_t gaps_unlisted;
   uint64_t requests;
   uint64_t requested_messages;
-  uint64_t session_changes;
   uint64_t forced; /* gaps given up before their time, for want of room */
   uint32_t started;
   uint32_t ended; /* the session's end, or the limit, was reached and everything before it is delivered or given up */
@@ -94,7 +95,7 @@ typedef struct sd_mold_run {
 
 typedef struct sd_mold sd_mold;
 
-/* NULL where there is no memory. */
+/* NULL where there is no memory or no descriptor; first_sequence is at most SD_MOLD_SEQUENCE_MAX. */
 sd_mold *sd_mold_new(const sd_mold_options *options);
 void sd_mold_free(sd_mold *m);
 const sd_mold_counts *sd_mold_look(sd_mold *m);
@@ -113,6 +114,8 @@ void sd_mold_take(sd_mold *m, int line, const uint8_t *packet, uint64_t len, uin
 void sd_mold_tick(sd_mold *m, uint64_t now_ns);
 /* When the oldest gap is given up; UINT64_MAX: there is none. */
 uint64_t sd_mold_deadline(const sd_mold *m);
+/* What is missing from `from` on up to the next message held; empty: nothing is known to be missing there. */
+sd_range sd_mold_hole_at(const sd_mold *m, uint64_t from);
 /* Gaps of at least `request_after_ns`: up to `capacity`, the first ones. */
 uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t capacity);
 /* No more will come: gaps are given up, what is held is delivered as far as there is room. SD_AGAIN: there was not. */
@@ -126,7 +129,8 @@ void sd_mold_stamp(sd_tick *ticks, uint64_t count, const sd_mold_run *runs, uint
 
 /* ---- sockets (mold_socket.c) */
 
-/* Says that the line exists, for what it missed to be listed, and receives it on this socket, which is made non-blocking and timestamped; it stays the caller's. Negative errno. */
+/* Says that the line exists, for what it missed to be listed, and receives it on this socket, which is made non-blocking
+ * and timestamped; it stays the caller's. Negative errno. */
 int sd_mold_attach(sd_mold *m, int line, int fd, uint32_t receive_bytes);
 /* Requests go from the socket of SD_MOLD_REPLIES to this IPv4 address (both in network order). */
 void sd_mold_rerequest(sd_mold *m, uint32_t address, uint16_t port);

@@ -20,6 +20,8 @@ enum {
 
 /* No venue comes near it; it keeps sums of sequences far from the end of u64. */
 #define SD_MOLD_SEQUENCE_MAX (UINT64_C(1) << 62)
+/* More messages than any venue's busiest day has. */
+#define SD_MOLD_JUMP (UINT64_C(1) << 32)
 
 typedef struct sd_mold_header {
   const uint8_t *session;

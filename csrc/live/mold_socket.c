@@ -100,6 +100,30 @@ static uint64_t read_control(struct msghdr *header, mold_track *track, sd_mold_l
   return ts_recv;
 }
 
+/* False: it could not be sent; it is asked for again when the next request is due. */
+static int ask(sd_mold *m, sd_range hole) {
+  const struct mold_sockets *s = m->sockets;
+  uint8_t packet[SD_MOLD_HEADER];
+  uint64_t wanted = hole.to - hole.from;
+  if (wanted > REQUEST_MOST) wanted = REQUEST_MOST;
+  sd_mold_write_header(packet, m->counts.session, hole.from, (uint32_t)wanted);
+  if (sendto(m->track[SD_MOLD_REPLIES].fd, packet, sizeof packet, MSG_DONTWAIT, (const struct sockaddr *)&s->server,
+             sizeof s->server) != sizeof packet)
+    return 0;
+  m->counts.requests++;
+  m->counts.requested_messages += wanted;
+  return 1;
+}
+
+/* An answer is one packet at most: what is still missing right behind it is asked for at once, one request an answer. */
+static void ask_on(sd_mold *m, const uint8_t *answer, uint64_t len) {
+  sd_mold_header h;
+  if (!m->sockets->has_server || !m->counts.started || !sd_mold_parse(answer, len, &h) || h.count == 0) return;
+  if (memcmp(h.session, m->counts.session, SD_MOLD_SESSION) != 0) return;
+  sd_range hole = sd_mold_hole_at(m, h.sequence + h.count);
+  if (hole.from < hole.to) ask(m, hole);
+}
+
 /* Up to a batch of packets of one line. How many, or a negative errno. */
 static int receive(sd_mold *m, int line) {
   struct mold_sockets *s = m->sockets;
@@ -120,6 +144,7 @@ static int receive(sd_mold *m, int line) {
   for (int i = 0; i < got; i++) {
     uint64_t ts_recv = read_control(&s->headers[i].msg_hdr, track, &m->counts.line[line], m->realtime_ns);
     sd_mold_take(m, line, s->bytes[i], s->headers[i].msg_len, ts_recv, now_ns);
+    if (line == SD_MOLD_REPLIES) ask_on(m, s->bytes[i], s->headers[i].msg_len);
   }
   return got;
 }
@@ -130,16 +155,7 @@ static void request(sd_mold *m, uint64_t now_ns) {
   if (!s->has_server || now_ns < s->next_request_ns) return;
   uint64_t count = sd_mold_holes(m, now_ns, holes, HOLES);
   s->next_request_ns = now_ns + m->options.request_after_ns;
-  for (uint64_t i = 0; i < count; i++) {
-    uint8_t packet[SD_MOLD_HEADER];
-    uint64_t wanted = holes[i].to - holes[i].from;
-    if (wanted > REQUEST_MOST) wanted = REQUEST_MOST;
-    sd_mold_write_header(packet, m->counts.session, holes[i].from, (uint32_t)wanted);
-    if (sendto(m->track[SD_MOLD_REPLIES].fd, packet, sizeof packet, MSG_DONTWAIT, (struct sockaddr *)&s->server,
-               sizeof s->server) != sizeof packet)
-      return; /* it is asked for again when the next request is due */
-    m->counts.requests++;
-    m->counts.requested_messages += wanted;
+  for (uint64_t i = 0; i < count && ask(m, holes[i]); i++) {
   }
 }
 
@@ -191,8 +207,10 @@ int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs
     sd_mold_tick(m, now_ns);
     if (lines_ended(m, now_ns) || m->counts.session_changed || s->woken || !sd_mold_has_room(m)) return SD_OK;
     request(m, now_ns);
+    /* Packets that bring nothing, however many, do not keep the caller. */
+    if (now_ns >= until_ns) return SD_OK;
     if (got > 0) continue;
-    if (m->out_used > 0 || now_ns >= until_ns) return SD_OK;
+    if (m->out_used > 0) return SD_OK;
     uint64_t wake_ns = m->counts.ended ? s->ended_ns + m->options.gap_timeout_ns : until_ns;
     int code = wait_for_more(m, now_ns, wake_ns < until_ns ? wake_ns : until_ns);
     if (code != SD_OK) return code;

@@ -4,7 +4,7 @@
 
 #include "live/mold.h"
 
-enum { SLOT_FREE = 0, SLOT_HELD = 1, SLOT_LOST = 2 };
+enum { SLOT_FREE = 0, SLOT_HELD = 1 };
 
 typedef struct mold_slot {
   uint64_t sequence; /* the one it was last used for */
@@ -44,8 +44,6 @@ struct sd_mold {
   uint64_t gap_since_ns;
   uint64_t high_since_ns;
   uint64_t end_sequence; /* UINT64_MAX: not heard of */
-  uint8_t old_session[SD_MOLD_SESSION];
-  uint32_t has_old_session;
 
   uint8_t *out;
   uint64_t out_bytes;

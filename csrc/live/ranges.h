@@ -43,6 +43,24 @@ static inline void sd_ranges_add(sd_ranges *r, uint64_t from, uint64_t to) {
   r->at[r->count++] = (sd_range){from, to};
 }
 
+/* How many of [from, to) are in the listed ranges. */
+static inline uint64_t sd_ranges_overlap(const sd_ranges *r, uint64_t from, uint64_t to) {
+  uint64_t low = 0;
+  uint64_t high = r->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (r->at[middle].to <= from) low = middle + 1;
+    else high = middle;
+  }
+  uint64_t found = 0;
+  for (; low < r->count && r->at[low].from < to; low++) {
+    uint64_t begin = r->at[low].from > from ? r->at[low].from : from;
+    uint64_t end = r->at[low].to < to ? r->at[low].to : to;
+    found += end - begin;
+  }
+  return found;
+}
+
 static inline void sd_ranges_free(sd_ranges *r) { free(r->at); }
 
 #endif

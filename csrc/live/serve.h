@@ -83,7 +83,7 @@ const sd_range *sd_serve_lost(const sd_serve *s, int line, uint64_t *count);
 int sd_serve_send(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t limit_ns, uint64_t *consumed);
 /* What is kept back goes out, then the session's end on both lines. */
 int sd_serve_end(sd_serve *s);
-/* Answers requests, and sends heartbeats, for so long. */
+/* Answers requests for so long. */
 int sd_serve_idle(sd_serve *s, uint64_t for_ns);
 
 #endif

@@ -3,6 +3,7 @@
 #include "live/serve_state.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 enum { CALL_MOST = 4 * SERVE_BATCH + SD_SERVE_LATE, ANSWERS_A_CALL = 64 };
@@ -26,7 +27,7 @@ static void post(outbox *box, serve_track *t, const serve_packet *packet) {
       (struct msghdr){.msg_name = &t->to, .msg_namelen = sizeof t->to, .msg_iov = &box->parts[i], .msg_iovlen = 1};
 }
 
-/* A full queue is waited out; a socket that takes nothing at all is an error. */
+/* A full queue is waited out, a millisecond at a time; a socket that takes nothing at all is an error. */
 static int send_all(sd_serve *s, int line, outbox *box) {
   sd_serve_line *counts = &s->counts.line[line];
   uint32_t sent = 0;
@@ -35,7 +36,9 @@ static int send_all(sd_serve *s, int line, outbox *box) {
     if (n > 0) {
       sent += (uint32_t)n;
       counts->packets += (uint64_t)n;
-    } else if (errno != EINTR && errno != ENOBUFS && errno != EAGAIN) {
+    } else if (errno == ENOBUFS || errno == EAGAIN) {
+      poll(NULL, 0, 1);
+    } else if (errno != EINTR) {
       return -1000 - errno;
     }
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,14 +13,15 @@ import numpy.typing as npt
 from strand._bindings import ffi, lib
 from strand.errors import FeedError
 
-__all__ = ["LINES", "RUN", "Receiver", "stamp"]
+__all__ = ["LINES", "OUT_BYTES", "RUN", "Receiver", "stamp"]
 
 #: Lines by index: A, B, and what the re-request server answers.
 LINES: Final = ("a", "b", "retransmitted")
 #: Messages in a row that came in one packet (``sd_mold_run``).
 RUN: Final = np.dtype([("position", "<u8"), ("sequence", "<u8"), ("ts_recv", "<u8")])
 
-_OUT_BYTES: Final = 1 << 18
+#: The most bytes of frames that one call delivers.
+OUT_BYTES: Final = 1 << 18
 _OUT_RUNS: Final = 1 << 13
 _SUB_BITS: Final = 4
 
@@ -50,7 +52,6 @@ class Receiver:
         gap_timeout_ns: int,
         request_after_ns: int,
         stop_at_gap: bool,
-        follow_sessions: bool,
         session: bytes | None,
     ) -> None:
         options = ffi.new("sd_mold_options *")
@@ -59,7 +60,6 @@ class Receiver:
         options.gap_timeout_ns = gap_timeout_ns
         options.request_after_ns = request_after_ns
         options.stop_at_gap = stop_at_gap
-        options.follow_sessions = follow_sessions
         options.any_session = session is None
         if session is not None:
             ffi.memmove(options.session, session.ljust(10), 10)
@@ -67,7 +67,7 @@ class Receiver:
         if state == ffi.NULL:
             raise FeedError("there is no memory, or no file descriptor, for a receiver")
         self._state: Any = ffi.gc(state, lib.sd_mold_free)
-        self._out = np.empty(_OUT_BYTES, np.uint8)
+        self._out = np.empty(OUT_BYTES, np.uint8)
         self._runs = np.empty(_OUT_RUNS, RUN)
         self._c_out = ffi.from_buffer("uint8_t[]", self._out, require_writable=True)
         self._c_runs = ffi.from_buffer("sd_mold_run[]", self._runs, require_writable=True)
@@ -85,12 +85,12 @@ class Receiver:
 
     def poll(self, timeout_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
         """What has arrived: frames, and runs; both valid until the next call. Raises OSError."""
-        _check(lib.sd_mold_poll(self._state, self._c_out, _OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
+        _check(lib.sd_mold_poll(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
         return self._delivered()
 
     def finish(self) -> tuple[memoryview, npt.NDArray[np.void], bool]:
         """What is held, its gaps given up; and whether that was all of it."""
-        lib.sd_mold_output(self._state, self._c_out, _OUT_BYTES, self._c_runs, _OUT_RUNS, 0)
+        lib.sd_mold_output(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, time.time_ns())
         code = lib.sd_mold_finish(self._state)
         return *self._delivered(), code == lib.SD_OK
 
@@ -133,7 +133,7 @@ class Receiver:
         lib.sd_mold_look(self._state)
         names = (
             "delivered", "next_sequence", "held", "most_held", "gap_count", "gap_messages", "gaps_unlisted",
-            "requests", "requested_messages", "session_changes", "forced",
+            "requests", "requested_messages", "forced",
         )  # fmt: skip
         return {name: int(getattr(self._counts, name)) for name in names}
 

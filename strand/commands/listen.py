@@ -1,0 +1,226 @@
+"""``strand listen``: handlers on a live feed."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from strand import report
+from strand.commands.parameters import CoreList, HandlerName, StrandCount, show
+from strand.errors import FeedError
+from strand.feeds.live import MoldFeed
+from strand.handlers import Handler
+from strand.replay import replay
+
+__all__ = ["listen"]
+
+# Ranges shown to people; --json has them all.
+_SHOWN: Final = 10
+
+
+@click.command("listen")
+@click.option(
+    "--line",
+    "lines",
+    multiple=True,
+    required=True,
+    metavar="HOST:PORT",
+    help="Where a line comes in; twice for A and B. Port 0: any.",
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="ADDRESS", help="Multicast group of the first line, of the second."
+)
+@click.option("--interface", metavar="ADDRESS", help="Address of the interface to join groups on.")
+@click.option("--requests", metavar="HOST:PORT", help="Server that sends missing messages again.")
+@click.option(
+    "--handler", default="count", type=HandlerName(), show_default=True, help="What runs over each symbol's ticks."
+)
+@click.option("--record", type=click.Path(path_type=Path), help="Write what came in, for strand replay.")
+@click.option("--for", "seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after so long.")
+@click.option("--messages", type=click.IntRange(1), help="End after so many.")
+@click.option(
+    "--idle-timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="End when nothing came for so long.",
+)
+@click.option("--session", help="The session to follow. [default: the first one heard]")
+@click.option(
+    "--first", type=click.IntRange(1, 1 << 62), help="The first message wanted. [default: the first one heard]"
+)
+@click.option(
+    "--gap-timeout",
+    type=click.FloatRange(0),
+    default=50.0,
+    show_default=True,
+    metavar="MS",
+    help="How long a gap of both lines may stay.",
+)
+@click.option(
+    "--on-gap",
+    type=click.Choice(["continue", "raise"]),
+    default="continue",
+    show_default=True,
+    help="What a gap that stays does.",
+)
+@click.option(
+    "--receive-buffer",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="Asked of the kernel for each line.",
+)
+@click.option("--date", help="The trading day, YYYY-MM-DD. [default: today in New York]")
+@click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="What a message that is no ITCH 5.0 does.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "quarantine"]),
+    default="stop",
+    show_default=True,
+    help="What a failing handler does.",
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
+@click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
+@click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
+@click.option(
+    "--idle",
+    type=click.Choice(["spin", "backoff", "park"]),
+    default="backoff",
+    show_default=True,
+    help="What a worker without work does.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def listen(
+    lines: tuple[str, ...], groups: tuple[str, ...], interface: str | None, requests: str | None,
+    handler: Handler | str, record: Path | None, seconds: float | None, messages: int | None,
+    idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float, on_gap: Any,
+    receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
+    workers: int | None, cores: list[int] | None, strands: Any, idle: str, out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
+
+    It ends with the session, at --for, --messages or --idle-timeout, or when interrupted; then it reports what came on
+    each line, what each missed, and which messages came on neither.
+    """
+    if len(lines) > 2:
+        raise click.UsageError("--line: two at most, A and B of the same session")
+    if out is not None:
+        report.check_rows_path(out)
+    feed = MoldFeed(
+        *lines,
+        groups=groups,
+        interface=interface,
+        rerequest=requests,
+        session=session,
+        first_sequence=first,
+        gap_timeout_s=gap_timeout / 1e3,
+        on_gap=on_gap,
+        receive_bytes=receive_buffer << 20,
+        date=date,
+        on_error=on_bad_record,
+        record=record,
+        max_messages=messages,
+        max_seconds=seconds,
+        idle_timeout_s=idle_timeout,
+    )
+    click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
+    for warning in feed.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    try:
+        with _interrupt_ends(feed):
+            result = replay(
+                feed,
+                handler,
+                symbols=None if symbols is None else [name for name in symbols.split(",") if name],
+                workers=workers,
+                cores="auto" if cores is None else cores,
+                strands=strands,
+                on_error=on_error,
+                idle=idle,
+            )
+    except FeedError as error:
+        if error.partial is not None:
+            _report(as_json, feed, error.partial, record, None, str(error))
+        raise
+    if out is not None:
+        report.write_rows(out, result)
+    _report(as_json, feed, result, record, out, None)
+
+
+@contextlib.contextmanager
+def _interrupt_ends(feed: MoldFeed) -> Iterator[None]:
+    """An interrupt, or a request to terminate, ends the feed and not the command: what came is handled and reported."""
+    before = {number: signal.signal(number, lambda *_: feed.close()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _report(
+    as_json: bool, feed: MoldFeed, result: Any, record: Path | None, out: Path | None, error: str | None
+) -> None:
+    live = feed.report()
+    plain = {**report.as_dict(result), "live": live, "record": str(record) if record is not None else None}
+    if error is not None:
+        plain["error"] = error
+
+    def human(console: Console) -> None:
+        report.print_replay(console, result, out)
+        _print_lines(console, live)
+        if record is not None:
+            console.print(f"recorded to {record}; strand replay {record} gives the same ticks")
+
+    show(as_json, plain, human)
+
+
+def _print_lines(console: Console, live: dict[str, Any]) -> None:
+    console.print(
+        f"session {live['session'] or 'not heard'}: [bold]{live['delivered']:,}[/] messages in order, "
+        f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
+        f"{live['requested_messages']:,}"
+    )
+    table = Table(
+        "line", "messages", "taken", "duplicates", "lost", "in gaps", "late", "heartbeats", "malformed", "kernel drops"
+    )
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, line in live["lines"].items():
+        lost = (f"{line['gap_messages']:,}", f"{line['gap_count']:,}") if name in live["line_gaps"] else ("", "")
+        table.add_row(
+            name, f"{line['messages']:,}", f"{line['first']:,}", f"{line['duplicates']:,}", *lost, f"{line['late']:,}",
+            f"{line['heartbeats']:,}", f"{line['malformed']:,}", f"{line['kernel_drops']:,}",
+        )  # fmt: skip
+    console.print(table)
+    if live["latency_ns"]:
+        console.print(
+            "receipt to delivery: "
+            + ", ".join(f"{name} {report.duration(ns)}" for name, ns in live["latency_ns"].items())
+        )
+    if gaps := live["gaps"]:
+        shown = ", ".join(f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}" for low, end in gaps[:_SHOWN])
+        rest = f" and {len(gaps) - _SHOWN:,} more ranges" if len(gaps) > _SHOWN else ""
+        console.print(f"[yellow]missing on every line:[/] {shown}{rest}")
+    for at, what in (
+        ("forced", "gaps were given up early, for want of room"),
+        ("gaps_unlisted", "gaps are only counted"),
+    ):
+        if live[at]:
+            console.print(f"[yellow]{live[at]:,} {what}[/]")

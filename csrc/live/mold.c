@@ -387,7 +387,7 @@ int sd_mold_finish(sd_mold *m) {
   /* Where the end is known a line must have come to it; else nothing can be said of what it may still bring. */
   for (int i = 0; i < SD_MOLD_REPLIES; i++) {
     mold_track *t = &m->track[i];
-    if (t->fd >= 0) line_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
+    if (t->fd >= 0 || m->counts.line[i].packets > 0) line_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
   }
   after_progress(m);
   while (m->counts.next_sequence < m->counts.high && !limit_reached(m) && !m->counts.stopped_at_gap) {

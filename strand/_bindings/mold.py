@@ -88,9 +88,24 @@ class Receiver:
         _check(lib.sd_mold_poll(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
         return self._delivered()
 
+    def take(self, line: int, packet: bytes, ts_recv: int, now_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
+        """A packet that came by no socket, at a time on a clock that does not jump; what it made deliverable."""
+        self._begin()
+        lib.sd_mold_take(self._state, line, packet, len(packet), ts_recv, now_ns)
+        return self._delivered()
+
+    def tick(self, now_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
+        """Gives up what is due by then; what that made deliverable."""
+        self._begin()
+        lib.sd_mold_tick(self._state, now_ns)
+        return self._delivered()
+
+    def _begin(self) -> None:
+        lib.sd_mold_output(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, time.time_ns())
+
     def finish(self) -> tuple[memoryview, npt.NDArray[np.void], bool]:
         """What is held, its gaps given up; and whether that was all of it."""
-        lib.sd_mold_output(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, time.time_ns())
+        self._begin()
         code = lib.sd_mold_finish(self._state)
         return *self._delivered(), code == lib.SD_OK
 
@@ -132,7 +147,7 @@ class Receiver:
         """The numbers of ``sd_mold_counts``."""
         lib.sd_mold_look(self._state)
         names = (
-            "delivered", "next_sequence", "held", "most_held", "gap_count", "gap_messages", "gaps_unlisted",
+            "delivered", "next_sequence", "high", "held", "most_held", "gap_count", "gap_messages", "gaps_unlisted",
             "requests", "requested_messages", "forced",
         )  # fmt: skip
         return {name: int(getattr(self._counts, name)) for name in names}

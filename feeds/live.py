@@ -109,7 +109,7 @@ class MoldFeed(BaseFeed):
         self._on_error, self._on_gap = on_error, on_gap
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
-        self._closed = self._started = self._running = False
+        self._closed = self._started = self._running = self._stopped = False
         self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo("America/New_York")).date()
         self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=on_error == "skip")
         self._symbols = _Symbols(self._decoder)
@@ -207,7 +207,7 @@ class MoldFeed(BaseFeed):
             yield from self._decoded(frames, runs, out, recorder)
             now = time.monotonic()
             heard = now if len(frames) else heard
-            if receiver.ended or receiver.new_session is not None or self._closed:
+            if receiver.ended or receiver.new_session is not None or self._stopped:
                 break
             if self._max_seconds is not None and now - begun >= self._max_seconds:
                 break
@@ -283,12 +283,16 @@ class MoldFeed(BaseFeed):
             "latency_ns": receiver.latency_ns(),
         }
 
+    def stop(self) -> None:
+        """Ends the iteration under way, or the next: it gives what is held, and stops. From any thread or a signal."""
+        self._stopped = True
+        self._receiver.wake()
+
     def close(self) -> None:
-        """Ends the feed, from any thread: the iteration under way gives what is held, and stops. May be repeated."""
+        """Ends the iteration under way as :meth:`stop` does, and the feed. May be repeated."""
         self._closed = True
-        if self._running:
-            self._receiver.wake()
-        else:
+        self.stop()
+        if not self._running:
             self._sockets.close()
 
 

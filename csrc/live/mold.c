@@ -9,6 +9,7 @@
 #define WINDOW ((uint64_t)SD_MOLD_WINDOW)
 
 _Static_assert((SD_MOLD_WINDOW & (SD_MOLD_WINDOW - 1)) == 0, "slots are found by masking");
+_Static_assert(SD_MOLD_WINDOW > SD_MOLD_PACKET / 3, "a packet's messages fit the window");
 _Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
 
 static inline mold_slot *slot_of(const sd_mold *m, uint64_t sequence) { return &m->slots[sequence & (WINDOW - 1)]; }
@@ -387,7 +388,8 @@ int sd_mold_finish(sd_mold *m) {
   /* Where the end is known a line must have come to it; else nothing can be said of what it may still bring. */
   for (int i = 0; i < SD_MOLD_REPLIES; i++) {
     mold_track *t = &m->track[i];
-    if (t->fd >= 0 || m->counts.line[i].packets > 0) line_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
+    if (t->fd >= 0 || m->counts.line[i].packets > 0)
+      line_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
   }
   after_progress(m);
   while (m->counts.next_sequence < m->counts.high && !limit_reached(m) && !m->counts.stopped_at_gap) {

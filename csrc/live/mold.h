@@ -27,12 +27,18 @@
 #include "sd_error.h"
 #include "sd_tick.h"
 
+/* Smaller ones let a fuzzer come to their ends. */
+#ifndef SD_MOLD_WINDOW_LOG2
+#define SD_MOLD_WINDOW_LOG2 18
+#define SD_MOLD_HELD_PACKETS_LOG2 12
+#endif
+
 enum {
   SD_MOLD_LINES = 3, /* A, B, and what the re-request server answers */
   SD_MOLD_REPLIES = 2,
-  SD_MOLD_WINDOW = 1 << 18,       /* messages between the next one and the last one held */
-  SD_MOLD_HELD_PACKETS = 1 << 12, /* packets held, of SD_MOLD_PACKET bytes each */
-  SD_MOLD_LATENCY_BUCKETS = 656   /* as sd_bucket_of() has them */
+  SD_MOLD_WINDOW = 1 << SD_MOLD_WINDOW_LOG2,             /* messages between the next one and the last one held */
+  SD_MOLD_HELD_PACKETS = 1 << SD_MOLD_HELD_PACKETS_LOG2, /* packets held, of SD_MOLD_PACKET bytes each */
+  SD_MOLD_LATENCY_BUCKETS = 656                          /* as sd_bucket_of() has them */
 };
 
 typedef struct sd_mold_options {

@@ -139,11 +139,11 @@ def listen(
         max_seconds=seconds,
         idle_timeout_s=idle_timeout,
     )
-    click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
-    for warning in feed.warnings:
-        click.echo(f"warning: {warning}", err=True)
     try:
         with _interrupt_ends(feed):
+            for warning in feed.warnings:
+                click.echo(f"warning: {warning}", err=True)
+            click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
             result = replay(
                 feed,
                 handler,
@@ -166,7 +166,7 @@ def listen(
 @contextlib.contextmanager
 def _interrupt_ends(feed: MoldFeed) -> Iterator[None]:
     """An interrupt, or a request to terminate, ends the feed and not the command: what came is handled and reported."""
-    before = {number: signal.signal(number, lambda *_: feed.close()) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, lambda *_: feed.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -117,6 +117,8 @@ def run_trial(folder: Path, *, messages: int, rate: float, loss: float, symbols:
     ) as listener:  # fmt: skip
         assert listener.stderr is not None
         ready = listener.stderr.readline()
+        while ready.startswith("warning: "):
+            ready = listener.stderr.readline()
         try:
             if not ready.startswith("listening at "):
                 raise RuntimeError(f"strand listen did not start: {ready}{listener.stderr.read()}")

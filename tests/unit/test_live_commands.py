@@ -1,0 +1,121 @@
+"""strand serve and strand listen as a user starts them, and a short form of ``make live-trial``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_trial import intersect, joined, run_trial
+
+from strand.feeds.sample import sample_path
+
+
+def strand(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "strand", *args], capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def test_what_is_served_with_faults_is_heard_but_for_what_both_lines_lost(tmp_path: Path) -> None:
+    trial = run_trial(tmp_path, messages=100_000, rate=100_000, loss=0.05, symbols=50)
+    assert list(trial.failures()) == []
+    assert trial.heard["live"]["gap_messages"] > 0
+    assert trial.heard["ticks"] > 90_000
+
+
+def test_the_trial_fails_where_something_does_not_hold(tmp_path: Path) -> None:
+    trial = run_trial(tmp_path, messages=20_000, rate=100_000, loss=0.05, symbols=50)
+    live = trial.heard["live"]
+    live["line_gaps"]["a"] = live["line_gaps"]["a"][:-1]
+    live["gaps"] = [*live["gaps"], [1, 2]]
+    live["delivered"] -= 1
+    assert len(list(trial.failures())) == 3
+    assert joined([[1, 2], [2, 4], [5, 6]]) == [[1, 4], [5, 6]]
+    assert intersect([[1, 5], [7, 9]], [[3, 8]]) == [[3, 5], [7, 8]]
+
+
+@contextlib.contextmanager
+def started(*args: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "strand", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def address_of(listener: subprocess.Popen[str]) -> str:
+    """Where it says that it listens."""
+    assert listener.stderr is not None
+    for line in listener.stderr:
+        if line.startswith("listening at "):
+            return line.split()[-1]
+    raise AssertionError("it never listened")
+
+
+def test_listen_and_serve_report_to_people() -> None:
+    with started("listen", "--line", "127.0.0.1:0", "--for", "60") as listener:
+        done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
+        assert done.returncode == 0, done.stderr
+        output, errors = listener.communicate(timeout=60)
+    for words in ("messages/s", "session STRAND0001", "0 requests"):
+        assert words in " ".join(done.stdout.split()), done.stdout
+    assert listener.returncode == 0, errors
+    for words in ("session STRAND0001", "0 missing on every line", "receipt to delivery"):
+        assert words in " ".join(output.split()), output
+
+
+def test_listen_is_ended_by_an_interrupt_and_reports() -> None:
+    with started("listen", "--line", "127.0.0.1:0", "--for", "60", "--json") as listener:
+        address_of(listener)
+        listener.send_signal(signal.SIGINT)
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 0, errors
+    assert json.loads(output)["live"]["session"] is None
+
+
+def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:
+    with started("listen", "--line", ":0", "--on-gap", "raise", "--for", "60", "--first", "1", "--json") as listener:
+        done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000", "--loss", ".1")
+        assert done.returncode == 0, done.stderr
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 2
+    assert "came on no line" in errors
+    found = json.loads(output)
+    assert "came on no line" in found["error"]
+    assert found["live"]["delivered"] == found["live"]["gaps"][0][0] - 1
+
+
+def test_serve_is_ended_by_an_interrupt_and_reports_what_it_sent() -> None:
+    with started("serve", str(sample_path()), "--line", "127.0.0.1:9", "--rate", "1000", "--json") as server:
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.wait(timeout=3)
+        server.send_signal(signal.SIGINT)
+        output, errors = server.communicate(timeout=60)
+    assert server.returncode == 0, errors
+    assert 0 < json.loads(output)["messages"] < 200_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("listen", "--line", "here"), "a: 'here' is not HOST:PORT"),
+        (("listen", "--line", ":0", "--line", ":0", "--line", ":0"), "two at most"),
+        (("serve", "nothing.itch50", "--line", "127.0.0.1:1"), "nothing.itch50"),
+        (("serve", str(sample_path()), "--line", "192.0.2.1:1"), "allow_remote"),
+        (("serve", str(sample_path()), "--line", ":1", "--loss", "2"), "2.0 is not in the range"),
+        (("serve", str(sample_path()), *("--line", ":1"), *("--loss", ".1") * 3), "loss: given 3 times"),
+    ],
+)
+def test_a_command_that_cannot_work_says_why_and_ends_with_2(arguments: tuple[str, ...], words: str) -> None:
+    done = strand(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,12 +1,12 @@
 #include "live/mold.h"
 
 #include "live/mold_state.h"
+#include "live/mold_track.h"
 #include "sd_counters.h"
 
 #include <stdlib.h>
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-#define WINDOW ((uint64_t)SD_MOLD_WINDOW)
 
 _Static_assert((SD_MOLD_WINDOW & (SD_MOLD_WINDOW - 1)) == 0, "slots are found by masking");
 _Static_assert(SD_MOLD_WINDOW > SD_MOLD_PACKET / 3, "a packet's messages fit the window");
@@ -56,42 +56,6 @@ void sd_mold_free(sd_mold *m) {
   free(m->packets);
   free(m->free_packets);
   free(m);
-}
-
-/* ---- what each line missed */
-
-/* Decides everything below `to`. */
-static void line_decide(mold_track *t, uint64_t to) {
-  if (to <= t->floor) return;
-  uint64_t known = to - t->floor < WINDOW ? to : t->floor + WINDOW;
-  uint64_t s = t->floor;
-  while (s < known) {
-    uint64_t *word = &t->seen[(s & (WINDOW - 1)) >> 6];
-    if ((s & 63) == 0 && known - s >= 64 && (*word == UINT64_MAX || *word == 0)) {
-      if (*word == 0) sd_ranges_add(&t->gaps, s, s + 64);
-      *word = 0;
-      s += 64;
-      continue;
-    }
-    uint64_t bit = UINT64_C(1) << (s & 63);
-    if (!(*word & bit)) sd_ranges_add(&t->gaps, s, s + 1);
-    *word &= ~bit;
-    s++;
-  }
-  sd_ranges_add(&t->gaps, known, to);
-  t->floor = to;
-}
-
-static void line_saw(mold_track *t, uint64_t from, uint64_t to) {
-  if (to > t->floor + WINDOW) line_decide(t, to - WINDOW);
-  if (to > t->high) t->high = to;
-  if (from < t->floor) from = t->floor;
-  for (uint64_t s = from; s < to;) {
-    uint64_t n = 64 - (s & 63);
-    if (n > to - s) n = to - s;
-    t->seen[(s & (WINDOW - 1)) >> 6] |= (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << (s & 63);
-    s += n;
-  }
 }
 
 /* ---- delivery */
@@ -332,7 +296,7 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
     line->malformed++;
     return;
   }
-  if (line_index != SD_MOLD_REPLIES) line_saw(&m->track[line_index], h.sequence, to);
+  if (line_index != SD_MOLD_REPLIES) mold_track_saw(&m->track[line_index], h.sequence, to);
   if (h.count == 0) {
     line->heartbeats += !h.end;
     m->track[line_index].heard_end |= h.end;
@@ -389,7 +353,7 @@ int sd_mold_finish(sd_mold *m) {
   for (int i = 0; i < SD_MOLD_REPLIES; i++) {
     mold_track *t = &m->track[i];
     if (t->fd >= 0 || m->counts.line[i].packets > 0)
-      line_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
+      mold_track_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
   }
   after_progress(m);
   while (m->counts.next_sequence < m->counts.high && !limit_reached(m) && !m->counts.stopped_at_gap) {

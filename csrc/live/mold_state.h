@@ -4,6 +4,8 @@
 
 #include "live/mold.h"
 
+#define WINDOW ((uint64_t)SD_MOLD_WINDOW)
+
 enum { SLOT_FREE = 0, SLOT_HELD = 1 };
 
 typedef struct mold_slot {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -16,13 +17,17 @@ from strand import report
 from strand.commands.parameters import CoreList, HandlerName, StrandCount, show
 from strand.errors import FeedError
 from strand.feeds.live import MoldFeed
+from strand.feeds.websocket import WebSocketFeed
 from strand.handlers import Handler
-from strand.replay import replay
+from strand.replay import ReplayResult, replay
 
 __all__ = ["listen"]
 
 # Ranges shown to people; --json has them all.
 _SHOWN: Final = 10
+_MOLD_ONLY: Final = (
+    "groups", "interface", "requests", "record", "session", "first", "gap_timeout", "on_gap", "receive_buffer", "date",
+)  # fmt: skip
 
 
 @click.command("listen")
@@ -30,10 +35,12 @@ _SHOWN: Final = 10
     "--line",
     "lines",
     multiple=True,
-    required=True,
     metavar="HOST:PORT",
     help="Where a line comes in; twice for A and B. Port 0: any.",
 )
+@click.option("--websocket", metavar="URL", help="JSON messages of a WebSocket instead, ws:// or wss://.")
+@click.option("--profile", type=click.Path(path_type=Path), help="TOML file that says what its messages mean.")
+@click.option("--subscribe", multiple=True, metavar="TEXT", help="A message to send it after each connect.")
 @click.option(
     "--group", "groups", multiple=True, metavar="ADDRESS", help="Multicast group of the first line, of the second."
 )
@@ -107,7 +114,8 @@ _SHOWN: Final = 10
 @click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def listen(
-    lines: tuple[str, ...], groups: tuple[str, ...], interface: str | None, requests: str | None,
+    lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
+    groups: tuple[str, ...], interface: str | None, requests: str | None,
     handler: Handler | str, record: Path | None, seconds: float | None, messages: int | None,
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
@@ -115,35 +123,58 @@ def listen(
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
+    Or, with --websocket and --profile, on JSON messages of another kind.
+
     It ends with the session, at --for, --messages or --idle-timeout, or when interrupted; then it reports what came on
     each line, what each missed, and which messages came on neither.
     """
+    if (websocket is None) == (not lines):
+        raise click.UsageError("give --line, once or twice, or --websocket")
     if len(lines) > 2:
         raise click.UsageError("--line: two at most, A and B of the same session")
     if out is not None:
         report.check_rows_path(out)
-    feed = MoldFeed(
-        *lines,
-        groups=groups,
-        interface=interface,
-        rerequest=requests,
-        session=session,
-        first_sequence=first,
-        gap_timeout_s=gap_timeout / 1e3,
-        on_gap=on_gap,
-        receive_bytes=receive_buffer << 20,
-        date=date,
-        on_error=on_bad_record,
-        record=record,
-        max_messages=messages,
-        max_seconds=seconds,
-        idle_timeout_s=idle_timeout,
-    )
+    feed: MoldFeed | WebSocketFeed
+    if websocket is not None:
+        context = click.get_current_context()
+        for option in context.command.params:
+            if option.name in _MOLD_ONLY and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option.opts[0]} is for --line, not for --websocket")
+        if profile is None:
+            raise click.UsageError("--websocket needs --profile, which says what its messages mean")
+        feed = WebSocketFeed(
+            websocket,
+            profile,
+            subscribe=subscribe,
+            on_error=on_bad_record,
+            max_messages=messages,
+            max_seconds=seconds,
+            idle_timeout_s=idle_timeout,
+        )
+    else:
+        feed = MoldFeed(
+            *lines,
+            groups=groups,
+            interface=interface,
+            rerequest=requests,
+            session=session,
+            first_sequence=first,
+            gap_timeout_s=gap_timeout / 1e3,
+            on_gap=on_gap,
+            receive_bytes=receive_buffer << 20,
+            date=date,
+            on_error=on_bad_record,
+            record=record,
+            max_messages=messages,
+            max_seconds=seconds,
+            idle_timeout_s=idle_timeout,
+        )
     try:
         with _interrupt_ends(feed):
-            for warning in feed.warnings:
-                click.echo(f"warning: {warning}", err=True)
-            click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
+            if isinstance(feed, MoldFeed):
+                for warning in feed.warnings:
+                    click.echo(f"warning: {warning}", err=True)
+                click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
             result = replay(
                 feed,
                 handler,
@@ -164,7 +195,7 @@ def listen(
 
 
 @contextlib.contextmanager
-def _interrupt_ends(feed: MoldFeed) -> Iterator[None]:
+def _interrupt_ends(feed: MoldFeed | WebSocketFeed) -> Iterator[None]:
     """An interrupt, or a request to terminate, ends the feed and not the command: what came is handled and reported."""
     before = {number: signal.signal(number, lambda *_: feed.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -175,7 +206,12 @@ def _interrupt_ends(feed: MoldFeed) -> Iterator[None]:
 
 
 def _report(
-    as_json: bool, feed: MoldFeed, result: Any, record: Path | None, out: Path | None, error: str | None
+    as_json: bool,
+    feed: MoldFeed | WebSocketFeed,
+    result: ReplayResult,
+    record: Path | None,
+    out: Path | None,
+    error: str | None,
 ) -> None:
     live = feed.report()
     plain = {**report.as_dict(result), "live": live, "record": str(record) if record is not None else None}
@@ -184,11 +220,23 @@ def _report(
 
     def human(console: Console) -> None:
         report.print_replay(console, result, out)
-        _print_lines(console, live)
+        if isinstance(feed, MoldFeed):
+            _print_lines(console, live)
+        else:
+            _print_events(console, live)
         if record is not None:
             console.print(f"recorded to {record}; strand replay {record} gives the same ticks")
 
     show(as_json, plain, human)
+
+
+def _print_events(console: Console, live: dict[str, Any]) -> None:
+    console.print(
+        f"[bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of no kind the profile knows; "
+        f"connected {live['connected']:,} times; {live['gap_messages']:,} messages missing in {live['gap']:,} gaps"
+    )
+    for event in live["events"][-_SHOWN:]:
+        console.print(f"  {event['kind']}: {event['text']}", markup=False)
 
 
 def _print_lines(console: Console, live: dict[str, Any]) -> None:

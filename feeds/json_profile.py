@@ -1,0 +1,337 @@
+"""How the JSON messages of a live feed become ticks: a small table, given as a dict or a TOML file.
+
+    name = "example"
+    size_unit = "0.001"             # what one of a tick's `size` is worth, a power of ten; by default 1
+
+    [[message]]                     # one for each kind of message that makes ticks
+    where = { type = "trade" }      # fields that have to be these; others of a name are passed over
+    each = "data"                   # where a message holds a list of records; left out: it is one itself
+    kind = "trade"                  # none, order, trade, quote, status
+    symbol = "s"
+    gapless = true                  # each symbol's sequence rises by one: what is missing is noted
+
+    [message.fields]
+    ts_event = { path = "T", unit = "ms" }      # s, ms, us, ns, iso
+    price = "p"
+    size = "q"
+    sequence = "t"
+    side = { path = "m", map = { true = "A", false = "B" } }
+
+A path names a field, or one in another by a dot (``"order.price"``, ``"0.price"`` in a list); paths in ``where`` begin
+at the message, the others at the record. ``constant`` stands in place of ``path`` where a field is always the same.
+Fields: ``ts_event``, ``price``, ``size``, ``order_id``, ``ref_id``, ``sequence``, ``side``, ``action``, ``flags``,
+``depth``, ``publisher_id``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from pathlib import Path
+from typing import Any, Final
+
+from strand.errors import ConfigurationError
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE
+
+__all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "read_profile"]
+
+_KINDS: Final = {
+    "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
+}  # fmt: skip
+_UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 0}
+_UNSIGNED: Final = {"order_id": 64, "ref_id": 64, "sequence": 64, "flags": 8, "depth": 8, "publisher_id": 16}
+_LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
+_FIELDS: Final = ("ts_event", "price", "size", *_UNSIGNED, *_LETTERS)
+_ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
+_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MOST_NAME: Final = 64
+_MOST_SIZE: Final = (1 << 32) - 1
+# What cannot be computed exactly is refused: nothing is rounded on its way into a tick.
+_EXACT: Final = Context(prec=80, traps=[Inexact, InvalidOperation])
+
+
+class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
+    """Why a record is none that the profile can make a tick of."""
+
+
+Path_ = tuple[str, ...]
+
+
+def _at(value: Any, path: Path_) -> Any:
+    """What is at a path; None where there is nothing."""
+    for name in path:
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        raise BadRecord(f"{value!r} is not a number")
+    try:
+        number = Decimal(value)
+    except InvalidOperation:
+        raise BadRecord(f"{value!r} is not a number") from None
+    if not number.is_finite() or (number and abs(number.adjusted()) > 30):
+        raise BadRecord(f"{value!r} is not a number that a tick can hold")
+    return number
+
+
+def _times(number: Decimal, by: Decimal) -> Decimal:
+    try:
+        return _EXACT.multiply(number, by)
+    except DecimalException:
+        raise BadRecord(f"{number} has more digits than a tick can hold") from None
+
+
+def _whole(value: Any, least: int, most: int) -> int:
+    number = _decimal(value)
+    if number != number.to_integral_value() or not least <= number <= most:
+        raise BadRecord(f"{value!r} is not a whole number from {least} to {most}")
+    return int(number)
+
+
+def _price(value: Any) -> int:
+    units = _times(_decimal(value), Decimal(PRICE_SCALE))
+    if units != units.to_integral_value() or not -UNDEF_PRICE <= units < UNDEF_PRICE:
+        raise BadRecord(f"{value!r} is not a price in whole units of 1e-9 that a tick can hold")
+    return int(units)
+
+
+def _time(unit: str) -> Callable[[Any], int]:
+    def of_number(value: Any) -> int:
+        ns = _times(_decimal(value), Decimal(_UNITS[unit]))
+        return int(ns) if 0 <= ns < 1 << 63 else _no_time(value)
+
+    def of_text(value: Any) -> int:
+        found = _ISO.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            return _no_time(value)
+        try:
+            moment = dt.datetime.fromisoformat(found[1] + found[3])
+        except ValueError:
+            return _no_time(value)
+        seconds = (moment - _EPOCH) // dt.timedelta(seconds=1)
+        return seconds * 10**9 + int((found[2] or "").ljust(9, "0")) if seconds >= 0 else _no_time(value)
+
+    return of_text if unit == "iso" else of_number
+
+
+def _no_time(value: Any) -> int:
+    raise BadRecord(f"{value!r} is not a time")
+
+
+def _size(unit: Decimal) -> Callable[[Any], int]:
+    def convert(value: Any) -> int:
+        units = _times(_decimal(value), 1 / unit)
+        if units != units.to_integral_value() or not 0 <= units <= _MOST_SIZE:
+            raise BadRecord(f"{value!r} is not a size in whole units of {unit} that a tick can hold; see size_unit")
+        return int(units)
+
+    return convert
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    path: Path_
+    constant: Any
+    map: dict[str, Any] | None
+    convert: Callable[[Any], Any]
+
+    def of(self, record: Any) -> Any:
+        value = self.constant if not self.path else _at(record, self.path)
+        if value is None:
+            raise BadRecord(f"{self.name}: there is no field {'.'.join(self.path)}")
+        if self.map is not None:
+            if _text(value) not in self.map:
+                raise BadRecord(f"{self.name}: {value!r} is none of {', '.join(self.map)}")
+            value = self.map[_text(value)]
+        try:
+            return self.convert(value)
+        except BadRecord as error:
+            raise BadRecord(f"{self.name}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one tick that the profile speaks of, by name, and whose it is."""
+
+    symbol: str
+    values: dict[str, Any]
+    gapless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRule:
+    """Which messages are meant, and how their records become ticks."""
+
+    where: tuple[tuple[Path_, str], ...]
+    each: Path_ | None
+    symbol: Path_ | str
+    kind: int
+    gapless: bool
+    fields: tuple[_Field, ...]
+
+    def matches(self, message: Any) -> bool:
+        return all(_text(_at(message, path)) == wanted for path, wanted in self.where)
+
+    def records(self, message: Any) -> Iterator[Record | BadRecord]:
+        """What each record is, or why it is none."""
+        items = [message] if self.each is None else _at(message, self.each)
+        if not isinstance(items, list):
+            yield BadRecord(f"there is no list at {'.'.join(self.each or ())}")
+            return
+        for item in items:
+            try:
+                yield self._record(item, message)
+            except BadRecord as error:
+                yield error
+
+    def _record(self, item: Any, message: Any) -> Record:
+        symbol: Any = self.symbol
+        if not isinstance(symbol, str):
+            # In a list of records the name is often said once, beside the list.
+            found = _at(item, symbol)
+            symbol = found if found is not None else _at(message, symbol)
+        if not isinstance(symbol, str) or not 0 < len(symbol) <= _MOST_NAME:
+            raise BadRecord(f"symbol: {symbol!r} is not a name")
+        values = {"kind": self.kind, "action": _ACTION.get(self.kind, b"N")}
+        values.update((field.name, field.of(item)) for field in self.fields)
+        return Record(symbol, values, self.gapless)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonProfile:
+    """A profile that has been checked: ``read_profile`` makes one."""
+
+    name: str
+    rules: tuple[MessageRule, ...]
+
+    def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
+        """The records of a message, or why they are none; None where no rule is for it."""
+        for rule in self.rules:
+            if rule.matches(message):
+                return rule.records(message)
+        return None
+
+
+def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
+    """A profile from a dict, or from a TOML file. Raises ConfigurationError naming the key that cannot work."""
+    where = "profile"
+    if not isinstance(source, Mapping):
+        where = str(source)
+        try:
+            source = tomllib.loads(Path(source).read_text("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
+    _only(source, ("name", "size_unit", "message"), where)
+    messages = source.get("message")
+    if not isinstance(messages, list) or not messages:
+        raise ConfigurationError(f"{where}: message: at least one [[message]] is needed")
+    try:
+        unit = Decimal(str(source.get("size_unit", 1)))
+    except InvalidOperation:
+        unit = Decimal(0)
+    # Then dividing by it is exact.
+    if not unit.is_finite() or unit <= 0 or unit.normalize().as_tuple().digits != (1,) or abs(unit.adjusted()) > 18:
+        raise ConfigurationError(f"{where}: size_unit: {source.get('size_unit')!r} is not a power of ten")
+    rules = tuple(_rule(message, unit, f"{where}: message {at}") for at, message in enumerate(messages, 1))
+    return JsonProfile(str(source.get("name", "json")), rules)
+
+
+def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
+    _only(table, ("where", "each", "symbol", "symbol_constant", "kind", "gapless", "fields"), where)
+    kind = table.get("kind", "none")
+    if kind not in _KINDS:
+        raise ConfigurationError(f"{where}: kind: {kind!r} is none of {', '.join(_KINDS)}")
+    if ("symbol" in table) == ("symbol_constant" in table):
+        raise ConfigurationError(f"{where}: symbol: give the path of the name, or symbol_constant")
+    fields = table.get("fields", {})
+    _only(fields, _FIELDS, f"{where}: fields")
+    if table.get("gapless", False) and "sequence" not in fields:
+        raise ConfigurationError(f"{where}: gapless: there is no sequence to tell by")
+    conditions = table.get("where", {})
+    if not isinstance(conditions, Mapping):
+        raise ConfigurationError(f"{where}: where: {conditions!r} is not a table")
+    return MessageRule(
+        where=tuple((_path(name, where), _text(value)) for name, value in conditions.items()),
+        each=_path(table["each"], f"{where}: each") if "each" in table else None,
+        symbol=_path(table["symbol"], f"{where}: symbol") if "symbol" in table else str(table["symbol_constant"]),
+        kind=_KINDS[kind],
+        gapless=bool(table.get("gapless", False)),
+        fields=tuple(_field(name, given, unit, f"{where}: {name}") for name, given in fields.items()),
+    )
+
+
+def _field(name: str, given: Any, unit: Decimal, where: str) -> _Field:
+    if isinstance(given, str):
+        given = {"path": given}
+    own = ("unit",) if name == "ts_event" else ()
+    _only(given, ("path", "constant", "map", *own), where)
+    if ("path" in given) == ("constant" in given):
+        raise ConfigurationError(f"{where}: give a path, or a constant")
+    mapping = given.get("map")
+    if mapping is not None and not isinstance(mapping, Mapping):
+        raise ConfigurationError(f"{where}: map: {mapping!r} is not a table")
+    if name == "ts_event" and given.get("unit") not in _UNITS:
+        raise ConfigurationError(f"{where}: unit: {given.get('unit')!r} is none of {', '.join(_UNITS)}")
+    field = _Field(
+        name=name,
+        path=_path(given["path"], where) if "path" in given else (),
+        constant=given.get("constant"),
+        map=None if mapping is None else {_text(key): value for key, value in mapping.items()},
+        convert=_converter(name, given, unit),
+    )
+    for value in [field.constant] if "constant" in given else (mapping or {}).values():
+        try:
+            field.convert(value)
+        except BadRecord as error:
+            raise ConfigurationError(f"{where}: {error}") from None
+    return field
+
+
+def _converter(name: str, given: Mapping[str, Any], unit: Decimal) -> Callable[[Any], Any]:
+    if name == "ts_event":
+        return _time(given["unit"])
+    if name == "price":
+        return _price
+    if name == "size":
+        return _size(unit)
+    if name in _UNSIGNED:
+        most = (1 << _UNSIGNED[name]) - 1
+        return lambda value: _whole(value, 0, most)
+    letters = _LETTERS[name]
+
+    def letter(value: Any) -> bytes:
+        if not isinstance(value, str) or len(value) != 1 or value not in letters:
+            raise BadRecord(f"{value!r} is none of {', '.join(letters)}")
+        return value.encode("ascii")
+
+    return letter
+
+
+def _path(text: Any, where: str) -> Path_:
+    if not isinstance(text, str) or not all(text.split(".")):
+        raise ConfigurationError(f"{where}: {text!r} is not a path of names with dots between them")
+    return tuple(text.split("."))
+
+
+def _only(table: Any, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f"{where}: {table!r} is not a table")
+    if unknown := [key for key in table if key not in known]:
+        raise ConfigurationError(f"{where}: {', '.join(map(str, unknown))}: not a key; there are {', '.join(known)}")

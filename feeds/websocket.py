@@ -1,0 +1,325 @@
+"""JSON messages over a WebSocket as ticks, with reconnection. Needs the extra ``live``.
+
+What the messages mean is said by a profile (strand.feeds.json_profile). Messages are parsed one by one in Python: some
+tens of thousands a second, where MoldUDP64 has millions.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.json_profile import BadRecord, JsonProfile, Record, read_profile
+from strand.ticks import TICK, UNDEF_PRICE
+
+__all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
+
+#: The newest events that a feed keeps.
+EVENTS: Final = 1_000
+_SLICE_S: Final = 0.1
+_BLANK: Final = {"price": UNDEF_PRICE, "side": b"N", "action": b"N"}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEvent:
+    """Something that happened to a feed. ``time_ns``: since the UNIX epoch.
+
+    ``kind``: ``"connected"``; ``"disconnected"``, after which messages are missing until the next ``"connected"``; or
+    ``"gap"``: sequence numbers of a symbol that never came, ``missing`` of them.
+    """
+
+    kind: Literal["connected", "disconnected", "gap"]
+    time_ns: int
+    text: str
+    symbol: str | None = None
+    missing: int = 0
+
+
+def backoff_s(attempt: int, least_s: float, most_s: float, draw: Callable[[], float] = random.random) -> float:
+    """How long to wait before an attempt, the first being 0: twice as long each time, less up to half of it by chance.
+
+    The chance keeps many clients of a server that comes back from all coming at once. ``draw``: from 0 to 1.
+    """
+    whole = min(most_s, least_s * 2.0 ** min(attempt, 60))
+    return whole * (1 - draw() / 2)
+
+
+class WebSocketFeed(BaseFeed):
+    """Ticks from the JSON messages of a WebSocket; what has arrived is a batch.
+
+    ``url``: ``ws://`` or ``wss://``. ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file.
+    ``subscribe``: messages to send after each connect, texts or what becomes JSON. ``headers``: of the request.
+    ``reconnect``: attempts in a row before the feed gives up with FeedError; None: no bound. The wait before each is
+    drawn by ``backoff_s`` from ``reconnect_least_s`` and ``reconnect_most_s``; a message that arrives starts it anew.
+    A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
+    ``on_event``: called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
+    ``on_error``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or ``"skip"``.
+    Messages that no rule of the profile is for are passed over, and counted.
+    ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
+    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
+
+    ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` the same where the profile has none;
+    ``sequence`` the message's number since the start where it has none. Raises ConfigurationError, MissingExtraError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        profile: JsonProfile | Mapping[str, Any] | str | Path,
+        *,
+        subscribe: Sequence[Any] = (),
+        headers: Mapping[str, str] | None = None,
+        reconnect: int | None = None,
+        reconnect_least_s: float = 0.25,
+        reconnect_most_s: float = 30.0,
+        silence_s: float = 60.0,
+        open_timeout_s: float = 10.0,
+        max_message_bytes: int = 1 << 20,
+        on_event: Callable[[FeedEvent], None] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        symbols: Sequence[str] = (),
+        max_symbols: int = 65_536,
+        max_messages: int | None = None,
+        max_seconds: float | None = None,
+        idle_timeout_s: float | None = None,
+        batch_ticks: int = 4_096,
+    ) -> None:
+        super().__init__()
+        if not url.startswith(("ws://", "wss://")):
+            raise ConfigurationError(f"url: {url!r} does not begin with ws:// or wss://")
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if isinstance(subscribe, str | bytes | Mapping):
+            raise ConfigurationError(f"subscribe: give a sequence of messages, not the one {subscribe!r}")
+        if reconnect is not None and reconnect < 0:
+            raise ConfigurationError(f"reconnect: {reconnect!r} must be 0 or more")
+        for name, number in (
+            ("reconnect_least_s", reconnect_least_s), ("reconnect_most_s", reconnect_most_s), ("silence_s", silence_s),
+            ("open_timeout_s", open_timeout_s), ("max_message_bytes", max_message_bytes), ("batch_ticks", batch_ticks),
+            ("max_symbols", max_symbols), ("max_messages", max_messages), ("max_seconds", max_seconds),
+            ("idle_timeout_s", idle_timeout_s),
+        ):  # fmt: skip
+            if number is not None and not number > 0:
+                raise ConfigurationError(f"{name}: {number!r} must be above 0")
+        if len(symbols) > max_symbols:
+            raise ConfigurationError(f"symbols: {len(symbols):,} of them, and max_symbols is {max_symbols:,}")
+        try:
+            import websockets.exceptions
+            import websockets.sync.client
+        except ImportError as error:
+            raise MissingExtraError("a WebSocket feed", "websockets", "live") from error
+        self._connect = websockets.sync.client.connect
+        self._closed_by_peer = websockets.exceptions.ConnectionClosed
+        self._failed = (OSError, websockets.exceptions.WebSocketException)
+        self._url = url
+        self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
+        self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
+        self._headers = dict(headers or {})
+        self._reconnect = reconnect
+        self._least_s, self._most_s = reconnect_least_s, max(reconnect_least_s, reconnect_most_s)
+        self._silence_s, self._open_timeout_s = silence_s, open_timeout_s
+        self._max_message_bytes = max_message_bytes
+        self._on_event, self._on_error = on_event, on_error
+        self._names: list[str] = list(symbols)
+        self._index = {name: at for at, name in enumerate(self._names)}
+        self._capacity = max_symbols
+        self._max_messages, self._batch_ticks = max_messages, batch_ticks
+        self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
+        self._sequences: dict[str, int] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._stop = threading.Event()
+        self._started = False
+        self._begun = self._heard = 0.0
+        self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
+
+    @property
+    def info(self) -> FeedInfo:
+        return FeedInfo("websocket", self._url, details={"profile": self._profile.name})
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._names
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The first batch is empty: it says that the feed is ready. Can be iterated once.
+
+        Raises FormatError for a message that cannot be read, and FeedError when no connection can be made: each after
+        every tick before it.
+        """
+        if self._started:
+            raise FeedError("a live feed can be read once", path=self._url)
+        self._started = True
+        self._begun = self._heard = time.monotonic()
+        yield np.empty(0, TICK)
+        attempt = 0
+        while not self._over():
+            before = self._counts["messages"]
+            try:
+                with self._connect(
+                    self._url,
+                    open_timeout=self._open_timeout_s,
+                    close_timeout=1,
+                    max_size=self._max_message_bytes,
+                    additional_headers=self._headers,
+                ) as connection:
+                    self._note("connected", f"to {self._url}")
+                    for message in self._subscribe:
+                        connection.send(message)
+                    yield from self._received(connection)
+                    text = "ended"
+            except self._failed as error:
+                text = str(error) or type(error).__name__
+            if self._over():
+                return
+            self._note("disconnected", text)
+            attempt = 0 if self._counts["messages"] > before else attempt
+            if self._reconnect is not None and attempt >= self._reconnect:
+                raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._url)
+            self._stop.wait(min(backoff_s(attempt, self._least_s, self._most_s), self._left_s()))
+            attempt += 1
+
+    def _received(self, connection: Any) -> Iterator[TickBatch]:
+        """The batches of one connection. Raises what the connection raises, after the ticks before it."""
+        quiet_since = time.monotonic()
+        while not self._over():
+            records: list[tuple[Record, int]] = []
+            fault: Exception | None = None
+            try:
+                self._take(connection.recv(timeout=min(_SLICE_S, max(self._left_s(), 0.0))), records)
+                while len(records) < self._batch_ticks and not self._limit_reached():
+                    self._take(connection.recv(timeout=0), records)
+            except TimeoutError:
+                pass
+            except (FormatError, *self._failed) as error:
+                fault = error
+            if records:
+                quiet_since = self._heard
+                yield self._ticks(records)
+            if fault is not None:
+                raise fault
+            if time.monotonic() - max(quiet_since, self._heard) >= self._silence_s:
+                raise ConnectionError(f"nothing came for {self._silence_s:g} s")
+
+    def _take(self, data: str | bytes, records: list[tuple[Record, int]]) -> None:
+        """A message's records, with the time at which it came. Raises FormatError."""
+        now_ns = time.time_ns()
+        self._heard = time.monotonic()
+        self._counts["messages"] += 1
+        try:
+            message = json.loads(data, parse_float=Decimal)
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"is no JSON: {error}")
+            return
+        found = self._profile.records(message)
+        if found is None:
+            self._counts["other_messages"] += 1
+            return
+        for record in found:
+            if isinstance(record, BadRecord):
+                self._refuse(str(record))
+                continue
+            records.append((record, now_ns))
+            if record.gapless:
+                self._check_sequence(record)
+
+    def _refuse(self, why: str) -> None:
+        number = self._counts["messages"]
+        if self._on_error == "raise":
+            raise FormatError(f"message {number}: {why}", path=self._url)
+        self.skipped.add("not as the profile has it", line=number, text=why)
+
+    def _check_sequence(self, record: Record) -> None:
+        sequence = record.values["sequence"]
+        last = self._sequences.get(record.symbol)
+        if last is not None and sequence > last + 1:
+            missing = sequence - last - 1
+            self._counts["gap_messages"] += missing
+            self._note("gap", f"{record.symbol}: {last + 1} to {sequence - 1}", record.symbol, missing)
+        if last is None or sequence > last:
+            self._sequences[record.symbol] = sequence
+        else:
+            self._counts["not_rising"] += 1
+
+    def _ticks(self, records: list[tuple[Record, int]]) -> TickBatch:
+        ticks = np.zeros(len(records), TICK)
+        for name, value in _BLANK.items():
+            ticks[name] = value
+        ticks["ts_recv"] = ticks["ts_event"] = [now_ns for _, now_ns in records]
+        ticks["instrument_id"] = [self._symbol(record.symbol) for record, _ in records]
+        first = self._counts["ticks"] + 1
+        ticks["sequence"] = np.arange(first, first + len(records))
+        by_fields: dict[tuple[str, ...], list[int]] = {}
+        for at, (record, _) in enumerate(records):
+            by_fields.setdefault(tuple(record.values), []).append(at)
+        for names, places in by_fields.items():
+            for name in names:
+                ticks[name][places] = np.array([records[at][0].values[name] for at in places], TICK[name])
+        self._counts["ticks"] += len(records)
+        return ticks
+
+    def _symbol(self, name: str) -> int:
+        index = self._index.get(name)
+        if index is None:
+            if len(self._names) == self._capacity:
+                raise FeedError(f"more than {self._capacity:,} symbols; max_symbols allows more", path=self._url)
+            index = self._index[name] = len(self._names)
+            self._names.append(name)
+        return index
+
+    def _note(self, kind: Any, text: str, symbol: str | None = None, missing: int = 0) -> None:
+        self._counts[kind] += 1
+        event = FeedEvent(kind, time.time_ns(), text, symbol, missing)
+        self.events.append(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _limit_reached(self) -> bool:
+        return self._max_messages is not None and self._counts["messages"] >= self._max_messages
+
+    def _left_s(self) -> float:
+        now, left = time.monotonic(), float("inf")
+        if self._max_seconds is not None:
+            left = self._begun + self._max_seconds - now
+        if self._idle_timeout_s is not None:
+            left = min(left, self._heard + self._idle_timeout_s - now)
+        return max(left, 0.0)
+
+    def _over(self) -> bool:
+        return self._stop.is_set() or self._limit_reached() or self._left_s() <= 0
+
+    def statistics(self) -> dict[str, int]:
+        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
+        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
+        names = (
+            "messages", "ticks", "other_messages", "connected", "disconnected", "gap", "gap_messages", "not_rising",
+        )  # fmt: skip
+        return {name: self._counts[name] for name in names}
+
+    def report(self) -> dict[str, Any]:
+        """What happened: the counts of ``statistics()``, and the newest events as plain values."""
+        return {**self.statistics(), "events": [asdict(event) for event in self.events]}
+
+    def stop(self) -> None:
+        """Ends the iteration under way, or the next, within a tenth of a second. From any thread or a signal."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """As :meth:`stop`. May be repeated."""
+        self.stop()

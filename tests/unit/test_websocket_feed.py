@@ -1,0 +1,360 @@
+"""JSON over a WebSocket, from a server on this machine that drops connections; and what profiles say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strand
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.feeds.json_profile import BadRecord, Record, read_profile
+from strand.feeds.websocket import FeedEvent, WebSocketFeed, backoff_s
+from strand.ticks import KIND_TRADE, UNDEF_PRICE
+
+server_module = pytest.importorskip("websockets.sync.server")
+
+TRADES: dict[str, Any] = {
+    "name": "trades",
+    "size_unit": "0.001",
+    "message": [
+        {
+            "where": {"type": "trade"},
+            "each": "data",
+            "kind": "trade",
+            "symbol": "s",
+            "gapless": True,
+            "fields": {
+                "ts_event": {"path": "T", "unit": "ms"},
+                "price": "p",
+                "size": "q",
+                "sequence": "n",
+                "side": {"path": "m", "map": {"true": "A", "false": "B"}},
+            },
+        }
+    ],
+}
+
+
+def trade(n: int, symbol: str = "BTC", **changes: Any) -> dict[str, Any]:
+    return {"s": symbol, "T": 1_700_000_000_000 + n, "p": "100.25", "q": "0.5", "n": n, "m": n % 2 == 0, **changes}
+
+
+def message(*trades: dict[str, Any]) -> str:
+    return json.dumps({"type": "trade", "data": list(trades)})
+
+
+@contextlib.contextmanager
+def serving(handle: Callable[[Any, int], None]) -> Iterator[str]:
+    """A server on 127.0.0.1; ``handle`` gets each connection and how many there were before. Ends with the block."""
+    count = iter(range(1_000))
+
+    def handler(connection: Any) -> None:
+        handle(connection, next(count))
+
+    with server_module.serve(handler, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def listen(url: str, **options: Any) -> WebSocketFeed:
+    defaults = {"max_seconds": 20.0, "reconnect_least_s": 0.01, "reconnect_most_s": 0.05}
+    return WebSocketFeed(url, options.pop("profile", TRADES), **{**defaults, **options})
+
+
+def ticks_of(feed: WebSocketFeed) -> np.ndarray:
+    return np.concatenate([batch.copy() for batch in feed.batches()])
+
+
+def test_records_become_ticks_with_exact_prices_and_sizes() -> None:
+    with serving(lambda connection, _: connection.send(message(trade(1), trade(2, "ETH", p=0.1, q="2")))) as url:
+        ticks = ticks_of(feed := listen(url, max_messages=1))
+    assert list(feed.symbols) == ["BTC", "ETH"]
+    assert ticks["instrument_id"].tolist() == [0, 1]
+    assert ticks["price"].tolist() == [100_250_000_000, 100_000_000]
+    assert ticks["size"].tolist() == [500, 2_000]
+    assert ticks["side"].tolist() == [b"B", b"A"]
+    assert ticks["action"].tolist() == [b"T", b"T"]
+    assert set(ticks["kind"].tolist()) == {KIND_TRADE}
+    assert ticks["ts_event"].tolist() == [1_700_000_000_001_000_000, 1_700_000_000_002_000_000]
+    assert np.all(ticks["ts_recv"] > ticks["ts_event"])
+
+
+def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_again() -> None:
+    asked: list[str] = []
+
+    def handle(connection: Any, before: int) -> None:
+        asked.append(connection.recv())
+        connection.send(message(trade(before + 1)))
+        if before == 1:
+            connection.socket.close()  # without a word
+
+    told: list[FeedEvent] = []
+    with serving(handle) as url:
+        ticks = ticks_of(feed := listen(url, max_messages=4, subscribe=[{"op": "subscribe"}], on_event=told.append))
+    assert ticks["sequence"].tolist() == [1, 2, 3, 4]
+    assert asked == ['{"op": "subscribe"}'] * 4
+    assert [event.kind for event in told] == ["connected", "disconnected"] * 3 + ["connected"]
+    assert list(feed.events) == told
+    assert feed.statistics()["disconnected"] == 3
+
+
+def test_what_was_missed_while_away_is_an_event_that_says_how_much() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send(message(trade(1 + 10 * before), trade(1 + before, "ETH")))
+
+    with serving(handle) as url:
+        feed = listen(url, max_messages=2)
+        assert len(ticks_of(feed)) == 4
+    gaps = [event for event in feed.events if event.kind == "gap"]
+    assert [(gap.symbol, gap.missing, gap.text) for gap in gaps] == [("BTC", 9, "BTC: 2 to 10")]
+    counts = feed.statistics()
+    assert (counts["gap"], counts["gap_messages"]) == (1, 9)
+
+
+def test_a_server_that_stays_away_is_given_up_after_so_many_attempts() -> None:
+    with serving(lambda connection, _: connection.send(message(trade(1)))) as url:
+        pass
+    feed = listen(url, reconnect=2, reconnect_most_s=0.01)
+    with pytest.raises(FeedError, match="no connection after 2 attempts to reconnect"):
+        ticks_of(feed)
+    assert feed.statistics()["disconnected"] == 3
+
+
+def test_a_server_that_falls_silent_is_left() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send(message(trade(before + 1)))
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    with serving(handle) as url:
+        feed = listen(url, max_messages=2, silence_s=0.2)
+        assert len(ticks_of(feed)) == 2
+    assert [event.text for event in feed.events if event.kind == "disconnected"] == ["nothing came for 0.2 s"]
+
+
+def test_waits_between_attempts_double_up_to_a_bound_less_a_share_by_chance() -> None:
+    assert [backoff_s(n, 1.0, 10.0, lambda: 0.0) for n in range(6)] == [1, 2, 4, 8, 10, 10]
+    assert [backoff_s(n, 1.0, 10.0, lambda: 1.0) for n in range(6)] == [0.5, 1, 2, 4, 5, 5]
+    assert backoff_s(10_000, 1.0, 10.0, lambda: 0.0) == 10
+
+
+def test_a_message_that_cannot_be_read_is_an_error_after_the_ticks_before_it() -> None:
+    def handle(connection: Any, _: int) -> None:
+        connection.send(message(trade(1), trade(2, p="ten"), trade(3)))
+
+    with serving(handle) as url:
+        taken: list[int] = []
+        with pytest.raises(FormatError, match="message 1: price: 'ten' is not a number"):
+            for batch in listen(url).batches():
+                taken += batch["sequence"].tolist()
+    assert taken == [1]
+
+
+def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted() -> None:
+    def handle(connection: Any, _: int) -> None:
+        connection.send(message(trade(1), trade(2, p="ten"), trade(3)))
+        connection.send("{no JSON")
+        connection.send('{"type": "trade"}')
+        connection.send('{"type": "news"}')
+        connection.send("[" * 100_000)
+        connection.send(message(trade(4)))
+
+    with serving(handle) as url:
+        ticks = ticks_of(feed := listen(url, max_messages=6, on_error="skip"))
+    assert ticks["sequence"].tolist() == [1, 3, 4]
+    assert feed.skipped.total == 4
+    assert feed.statistics()["other_messages"] == 1
+
+
+def test_a_message_beyond_the_bound_ends_the_connection_and_not_the_feed() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send("x" * 100_000 if before == 0 else message(trade(1)))
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    with serving(handle) as url:
+        feed = listen(url, max_messages=1, max_message_bytes=10_000)
+        assert len(ticks_of(feed)) == 1
+    assert feed.statistics()["disconnected"] == 1
+
+
+def test_more_symbols_than_allowed_are_an_error() -> None:
+    with (
+        serving(lambda connection, _: connection.send(message(trade(1), trade(1, "ETH")))) as url,
+        pytest.raises(FeedError, match="more than 1 symbols"),
+    ):
+        ticks_of(listen(url, max_symbols=1))
+
+
+def test_a_feed_is_stopped_from_another_thread() -> None:
+    def handle(connection: Any, _: int) -> None:
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    with serving(handle) as url:
+        feed = listen(url)
+        timer = threading.Timer(0.1, feed.stop)
+        timer.start()
+        assert len(ticks_of(feed)) == 0
+        timer.join()
+
+
+def test_handlers_run_on_it_as_on_any_feed() -> None:
+    trades = [trade(n, "BTC" if n % 3 else "ETH") for n in range(1, 31)]
+    with serving(lambda connection, _: connection.send(message(*trades))) as url:
+        result = strand.replay(listen(url, max_messages=1), "vwap", workers=1)
+    assert result.ticks == 30
+    assert result.rows["BTC"]["trades"] == 20
+    assert result.rows["ETH"]["volume"] == 5_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"p": "1.0000000001"}, "price: '1.0000000001' is not a price in whole units of 1e-9"),
+        ({"p": "1." + "0" * 90 + "1"}, "more digits than a tick can hold"),
+        ({"p": "1e400"}, "not a number that a tick can hold"),
+        ({"p": "NaN"}, "not a number that a tick can hold"),
+        ({"p": None}, "price: there is no field p"),
+        ({"p": True}, "is not a number"),
+        ({"q": "0.0001"}, "whole units of 0.001"),
+        ({"q": -1}, "size: -1"),
+        ({"q": 5_000_000}, "that a tick can hold"),
+        ({"n": 1.5}, "sequence"),
+        ({"n": 1 << 64}, "sequence"),
+        ({"T": "yesterday"}, "ts_event"),
+        ({"T": -1}, "is not a time"),
+        ({"m": "maybe"}, "side: 'maybe' is none of true, false"),
+        ({"s": ""}, "symbol: '' is not a name"),
+        ({"s": 7}, "symbol: 7 is not a name"),
+    ],
+)
+def test_a_value_that_a_tick_cannot_hold_exactly_is_refused(changes: dict[str, Any], words: str) -> None:
+    (found,) = read_profile(TRADES).records({"type": "trade", "data": [trade(1) | changes]}) or ()
+    assert isinstance(found, BadRecord)
+    assert words in str(found)
+
+
+def test_times_are_read_in_every_unit() -> None:
+    for unit, value in (
+        ("s", "1700000000.123456789"), ("ms", "1700000000123.456789"), ("us", "1700000000123456.789"),
+        ("ns", 1_700_000_000_123_456_789), ("iso", "2023-11-14T22:13:20.123456789Z"),
+        ("iso", "2023-11-14 23:13:20.123456789+01:00"),
+    ):  # fmt: skip
+        fields = {"ts_event": {"path": "t", "unit": unit}}
+        profile = read_profile({"message": [{"symbol_constant": "X", "fields": fields}]})
+        (found,) = profile.records({"t": value}) or ()
+        assert isinstance(found, Record), found
+        assert found.values["ts_event"] == 1_700_000_000_123_456_789
+
+
+def test_fields_that_a_profile_does_not_have_are_undefined() -> None:
+    profile = {"message": [{"symbol_constant": "X", "kind": "quote"}]}
+    with serving(lambda connection, _: connection.send('{"anything": 1}')) as url:
+        (tick,) = ticks_of(listen(url, max_messages=1, profile=profile))
+    assert tick["price"] == UNDEF_PRICE
+    assert (tick["side"], tick["action"], tick["size"], tick["sequence"]) == (b"N", b"N", 0, 1)
+    assert tick["ts_event"] == tick["ts_recv"] > 0
+
+
+def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\n[[message]]\nwhere = { "a.b" = 7 }\nkind = "trade"\nsymbol = "d.0"\n'
+        '[message.fields]\nprice = "d.1"\nside = { constant = "A" }\n'
+    )
+    profile = read_profile(path)
+    (found,) = profile.records({"a": {"b": 7}, "d": ["X", 3]}) or ()
+    assert isinstance(found, Record)
+    assert (found.symbol, found.values["price"], found.values["side"]) == ("X", 3_000_000_000, b"A")
+    assert profile.records({"a": {"b": 8}}) is None
+    path.write_text("not = [toml")
+    with pytest.raises(ConfigurationError, match="cannot be read as a profile"):
+        read_profile(path)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ({}, "at least one"),
+        ({"messages": []}, "messages: not a key"),
+        ({"size_unit": 3, "message": [{}]}, "size_unit: 3 is not a power of ten"),
+        ({"message": [{"symbol": "s", "kind": "tick"}]}, "kind: 'tick'"),
+        ({"message": [{}]}, "symbol: give"),
+        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "cost: not a key"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "unit: None"),
+        ({"message": [{"symbol": "s", "gapless": True}]}, "no sequence"),
+        ({"message": [{"symbol": "s..t"}]}, "is not a path"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is none of A, B, N"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"path": "m", "map": {"1": "b"}}}}]}, "'b' is none of"),
+    ],
+)
+def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match="profile") as caught:
+        read_profile(profile)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": "http://127.0.0.1"}, "ws://"),
+        ({"subscribe": "one"}, "a sequence of messages"),
+        ({"reconnect": -1}, "reconnect"),
+        ({"silence_s": 0}, "silence_s"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"symbols": ["A", "B"], "max_symbols": 1}, "max_symbols"),
+    ],
+)
+def test_an_option_that_cannot_work_is_named(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        WebSocketFeed(**{"url": "ws://127.0.0.1:1", "profile": TRADES, **options})
+
+
+def test_strand_listen_runs_handlers_on_it_and_reports_events(tmp_path: Path) -> None:
+    profile = tmp_path / "trades.toml"
+    profile.write_text(
+        'size_unit = "0.001"\n[[message]]\neach = "data"\nkind = "trade"\nsymbol = "s"\n'
+        '[message.fields]\nprice = "p"\nsize = "q"\n'
+    )
+
+    def handle(connection: Any, before: int) -> None:
+        assert connection.recv() == '{"op": "all"}'
+        connection.send(message(trade(before)))
+
+    with serving(handle) as url:
+        asked = [url, "--profile", str(profile), "--subscribe", '{"op": "all"}', "--messages", "2", "--for", "20"]
+        done = subprocess.run(
+            [sys.executable, "-m", "strand", "listen", "--handler", "vwap", "--json", "--websocket", *asked],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["ticks"] == 2
+        assert [event["kind"] for event in found["live"]["events"]] == ["connected", "disconnected", "connected"]
+        done = subprocess.run(
+            [sys.executable, "-m", "strand", "listen", "--websocket", *asked, "--group", "239.0.0.1"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "--group is for --line, not for --websocket" in done.stderr
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[live\]"):
+        WebSocketFeed("ws://127.0.0.1:1", TRADES)

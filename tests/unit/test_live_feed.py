@@ -130,14 +130,16 @@ def test_another_session_is_an_error_after_all_of_the_first() -> None:
     assert taken == [1, 2]
 
 
-def test_what_is_no_itch_is_an_error_after_every_tick_before_it() -> None:
-    with contextlib.closing(listen()) as feed, sender(*feed.addresses) as send:
+def test_what_is_no_itch_is_an_error_after_every_tick_before_it_live_and_recorded(tmp_path: Path) -> None:
+    record = tmp_path / "rec.itch50"
+    with contextlib.closing(listen(record=record)) as live, sender(*live.addresses) as send:
         send(0, packet(1, [*orders(1, 3), b"A" * 7, *orders(4, 6)]))
-        taken: list[int] = []
-        with pytest.raises(FormatError, match="the length field says 7"):
-            for batch in feed.batches():
-                taken += batch["order_id"].tolist()
-    assert taken == [1, 2]
+        for feed in (live, None):
+            taken: list[int] = []
+            with pytest.raises(FormatError, match="the length field says 7"):
+                for batch in (feed or RecordedFeed(record)).batches():
+                    taken += batch["order_id"].tolist()
+            assert taken == [1, 2]
 
 
 def test_what_is_no_itch_can_be_passed_over_and_is_counted(tmp_path: Path) -> None:
@@ -306,34 +308,35 @@ def test_what_is_missing_on_every_line_is_asked_for_and_comes(day: Path) -> None
     assert report["requests"] >= sent["answered"]
 
 
-def test_a_gap_of_more_than_one_answer_is_asked_for_to_its_end() -> None:
-    options = {"gap_timeout_s": 10.0, "request_after_s": 9.0, "first_sequence": 1}
+def test_a_gap_of_more_than_one_answer_is_asked_for_to_its_end_at_once() -> None:
+    # Only the first request is one that its time brings: the gap would be given up before the third.
+    options = {"gap_timeout_s": 2.5, "request_after_s": 1.0, "first_sequence": 1}
+    asked: list[tuple[int, int]] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(BOUND_S)
-        with (
-            contextlib.closing(listen(rerequest=Address(*server.getsockname()), **{**options, "request_after_s": 0.01}))
-            as feed,
-            sender(*feed.addresses) as send,
-        ):  # fmt: skip
-            asked: list[tuple[int, int]] = []
 
-            def answer() -> None:
-                while (not asked or asked[-1][0] + 2 < 9) and len(asked) < 50:
-                    request, address = server.recvfrom(100)
-                    sequence, count = int.from_bytes(request[10:18], "big"), int.from_bytes(request[18:20], "big")
-                    asked.append((sequence, count))
-                    server.sendto(packet(sequence, orders(sequence, sequence + min(count, 2))), address)
+        def answer() -> None:
+            while not asked or asked[-1][0] < 7:
+                request, address = server.recvfrom(100)
+                if not request:
+                    return
+                sequence, count = int.from_bytes(request[10:18], "big"), int.from_bytes(request[18:20], "big")
+                asked.append((sequence, count))
+                server.sendto(packet(sequence, orders(sequence, sequence + min(count, 2))), address)
 
-            thread = threading.Thread(target=answer)
+        thread = threading.Thread(target=answer)
+        where = Address(*server.getsockname())
+        with contextlib.closing(listen(rerequest=where, **options)) as feed, sender(*feed.addresses, where) as send:
             thread.start()
             send(0, packet(1, orders(1, 3)))
             send(0, packet(9, orders(9, 10)))
             send(0, end_of_session(10))
             ticks = ticks_of(feed)
+            send(1, b"")
             thread.join()
+    assert asked == [(3, 6), (5, 4), (7, 2)]
     assert ticks["order_id"].tolist() == list(range(1, 10))
-    assert asked[:3] == [(3, 6), (5, 4), (7, 2)]
 
 
 def test_a_server_that_is_not_there_leaves_the_gap_to_its_time() -> None:

@@ -104,7 +104,8 @@ def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_agai
 
     told: list[FeedEvent] = []
     with serving(handle) as url:
-        ticks = ticks_of(feed := listen(url, max_messages=4, subscribe=[{"op": "subscribe"}], on_event=told.append))
+        options = {"subscribe": [{"op": "subscribe"}], "on_event": told.append, "reconnect": 1}
+        ticks = ticks_of(feed := listen(url, max_messages=4, **options))
     assert ticks["sequence"].tolist() == [1, 2, 3, 4]
     assert asked == ['{"op": "subscribe"}'] * 4
     assert [event.kind for event in told] == ["connected", "disconnected"] * 3 + ["connected"]

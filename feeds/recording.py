@@ -15,7 +15,7 @@ import datetime as dt
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self
+from typing import BinaryIO, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from strand._bindings.mold import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.itch import ItchFeed
+from strand.feeds.streams import InflateLimits
 from strand.feeds.whole_file import create_whole_file
 
 __all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
@@ -144,7 +145,7 @@ class RecordedFeed(BaseFeed):
         date: dt.date | str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         batch_ticks: int = 16_384,
-        limits: Any = None,
+        limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
         named = Path(path)

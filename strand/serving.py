@@ -20,6 +20,7 @@ from strand.feeds.streams import InflateLimits, open_stream
 __all__ = ["Faults", "ServeOptions", "serve"]
 
 _CHUNK: Final = 1 << 20
+_HEAD_BYTES: Final = 16
 _SLICE_NS: Final = 100_000_000
 _LEAST_PACKET: Final = 300
 _MOST_PACKET: Final = 9216
@@ -49,7 +50,8 @@ class ServeOptions:
     payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to ``reorder_depth`` packets
     later.
     ``history_messages``, ``history_bytes``: what can be asked for again; ``request_rate``: answers a second, at most.
-    ``end_repeats`` session ends are sent ``end_pause_s`` apart; requests are answered for ``linger_s`` after the last.
+    ``end_repeats`` session ends are sent, ``end_pause_s`` apart and then twice as long each time: a receiver whose buffer
+    is full hears one later. Requests are answered for ``linger_s`` after the last.
     """
 
     a: str | Address
@@ -67,7 +69,7 @@ class ServeOptions:
     history_messages: int = 1 << 20
     history_bytes: int = 64 << 20
     request_rate: float = 20_000.0
-    end_repeats: int = 3
+    end_repeats: int = 6
     end_pause_s: float = 0.02
     linger_s: float = 0.0
     allow_remote: bool = False
@@ -78,7 +80,7 @@ class ServeOptions:
             ("rate", 0, 1e9), ("speed", 0, 1e9), ("gather_s", 0, 1), ("heartbeat_s", 1e-3, 3600),
             ("packet_bytes", _LEAST_PACKET, _MOST_PACKET), ("reorder_depth", 1, 64), ("seed", 0, 2**64 - 1),
             ("history_messages", 1, 1 << 28), ("history_bytes", 1 << 16, 1 << 34), ("request_rate", 0, 1e9),
-            ("end_repeats", 1, 100), ("end_pause_s", 0, 10), ("linger_s", 0, 3600),
+            ("end_repeats", 1, 10), ("end_pause_s", 0, 10), ("linger_s", 0, 3600),
         ):  # fmt: skip
             if not low <= getattr(self, name) <= high:
                 raise ConfigurationError(f"{name}: {getattr(self, name)!r} is not from {low:g} to {high:g}")
@@ -120,7 +122,7 @@ def serve(
             rest = _send_all(sender, stream, path, stop, progress)
             for repeat in range(options.end_repeats):
                 if repeat:
-                    sender.idle(round(options.end_pause_s * 1e9))
+                    sender.idle(round(options.end_pause_s * 1e9 * 2 ** (repeat - 1)))
                 sender.end()
             seconds = time.monotonic() - begun
             until = time.monotonic() + options.linger_s
@@ -145,7 +147,9 @@ def _send_all(sender: Sender, stream: Any, path: Any, stop: Any, progress: Any) 
     first = True
     while got := stream.readinto(view[filled : filled + _CHUNK]):
         filled += got
-        if first and not recognise(bytes(view[: min(filled, 64)])):
+        if first and filled < _HEAD_BYTES:
+            continue  # a pipe may give less at a time
+        if first and not recognise(bytes(view[:_HEAD_BYTES])):
             raise FormatError("does not start with an ITCH 5.0 message", path=path, offset=0)
         first = False
         done = 0

@@ -309,6 +309,10 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
   }
   line->packets++;
   line->messages += h.count;
+  if (to <= c->next_sequence) {
+    count_known(m, line, h.sequence, to);
+    return;
+  }
   if (c->ended) {
     line->unwanted += h.count;
     return;
@@ -325,10 +329,6 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
     c->next_sequence = to;
     heard_of(m, to, now_ns);
     after_progress(m);
-    return;
-  }
-  if (to <= c->next_sequence) {
-    count_known(m, line, h.sequence, to);
     return;
   }
   /* Not yet of its own messages: until they are held they would look like a part of the gap before them. */

@@ -172,6 +172,8 @@ def test_the_session_ends_when_all_before_its_end_is_delivered_or_given_up() -> 
     wire.take(B, run_of(3, 5))
     assert wire.receiver.ended
     assert wire.delivered == [1, 2, 3, 4]
+    wire.take(B, run_of(1, 3))
+    assert (wire.line(B)["duplicates"], wire.line(B)["unwanted"]) == (2, 0), "a slower line is no less of one"
 
 
 def test_a_session_that_ended_before_the_first_message_wanted_has_ended() -> None:

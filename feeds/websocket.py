@@ -1,7 +1,7 @@
 """JSON messages over a WebSocket as ticks, with reconnection. Needs the extra ``live``.
 
-What the messages mean is said by a profile (strand.feeds.json_profile). Messages are parsed one by one in Python: ten to
-forty thousand a second on one core, where MoldUDP64 has a million.
+What the messages mean is said by a profile (strand.feeds.json_profile). Messages are parsed one by one in Python: ten
+to forty thousand a second on one core, where MoldUDP64 has a million.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class ServeOptions:
     payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to ``reorder_depth`` packets
     later.
     ``history_messages``, ``history_bytes``: what can be asked for again; ``request_rate``: answers a second, at most.
-    ``end_repeats`` session ends are sent, ``end_pause_s`` apart and then twice as long each time: a receiver whose buffer
-    is full hears one later. Requests are answered for ``linger_s`` after the last.
+    ``end_repeats`` session ends are sent, ``end_pause_s`` apart and then twice as long each time: a receiver whose
+    buffer is full hears one later. Requests are answered for ``linger_s`` after the last.
     """
 
     a: str | Address

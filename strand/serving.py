@@ -108,7 +108,7 @@ def serve(
     """Sends an ITCH 5.0 file, compressed or not; returns what was sent.
 
     ``stop`` ends it early, with the session's end. ``progress`` is called with the messages sent.
-    The result: ``messages``, ``packets``, ``heartbeats``, requests and answers, ``seconds``, ``late_ns`` (the most a
+    The result: ``messages``, ``packets``, ``heartbeats``, requests and answers, ``seconds`` that sending them took, ``late_ns`` (the most a
     message went out after it was due), and by line what was sent and ``lost_ranges`` as [from, to) pairs.
 
     Raises FormatError or TruncatedFeedError for a file that is no whole ITCH 5.0, FeedError.
@@ -120,11 +120,11 @@ def serve(
         begun = time.monotonic()
         try:
             rest = _send_all(sender, stream, path, stop, progress)
+            seconds = time.monotonic() - begun
             for repeat in range(options.end_repeats):
                 if repeat:
                     sender.idle(round(options.end_pause_s * 1e9 * 2 ** (repeat - 1)))
                 sender.end()
-            seconds = time.monotonic() - begun
             until = time.monotonic() + options.linger_s
             while (left := until - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
                 sender.idle(min(round(left * 1e9), _SLICE_NS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_trial import intersect, joined, run_trial
+from live_trial import Trial, intersect, joined, run_trial
 
 from strand.feeds.sample import sample_path
 
@@ -22,15 +23,19 @@ def strand(*args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_is_served_with_faults_is_heard_but_for_what_both_lines_lost(tmp_path: Path) -> None:
-    trial = run_trial(tmp_path, messages=100_000, rate=100_000, loss=0.05, symbols=50)
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    return run_trial(tmp_path_factory.mktemp("trial"), messages=100_000, rate=100_000, loss=0.05, symbols=50)
+
+
+def test_what_is_served_with_faults_is_heard_but_for_what_both_lines_lost(trial: Trial) -> None:
     assert list(trial.failures()) == []
     assert trial.heard["live"]["gap_messages"] > 0
     assert trial.heard["ticks"] > 90_000
 
 
-def test_the_trial_fails_where_something_does_not_hold(tmp_path: Path) -> None:
-    trial = run_trial(tmp_path, messages=20_000, rate=100_000, loss=0.05, symbols=50)
+def test_the_trial_fails_where_something_does_not_hold(trial: Trial) -> None:
+    trial = copy.deepcopy(trial)
     live = trial.heard["live"]
     live["line_gaps"]["a"] = live["line_gaps"]["a"][:-1]
     live["gaps"] = [*live["gaps"], [1, 2]]

@@ -21,10 +21,10 @@ from strand._bindings import itch as _itch
 from strand._bindings.itch import ItchDecoder
 from strand._bindings.mold import LINES, OUT_BYTES, Receiver, stamp
 from strand.errors import ConfigurationError, FeedError, GapError
+from strand.feeds._itch_directory import ItchSymbols
 from strand.feeds._udp import receiving_socket, replies_socket
 from strand.feeds.address import Address, parse_address
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.itch import _Symbols
 from strand.feeds.recording import Recorder
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.ticks import TICK
@@ -111,8 +111,9 @@ class MoldFeed(BaseFeed):
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = self._stopped = False
         self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo("America/New_York")).date()
-        self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=on_error == "skip")
-        self._symbols = _Symbols(self._decoder)
+        # It never skips by itself: a message's block says where the next one begins, which no search can say as well.
+        self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=False)
+        self._symbols = ItchSymbols(self._decoder)
         self._left_out = 0
         request_after = request_after_s if request_after_s is not None else gap_timeout_s / 8
         self._receiver = Receiver(

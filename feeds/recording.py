@@ -162,6 +162,7 @@ class RecordedFeed(BaseFeed):
         if date is None and day:
             date = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
         self._itch = ItchFeed(frames, date=date, on_error=on_error, batch_ticks=batch_ticks, limits=limits)
+        self.skipped = self._itch.skipped
 
     @property
     def info(self) -> FeedInfo:

@@ -108,8 +108,9 @@ def serve(
     """Sends an ITCH 5.0 file, compressed or not; returns what was sent.
 
     ``stop`` ends it early, with the session's end. ``progress`` is called with the messages sent.
-    The result: ``messages``, ``packets``, ``heartbeats``, requests and answers, ``seconds`` that sending them took, ``late_ns`` (the most a
-    message went out after it was due), and by line what was sent and ``lost_ranges`` as [from, to) pairs.
+    The result: ``messages``, ``packets``, ``heartbeats``, requests and answers, ``seconds`` that sending them took,
+    ``late_ns`` (the most a message went out after it was due), and by line what was sent and ``lost_ranges`` as
+    [from, to) pairs.
 
     Raises FormatError or TruncatedFeedError for a file that is no whole ITCH 5.0, FeedError.
     """

@@ -151,9 +151,9 @@ def test_what_is_no_itch_can_be_passed_over_and_is_counted(tmp_path: Path) -> No
         ticks = ticks_of(feed)
     assert ticks["order_id"].tolist() == [1, 2, 4, 5, 8]
     assert ticks["sequence"].tolist() == [1, 2, 4, 5, 8]
-    assert feed.skipped.counts == {"not ITCH 5.0": 2}
-    assert feed.statistics()["skipped_unknown_type"] == 1
-    assert np.array_equal(ticks_of(RecordedFeed(record, on_error="skip")), ticks)
+    assert feed.skipped.counts == {"not ITCH 5.0": 3}
+    assert feed.statistics()["left_out"] == 3
+    assert np.array_equal(ticks_of(RecordedFeed(record)), ticks), "what was passed over is not recorded"
 
 
 def test_packets_that_are_no_mold_are_counted_and_passed_over() -> None:

@@ -36,7 +36,7 @@ from strand.ticks import TICK, UNDEF_PRICE
 __all__ = ["FLAG_SIZE_ROUNDED", "Made", "TickMaker", "check_size_unit"]
 
 #: Set in ``flags`` where an amount is no whole number of size units, or too many: ``size`` is below it.
-FLAG_SIZE_ROUNDED: Final = 0x80
+FLAG_SIZE_ROUNDED: Final = 0x08
 
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000

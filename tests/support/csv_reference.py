@@ -84,7 +84,7 @@ def clock_ns(text: str, digits: int) -> int:
 def crypto_size(text: str) -> Tick:
     amount = times(text, 10**8)
     size = min(amount // 1000, (1 << 32) - 1)
-    return {"size": size, "order_id": amount, "flags": 0x80 if size * 1000 != amount else 0}
+    return {"size": size, "order_id": amount, "flags": 0x08 if size * 1000 != amount else 0}
 
 
 def hashed(text: str) -> int:
@@ -122,7 +122,7 @@ def _tardis_trade(row: Row) -> Tick:
 
 def _tardis_book(row: Row) -> Tick:
     tick = _tardis(row) | crypto_size(row["amount"])
-    tick["flags"] = tick["flags"] | (1 if row["is_snapshot"] == "true" else 0)  # type: ignore[operator]
+    tick["flags"] = tick["flags"] | (32 if row["is_snapshot"] == "true" else 0)  # type: ignore[operator]
     return tick | {
         "side": {"bid": "B", "ask": "A"}[row["side"]],
         "price": price(row["price"]),
@@ -171,7 +171,7 @@ def _lobster(row: Row) -> Tick:
         "order_id": int(row["order"]),
         "price": price(row["price"], "0.0001"),
         "size": int(row["size"]),
-        "flags": kind,
+        "flags": 4 if kind == 6 else 0,
         "side": "B" if row["direction"] == "1" else "A",
         "action": "?ACCFTTN"[kind],
         "kind": [0, 1, 1, 1, 1, 2, 2, 4][kind],
@@ -202,7 +202,7 @@ def _szse_order(row: Row) -> Tick:
         "side": {"1": "B", "2": "A", "49": "B", "50": "A"}[side],
         "action": "A",
         "kind": 1,
-        "flags": {"1": 1, "2": 2, "U": 3, "49": 1, "50": 2, "85": 3}[form],
+        "flags": {"1": 16, "2": 32, "U": 48, "49": 16, "50": 32, "85": 48}[form],
     }
 
 
@@ -280,7 +280,7 @@ def _wind_order(row: Row) -> Tick:
         "size": int(row["委托数量"]),
         "action": "C" if kind == "D" else "A",
         "kind": 1,
-        "flags": {"1": 1, "0": 2, "2": 2, "U": 3}.get(kind, 0),
+        "flags": {"1": 16, "0": 32, "2": 32, "U": 48}.get(kind, 0),
         "side": {"B": "B", "S": "A"}.get(row["委托代码"], "N"),
     }
 
@@ -313,7 +313,7 @@ def _taq_trade(row: Row) -> Tick:
         "size": int(row["Trade Volume"]),
         "sequence": int(row["Sequence Number"]),
         "ref_id": hashed(row["Trade Id"]),
-        "flags": int(row["Trade Correction Indicator"]),
+        "flags": {"00": 0, "01": 16, "08": 129}[row["Trade Correction Indicator"]],
         "action": "T",
         "kind": 2,
     }

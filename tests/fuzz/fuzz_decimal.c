@@ -1,0 +1,100 @@
+/* Any text cut into any fields: the columns read nothing outside their bytes, write nothing outside their targets, note
+ * a fault for each row they count one of, and say the same of a row alone as in its column.
+ *
+ * fuzz-sources: decode/decimal.c decode/names.c
+ *
+ * The input's first four bytes choose: form, scale, what is allowed, bytes a field. The rest is the fields. */
+#include "decode/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MAX_ROWS = 512, STRIDE = 24 };
+
+#define REQUIRE(condition) \
+  do { \
+    if (!(condition)) { \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      abort(); \
+    } \
+  } while (0)
+
+static uint64_t noted(const uint16_t *faults, uint64_t count) {
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    REQUIRE(faults[i] == 0 || (faults[i] >> 8 == 9 && (faults[i] & 0xff) <= SD_FAULT_NAMES));
+    n += faults[i] != 0;
+  }
+  return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 4) return 0;
+  sd_number_rule rule = {.lowest = INT64_MIN, .highest = INT64_MAX, .form = data[0] % 8};
+  rule.scale = rule.form == SD_FORM_DECIMAL ? data[1] % 37 - 18 : data[1] % 10;
+  rule.allow_empty = data[2] & 1;
+  rule.hash = data[2] >> 1 & 1;
+  if (data[2] & 4) rule.lowest = 0;
+  size_t most = data[3] % 40 + 1;
+  data += 4;
+  size -= 4;
+  /* An allocation of its very size, so that the sanitizer sees one byte too many. A field ends at a comma. */
+  uint8_t *bytes = malloc(size ? size : 1);
+  memcpy(bytes, data, size);
+  int32_t offsets[MAX_ROWS + 1] = {0};
+  uint64_t rows = 0;
+  for (size_t at = 0; at < size && rows < MAX_ROWS;) {
+    size_t begin = at;
+    while (at < size && at - begin < most && bytes[at] != ',') at++;
+    if (at == begin) at++;
+    offsets[++rows] = (int32_t)at;
+  }
+  uint32_t chosen[MAX_ROWS];
+  for (uint64_t i = 0; i < rows; i++) chosen[i] = (uint32_t)(rows - 1 - i);
+  uint8_t *out = calloc(rows + 1, STRIDE);
+  uint16_t *faults = calloc(rows + 1, sizeof *faults);
+  sd_cells cells = {offsets, bytes, NULL, rows};
+  sd_target target = {out, STRIDE, 8};
+  REQUIRE(sd_numbers(&cells, &rule, 9, &target, faults) == noted(faults, rows));
+  for (uint64_t i = 0; i < rows; i++) {
+    int64_t alone = 0;
+    int64_t together;
+    int fault = sd_number(bytes + offsets[i], (uint64_t)(offsets[i + 1] - offsets[i]), &rule, &alone);
+    memcpy(&together, out + i * STRIDE, sizeof together);
+    REQUIRE((faults[i] & 0xff) == fault);
+    REQUIRE(fault || together == alone);
+    REQUIRE(!fault || together == 0);
+    REQUIRE(fault || rule.form == SD_FORM_ID || together >= rule.lowest || rule.allow_empty);
+  }
+  sd_letter table[3] = {{"buy", 3, 1}, {"sell", 4, 2}, {"", 0, 3}};
+  memset(faults, 0, rows * sizeof *faults);
+  cells.rows = chosen;
+  target.width = 1;
+  REQUIRE(sd_letters(&cells, table, 3, rule.hash ? 7 : -1, 9, &target, faults) == noted(faults, rows));
+  sd_names *names = sd_names_new(64);
+  REQUIRE(names);
+  memset(faults, 0, rows * sizeof *faults);
+  cells.rows = NULL;
+  target.width = 4;
+  REQUIRE(sd_names_find(names, &cells, 9, &target, faults) == noted(faults, rows));
+  REQUIRE(sd_names_count(names) <= 64);
+  for (uint64_t i = 0; i < rows; i++) {
+    if (faults[i]) continue;
+    uint32_t index;
+    uint32_t length;
+    memcpy(&index, out + i * STRIDE, sizeof index);
+    REQUIRE(index < sd_names_count(names));
+    const uint8_t *name = sd_names_get(names, index, &length);
+    const uint8_t *text = bytes + offsets[i];
+    while (*text == ' ') text++;
+    REQUIRE(length > 0 && length <= SD_NAME_BYTES && memcmp(name, text, length) == 0);
+  }
+  sd_names_free(names);
+  free(faults);
+  free(out);
+  free(bytes);
+  return 0;
+}

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import TextColumn
+from strand._bindings.text import TextColumn, count_byte
 from strand.errors import FeedError, FormatError, MissingExtraError
 from strand.feeds._csv_match import Match
 from strand.feeds.read_ahead import Chunks
@@ -225,7 +225,7 @@ def _shown(line: bytes) -> str:
 
 
 def _line_count(text: bytes) -> int:
-    ends = text.count(b"\n")
+    ends = count_byte(text, 10)
     if b"\r" in text:
         ends += text.count(b"\r") - text.count(b"\r\n")
     return ends + (not text.endswith((b"\n", b"\r")))

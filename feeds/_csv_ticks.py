@@ -169,9 +169,9 @@ class TickMaker:
                 chosen = places.astype(np.uint32) if chosen is None else chosen[places]
                 faults, count = faults[places], len(places)
                 times = {name: values[places] for name, values in times.items()}
-        ticks = np.empty(count, f"V{TICK.itemsize}")
-        ticks[:] = self._template
-        ticks = ticks.view(TICK)
+        blank = np.empty(count, f"V{TICK.itemsize}")
+        blank[:] = self._template
+        ticks = blank.view(TICK)
         rows = block.places()
         ticks["sequence"] = (rows if chosen is None else rows[chosen]) + (first + 1)
         if ids is not None:

@@ -34,7 +34,7 @@ from strand.feeds.trading_day import as_date, date_in_name
 
 __all__ = ["FLAG_SIZE_ROUNDED", "CsvFeed", "profiles", "recognise"]
 
-_CHUNK_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 2 << 20
 _MAX_SYMBOLS: Final = 65536
 _DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
 _HEAD_BYTES: Final = 1 << 15

@@ -49,6 +49,26 @@ static inline field cell(const sd_cells *cells, uint64_t i) {
   return f;
 }
 
+/* The number that the next digits are, added to `value` times a power of ten; eight at once where there are so many. Not
+ * for more than SAFE_DIGITS in all. */
+static inline uint64_t digits_of(field *f, uint64_t value) {
+  while (f->end - f->at >= 8) {
+    uint64_t word;
+    memcpy(&word, f->at, 8);
+    uint64_t high = word & UINT64_C(0xf0f0f0f0f0f0f0f0);
+    uint64_t carry = (word + UINT64_C(0x0606060606060606)) & UINT64_C(0xf0f0f0f0f0f0f0f0);
+    if ((high ^ UINT64_C(0x3030303030303030)) | (carry ^ UINT64_C(0x3030303030303030))) break;
+    /* Pairs of digits, then of pairs, then of fours: the first digit is in the lowest byte. */
+    word = (word & UINT64_C(0x0f0f0f0f0f0f0f0f)) * 2561 >> 8;
+    word = (word & UINT64_C(0x00ff00ff00ff00ff)) * 6553601 >> 16;
+    word = (word & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
+    value = value * 100000000 + word;
+    f->at += 8;
+  }
+  while (f->at < f->end && is_digit(*f->at)) value = value * 10 + (uint64_t)(*f->at++ - '0');
+  return value;
+}
+
 /* Digits and a point of any length: those past the nineteenth that counts may only be zeros of a fraction. */
 static int long_mantissa(field *f, uint64_t *value, int *fraction, int *any) {
   int counting = 0;
@@ -108,11 +128,11 @@ static inline int decimal(field f, int scale, int64_t *value) {
   int any = 0;
   if (LIKELY(f.end - f.at <= SAFE_DIGITS)) {
     const uint8_t *begin = f.at;
-    while (f.at < f.end && is_digit(*f.at)) mantissa = mantissa * 10 + (uint64_t)(*f.at++ - '0');
+    mantissa = digits_of(&f, 0);
     any = f.at > begin;
     if (f.at < f.end && *f.at == '.') {
       begin = ++f.at;
-      while (f.at < f.end && is_digit(*f.at)) mantissa = mantissa * 10 + (uint64_t)(*f.at++ - '0');
+      mantissa = digits_of(&f, mantissa);
       fraction = (int)(f.at - begin);
       any |= fraction;
     }
@@ -140,7 +160,9 @@ static inline int id(field f, int hash, int64_t *value) {
   uint64_t number = 0;
   const uint8_t *at = f.at;
   if (LIKELY(f.end - f.at <= SAFE_DIGITS)) {
-    while (at < f.end && is_digit(*at)) number = number * 10 + (uint64_t)(*at++ - '0');
+    field rest = f;
+    number = digits_of(&rest, 0);
+    at = rest.at;
   } else {
     for (; at < f.end && is_digit(*at); at++)
       if (__builtin_mul_overflow(number, UINT64_C(10), &number) ||
@@ -394,4 +416,18 @@ uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint
     lossy += (uint64_t)lost;
   }
   return lossy;
+}
+
+uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
+  uint64_t found = 0;
+  while (count) {
+    /* No more at once than a byte counts to: compilers then count sixteen side by side. */
+    uint64_t run = count < 255 ? count : 255;
+    uint8_t here = 0;
+    for (uint64_t i = 0; i < run; i++) here += bytes[i] == byte;
+    found += here;
+    bytes += run;
+    count -= run;
+  }
+  return found;
 }

@@ -83,4 +83,7 @@ uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entr
 uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint8_t *sizes, uint8_t *flags,
                       uint64_t stride, uint8_t flag);
 
+/* How many of the bytes are this one. */
+uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
+
 #endif

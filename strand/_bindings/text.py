@@ -28,6 +28,7 @@ __all__ = [
     "Numbers",
     "TextColumn",
     "Whole",
+    "count_byte",
     "fit_sizes",
 ]
 
@@ -210,3 +211,8 @@ def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDA
     pointers = [ffi.cast("uint8_t *", field.ctypes.data) for field in (sizes, flags)]
     given = ffi.from_buffer("int64_t[]", amounts)
     return int(lib.sd_fit_sizes(given, len(amounts), unit, *pointers, sizes.strides[0], flag))
+
+
+def count_byte(data: bytes, byte: int) -> int:
+    """How many of the bytes are this one; several times as fast as ``bytes.count`` where there are many."""
+    return int(lib.sd_count_byte(data, len(data), byte))

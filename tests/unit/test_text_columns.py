@@ -11,7 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand._bindings.text import CLOCK, DATE, DECIMAL, EPOCH, ID, STAMP, Letters, Names, Numbers, TextColumn, fit_sizes
+from strand._bindings.text import (
+    CLOCK,
+    DATE,
+    DECIMAL,
+    EPOCH,
+    ID,
+    STAMP,
+    Letters,
+    Names,
+    Numbers,
+    TextColumn,
+    count_byte,
+    fit_sizes,
+)
 from strand.ticks import TICK
 
 I64 = (1 << 63) - 1
@@ -241,3 +254,9 @@ def test_sizes_are_rounded_down_and_clipped_and_say_so(amounts: list[int], unit:
 def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="2 rows"):
         Numbers(DECIMAL).read(column([b"1", b"2"]), 0, np.zeros(1, np.int64), np.zeros(2, np.uint16))
+
+
+@given(st.binary(max_size=2000).map(lambda data: data * 3))
+def test_a_byte_is_counted_as_bytes_count_does(data: bytes) -> None:
+    assert count_byte(data, 10) == data.count(b"\n")
+    assert count_byte(b"\n" * len(data), 10) == len(data)

@@ -84,9 +84,10 @@ def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Matc
             if len(rows) > 1 and len(rows[1]) == len(columns) + 1 and rows[1][-1].strip() == "":
                 columns += ("",)
             found = Match(profile, columns, delimiter, encoding, skip + _line_bytes(head[skip:]), 1)
-            problem = problem or _missing(found)
-            if not _missing(found):
+            here = _missing(found) or (_unlike(found, rows[1]) if len(rows) > 2 else "")
+            if not here:
                 return found
+            problem = problem or here
         else:
             counts = " or ".join(str(len(layout.columns)) for layout in profile.layouts)
             problem = problem or f"its first line, {text[:200]!r}, has not the {counts} columns of {profile.name}"
@@ -101,6 +102,15 @@ def _missing(found: Match) -> str:
         return f"its header lacks {', '.join(lacking)}, which {profile.name} needs; it has {there}"
     if (unwanted := found.column(profile.without)) is not None:
         return f"its header has {found.columns[unwanted]!r}, which {profile.name} has not"
+    return ""
+
+
+def _unlike(found: Match, row: list[str]) -> str:
+    """What in the first line of data is not as the profile's files have it."""
+    for name, shape in found.profile.like:
+        at = found.column((name,))
+        if at is not None and at < len(row) and not shape.fullmatch(row[at].strip()):
+            return f"{name} is {row[at]!r} in its first line of data, which {found.profile.name} has as {shape.pattern}"
     return ""
 
 

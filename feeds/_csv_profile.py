@@ -107,6 +107,7 @@ class Profile:
     layouts: tuple[Layout, ...] = ()
     requires: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    like: tuple[tuple[str, re.Pattern[str]], ...] = ()
     end: str | None = None
     venue: str | None = None
     zone: str = "UTC"
@@ -208,6 +209,7 @@ def read_profile(text: str, source: str) -> Profile:
         layouts=_layouts(table),
         requires=table.texts("requires"),
         without=table.texts("without"),
+        like=_like(table),
         end=table.take("end", str),
         venue=table.take("venue", str),
         zone=zone,
@@ -216,8 +218,8 @@ def read_profile(text: str, source: str) -> Profile:
     )
     time.done("zone and date_column")
     table.done(
-        "name, about, delimiter, encoding, header, layouts, requires, without, end, venue, size_unit, [symbol], [time] "
-        "and [fields]"
+        "name, about, delimiter, encoding, header, layouts, requires, without, end, venue, size_unit, [like], "
+        "[symbol], [time] and [fields]"
     )
     _check(profile, table)
     return profile
@@ -257,6 +259,11 @@ def _layouts(table: _Table) -> tuple[Layout, ...]:
         found.append(Layout(columns, tuple(layout.pattern("shape", text) for text in shapes)))
         layout.done("columns and shape")
     return tuple(found)
+
+
+def _like(table: _Table) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    shapes = table.table("like")
+    return tuple((name, shapes.pattern(name, shapes.take(name, str))) for name in shapes.keys())  # noqa: SIM118
 
 
 def _symbol(table: _Table) -> SymbolRule:

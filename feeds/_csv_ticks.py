@@ -25,7 +25,7 @@ from strand._bindings.text import (
     Numbers,
     fit_sizes,
 )
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FormatError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
 from strand.feeds._csv_profile import FieldRule, Profile
@@ -43,6 +43,7 @@ _HOUR_NS: Final = 3_600_000_000_000
 _AMOUNT_DIGITS: Final = 8  # an amount beside its size is in units of 1e-8
 _U4: Final = (1 << 32) - 1
 _EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+_LAST_COLUMN: Final = 255  # a fault's word has a byte for the column
 _ORDER: Final = {"size": 1, "bid_size": 1, "ask_size": 2}
 
 Chosen = npt.NDArray[np.uint32]
@@ -101,6 +102,10 @@ class TickMaker:
     def _place(self, names: tuple[str, ...]) -> int:
         at = self.found.column(names)
         assert at is not None, names  # the match saw to it
+        if at > _LAST_COLUMN:
+            raise FormatError(
+                f"column {self.found.columns[at]!r} is number {at + 1}: the first {_LAST_COLUMN + 1} can be read"
+            )
         self.columns[at] = self.found.columns[at] or f"number {at + 1}"
         return at
 
@@ -266,9 +271,9 @@ class TickMaker:
         scale = rule.worth.normalize().as_tuple().exponent
         assert isinstance(scale, int)
         if "price" in rule.field:
-            none = UNDEF_PRICE
+            none = UNDEF_PRICE  # itself readable only where the file has prices in units of 1e-9
             return Numbers(
-                DECIMAL, 9 + scale, 1 - (1 << 63), UNDEF_PRICE - 1,
+                DECIMAL, 9 + scale, 1 - (1 << 63), UNDEF_PRICE - (scale != -9),
                 empty=none if rule.empty else None, zero=none if rule.zero else 0,
             )  # fmt: skip
         empty = 0 if rule.empty else None

@@ -10,7 +10,7 @@ import datetime as dt
 import io
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -342,6 +342,10 @@ def _databento(row: Row) -> Tick:
         "symbol": row["symbol"],
         "kind": 2 if row["action"] == "T" else 1,
     }
+
+
+def _databento_raw(row: Row) -> Tick:
+    return _databento(row | {"price": ""}) | {"price": int(row["price"])}
 
 
 def _lean(row: Row) -> Tick:
@@ -819,7 +823,7 @@ KINDS: dict[str, Kind] = {
             "5482",
             _side(rng, *"ACMRTFN"),
             _side(rng, *"ABN"),
-            _side(rng, "", "3720.250000000"),
+            _side(rng, "", "3720.250000000") if at else "1.5",
             "1",
             "0",
             str(647784973705 + at),
@@ -829,6 +833,44 @@ KINDS: dict[str, Kind] = {
             "ESH1",
         ],
         _databento,
+    ),
+    "databento-raw": Kind(
+        "mbo.csv",
+        [
+            "ts_recv",
+            "ts_event",
+            "rtype",
+            "publisher_id",
+            "instrument_id",
+            "action",
+            "side",
+            "price",
+            "size",
+            "channel_id",
+            "order_id",
+            "flags",
+            "ts_in_delta",
+            "sequence",
+            "symbol",
+        ],
+        lambda rng, at: [
+            str(1_700_000_000_000_000_000 + at),
+            str(1_699_999_999_000_000_000 + at),
+            "160",
+            "1",
+            "5482",
+            _side(rng, *"ACMRTFN"),
+            _side(rng, *"ABN"),
+            _side(rng, "9223372036854775807", "3720250000000", "-500"),
+            "1",
+            "0",
+            str(647784973705 + at),
+            "128",
+            "22993",
+            str(at),
+            "ESH1",
+        ],
+        _databento_raw,
     ),
     "lean-trades": Kind(
         "20131009_aig_Trade_Tick.csv",
@@ -861,6 +903,33 @@ KINDS: dict[str, Kind] = {
         _lean_quote,
         header=False,
         symbol="AIG",
+    ),
+}
+
+
+def _in_chinese(name: str, header: str) -> Kind:
+    """The same file with other names for its columns."""
+    kind = KINDS[name]
+    columns = header.split()
+
+    def tick(row: Row) -> Tick:
+        return kind.tick(dict(zip(kind.columns, (row[column] for column in columns), strict=True)))
+
+    return replace(kind, columns=columns, encoding="gb18030", file="20231205.csv", tick=tick)
+
+
+KINDS |= {
+    "szse-trades in Chinese": _in_chinese(
+        "szse-trades",
+        "频道代码 消息记录号 行情类别 买方委托索引 卖方委托索引 证券代码 证券代码源 "
+        "成交价格 成交数量 成交类别 成交时间",
+    ),
+    "sse-trades in Chinese": _in_chinese(
+        "sse-trades",
+        "数据状态 成交序号 频道代码 证券代码 成交时间 成交价格 成交数量 成交金额 买方订单号 卖方订单号 内外盘标志",
+    ),
+    "sse-orders in Chinese": _in_chinese(
+        "sse-orders", "数据状态 委托序号 频道代码 证券代码 委托时间 订单类型 原始订单号 委托价格 委托数量 委托标识"
     ),
 }
 

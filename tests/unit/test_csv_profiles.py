@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from csv_reference import KINDS, made_up, reference, text_of
 
 import strand.feeds
-from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.csv import CsvFeed, profiles, recognise
 from strand.ticks import TICK
 
@@ -94,6 +95,41 @@ def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> N
     with pytest.raises(UnknownFormatError, match=r"could be tardis-quotes, tardis-trades: .*profile='tardis-quotes'"):
         CsvFeed(path)
     assert CsvFeed(path, profile="tardis-trades").info.details["profile"] == "tardis-trades"
+
+
+def test_prices_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "mbo.csv"
+    columns = KINDS["databento"].columns
+    for price, said in (("1.5", "databento"), ("1500000000", "databento-raw")):
+        line = ["1700000000000000000"] * 2 + ["160", "1", "5", "A", "B", price, "1", "0", "7", "0", "0", "1", "ES"]
+        path.write_text("\n".join([",".join(columns), ",".join(line), ""]))
+        feed = CsvFeed(path)
+        assert (feed.info.details["profile"], as_dicts(feed)[0]["price"]) == (said, 1_500_000_000)
+    with pytest.raises(FormatError, match=r"price is '1500000000' in its first line of data"):
+        CsvFeed(path, profile="databento")
+
+
+def test_a_folder_opens_what_is_known_in_it(shared_data: Path) -> None:
+    feed = strand.feeds.open(shared_data / "lobster")
+    assert isinstance(feed, CsvFeed)
+    assert sum(len(batch) for batch in feed.batches()) == 999
+
+
+def test_a_column_too_far_to_the_right_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    (tmp_path / "mine.toml").write_text(PROFILE.replace('delimiter = ";"', ""))
+    path.write_text(",".join([*(f"c{at}" for at in range(260)), "When", "Instrument", "Px", "Lots", "BuySell"]) + "\n")
+    with pytest.raises(FormatError, match="'When' is number 261"):
+        CsvFeed(path, profile=tmp_path / "mine.toml")
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS["lobster"]
+    (tmp_path / kind.file).write_bytes(text_of(kind, made_up("lobster", 3)))
+    feed = CsvFeed(tmp_path / kind.file)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
+        next(feed.batches())
 
 
 def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from csv_reference import KINDS, made_up, reference, text_of
+from csv_files import KINDS, made_up
+from csv_reference import reference, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

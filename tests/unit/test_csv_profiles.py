@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from csv_reference import KINDS, made_up, reference, text_of
+from csv_files import KINDS, made_up
+from csv_reference import reference, text_of
 
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError

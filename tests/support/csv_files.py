@@ -1,0 +1,614 @@
+"""Made-up files of every CSV profile: their columns, and how a line of each is made."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from csv_reference import (
+    Kind,
+    Row,
+    Tick,
+    binance_agg,
+    binance_trade,
+    databento,
+    databento_raw,
+    lean_quote,
+    lean_trade,
+    lobster,
+    sse_order,
+    sse_tick,
+    sse_trade,
+    szse_order,
+    szse_trade,
+    taq_quote,
+    taq_trade,
+    tardis_book,
+    tardis_quote,
+    tardis_trade,
+    wind_order,
+    wind_trade,
+)
+
+
+def _amount(rng: random.Random) -> str:
+    return rng.choice([f"{rng.random():.8f}", f"{rng.randint(1, 99999)}", f"{rng.random() * 100:.3f}", "1e-7", "60000"])
+
+
+def _us(rng: random.Random, at: int) -> str:
+    return str(1_700_000_000_000_000 + at * 1000 + rng.randint(0, 999))
+
+
+def _hms(rng: random.Random, dots: bool) -> str:
+    hour, minute, second, ms = rng.randint(9, 14), rng.randint(0, 59), rng.randint(0, 59), rng.randint(0, 999)
+    return f"{hour:02}:{minute:02}:{second:02}.{ms:03}" if dots else f"{hour}{minute:02}{second:02}{ms:03}"
+
+
+def _yuan(rng: random.Random) -> str:
+    return rng.choice(["0.0000", f"{rng.randint(1, 99999) / 100:.4f}"])
+
+
+def _code(rng: random.Random) -> str:
+    return rng.choice(["000001", "300750", "002813"])
+
+
+def _taq_time(rng: random.Random) -> str:
+    return f"{rng.randint(4, 19):02}{rng.randint(0, 59):02}{rng.randint(0, 59):02}{rng.randint(0, 10**9 - 1):09}"
+
+
+_MAKER = ["True", "False", "true", "false"]
+_AGG = ["agg_trade_id", "price", "quantity", "first_trade_id", "last_trade_id", "transact_time", "is_buyer_maker"]
+_TARDIS = ["exchange", "symbol", "timestamp", "local_timestamp"]
+_TAQ_TRADE = [
+    "Time",
+    "Exchange",
+    "Symbol",
+    "Sale Condition",
+    "Trade Volume",
+    "Trade Price",
+    "Trade Stop Stock Indicator",
+    "Trade Correction Indicator",
+    "Sequence Number",
+    "Trade Id",
+    "Source of Trade",
+    "Trade Reporting Facility",
+    "Participant Timestamp",
+    "Trade Reporting Facility TRF Timestamp",
+    "Trade Through Exempt Indicator",
+]
+_TAQ_QUOTE = [
+    "Time",
+    "Exchange",
+    "Symbol",
+    "Bid_Price",
+    "Bid_Size",
+    "Offer_Price",
+    "Offer_Size",
+    "Quote_Condition",
+    "Sequence_Number",
+    "National_BBO_Ind",
+    "Participant_Timestamp",
+]
+
+
+def _binance_line(rng: random.Random, at: int, us: bool, match: bool) -> list[str]:
+    time = str(1_735_689_600_000_000 + at * 997) if us else str(1_700_000_000_000 + at)
+    line = [
+        str(10**9 + at),
+        f"{rng.randint(1, 10**7) / 100:.8f}",
+        f"{rng.random():.5f}",
+        "12.3",
+        time,
+        rng.choice(_MAKER),
+    ]
+    return [*line, "True"] if match else line
+
+
+def _agg_line(rng: random.Random, at: int, match: bool) -> list[str]:
+    line = [str(at + 1), f"{rng.randint(1, 10**7) / 100:.2f}", f"{rng.random() * 10:.3f}", str(at * 3), str(at * 3 + 2)]
+    return [*line, str(1_700_000_000_000 + at), rng.choice(_MAKER), *(["True"] if match else [])]
+
+
+def _side(rng: random.Random, *sides: str) -> str:
+    return rng.choice(sides)
+
+
+def _quote_line(rng: random.Random, at: int) -> list[str]:
+    ask, bid = rng.choice([["", ""], [_amount(rng), "101.5"]]), rng.choice([["", ""], ["100.25", _amount(rng)]])
+    return ["deribit", rng.choice(["BTC", "ETH"]), _us(rng, at), _us(rng, at), *ask, *bid]
+
+
+def _cancel(rng: random.Random, *kinds: str) -> tuple[str, int, int]:
+    kind, one, other = rng.choice(kinds), rng.randint(1, 10**6), rng.randint(1, 10**6)
+    return kind, one, 0 if kind in ("C", "4", "52") else other
+
+
+def _szse_trade_line(rng: random.Random, at: int) -> list[str]:
+    kind, bid, offer = _cancel(rng, "F", "4", "70", "52")
+    day = f"20231205{_hms(rng, False).zfill(9)}"
+    return [
+        "2012",
+        str(at + 1),
+        "011",
+        str(bid),
+        str(offer),
+        _code(rng),
+        "102 ",
+        _yuan(rng),
+        str(rng.randint(1, 9999)),
+        kind,
+        day,
+    ]
+
+
+def _wind_trade_line(rng: random.Random, at: int) -> list[str]:
+    kind, ask, bid = _cancel(rng, "0", "C", "")
+    code = _code(rng)
+    return [
+        f"{code}.SZ",
+        code,
+        "20231205",
+        _hms(rng, False),
+        str(at + 1),
+        kind,
+        "",
+        "B",
+        str(rng.randint(0, 10**6)),
+        str(rng.randint(1, 10**6)),
+        str(ask),
+        str(bid),
+    ]
+
+
+_SZSE_ORDER = ["SecurityID", "TransactTime", "ApplSeqNum", "Price", "OrderQty", "Side", "OrdType"]
+_SZSE_ORDER_CN = ["证券代码", "委托时间", "委托索引", "委托价格", "委托数量", "买卖方向", "委托类别"]
+
+
+def _szse_order_line(rng: random.Random, at: int) -> list[str]:
+    return [
+        "2011",
+        _code(rng),
+        _hms(rng, True),
+        str(at + 1),
+        _yuan(rng),
+        str(rng.randint(1, 9999)),
+        _side(rng, "1", "2", "49", "50"),
+        _side(rng, "1", "2", "U", "49", "85"),
+    ]
+
+
+KINDS: dict[str, Kind] = {
+    "lobster": Kind(
+        "AAPL_2012-06-21_34200000_57600000_message_10.csv",
+        ["time", "type", "order", "size", "price", "direction"],
+        lambda rng, at: [
+            f"{34200 + at}.{rng.randint(0, 10**9 - 1):09}".rstrip("0"),
+            str(rng.randint(1, 7)),
+            str(rng.randint(0, 10**8)),
+            str(rng.randint(1, 999)),
+            str(rng.randint(-1, 10**7)),
+            _side(rng, "1", "-1"),
+        ],
+        lobster,
+        header=False,
+        symbol="AAPL",
+    ),
+    "tardis-trades": Kind(
+        "deribit_trades_2020-09-01_BTC.csv",
+        [*_TARDIS, "id", "side", "price", "amount"],
+        lambda rng, at: [
+            "deribit",
+            _side(rng, "BTC", "ETH-PERP"),
+            _us(rng, at),
+            _us(rng, at),
+            _side(rng, str(at), "", "a1b2-c3", "99999999999999999999"),
+            _side(rng, "buy", "sell", "unknown"),
+            _side(rng, "11667.5", "0.000012", "1e-7"),
+            _amount(rng),
+        ],
+        tardis_trade,
+    ),
+    "tardis-book": Kind(
+        "incremental.csv",
+        [*_TARDIS, "is_snapshot", "side", "price", "amount"],
+        lambda rng, at: [
+            "deribit",
+            "BTC",
+            _us(rng, at),
+            _us(rng, at),
+            _side(rng, "true", "false"),
+            _side(rng, "bid", "ask"),
+            "11667.5",
+            _amount(rng),
+        ],
+        tardis_book,
+    ),
+    "tardis-quotes": Kind(
+        "quotes.csv", [*_TARDIS, "ask_amount", "ask_price", "bid_price", "bid_amount"], _quote_line, tardis_quote
+    ),
+    "binance-trades": Kind(
+        "BTCUSDT-trades-2025-01-01.csv",
+        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker", "is_best_match"],
+        lambda rng, at: _binance_line(rng, at, True, True),
+        binance_trade,
+        header=False,
+        symbol="BTCUSDT",
+    ),
+    "binance-trades futures": Kind(
+        "ETHUSDT-trades-2024-01-01.csv",
+        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
+        lambda rng, at: _binance_line(rng, at, False, False),
+        binance_trade,
+        symbol="ETHUSDT",
+    ),
+    "binance-trades futures without a header": Kind(
+        "ETHUSDT-trades-2020-01-01.csv",
+        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
+        lambda rng, at: _binance_line(rng, at, False, False),
+        binance_trade,
+        header=False,
+        symbol="ETHUSDT",
+    ),
+    "binance-aggtrades": Kind(
+        "BTCUSDT-aggTrades-2024-01-01.csv",
+        [*_AGG, "is_best_match"],
+        lambda rng, at: _agg_line(rng, at, True),
+        binance_agg,
+        header=False,
+        symbol="BTCUSDT",
+    ),
+    "binance-aggtrades futures": Kind(
+        "BTCUSDT-aggTrades-2024-01-01.csv",
+        _AGG,
+        lambda rng, at: _agg_line(rng, at, False),
+        binance_agg,
+        symbol="BTCUSDT",
+    ),
+    "szse-orders": Kind("20231205_order.csv", ["ChannelNo", *_SZSE_ORDER], _szse_order_line, szse_order, trailing=True),
+    "szse-orders in Chinese": Kind(
+        "20231205_order.csv", ["频道代码", *_SZSE_ORDER_CN], _szse_order_line, szse_order, encoding="gb18030"
+    ),
+    "szse-trades": Kind(
+        "mdl_6_36_0.csv",
+        [
+            "ChannelNo",
+            "ApplSeqNum",
+            "MDStreamID",
+            "BidApplSeqNum",
+            "OfferApplSeqNum",
+            "SecurityID",
+            "SecurityIDSource",
+            "LastPx",
+            "LastQty",
+            "ExecType",
+            "TransactTime",
+        ],
+        _szse_trade_line,
+        szse_trade,
+    ),
+    "sse-ticks": Kind(
+        "mdl_4_24_0_20231205.csv",
+        [
+            "BizIndex",
+            "Channel",
+            "SecurityID",
+            "TickTime",
+            "Type",
+            "BuyOrderNO",
+            "SellOrderNO",
+            "Price",
+            "Qty",
+            "TradeMoney",
+            "TickBSFlag",
+            "LocalTime",
+            "SeqNo",
+        ],
+        lambda rng, at: [
+            str(at + 1),
+            "1",
+            "603518",
+            _hms(rng, True),
+            _side(rng, "A", "D", "T", "S"),
+            str(rng.randint(0, 99)),
+            str(rng.randint(0, 99)),
+            _yuan(rng),
+            f"{rng.randint(1, 9999)}",
+            "0.000",
+            _side(rng, "B", "S", "N", "TRADE"),
+            "09:30:00.183",
+            str(at),
+        ],
+        sse_tick,
+    ),
+    "sse-trades": Kind(
+        "Transaction_20231205.csv",
+        [
+            "DataStatus",
+            "TradeIndex",
+            "TradeChan",
+            "SecurityID",
+            "TradTime",
+            "TradPrice",
+            "TradVolume",
+            "TradeMoney",
+            "TradeBuyNo",
+            "TradeSellNo",
+            "TradeBSFlag",
+        ],
+        lambda rng, at: [
+            "0",
+            str(at + 1),
+            "1",
+            "601360",
+            _hms(rng, True),
+            "9.340",
+            f"{rng.randint(1, 9999)}.000",
+            "8406.0",
+            str(rng.randint(1, 99)),
+            str(rng.randint(1, 99)),
+            _side(rng, "B", "S", "N"),
+        ],
+        sse_trade,
+        trailing=True,
+    ),
+    "sse-orders": Kind(
+        "mdl_4_19_0_20231205.csv",
+        [
+            "DataStatus",
+            "OrderIndex",
+            "OrderChannel",
+            "SecurityID",
+            "OrderTime",
+            "OrderType",
+            "OrderNO",
+            "OrderPrice",
+            "Balance",
+            "OrderBSFlag",
+        ],
+        lambda rng, at: [
+            "0",
+            str(at + 1),
+            "1",
+            "601360",
+            _hms(rng, True),
+            _side(rng, "A", "D"),
+            str(rng.randint(1, 999)),
+            _yuan(rng),
+            str(rng.randint(1, 999)),
+            _side(rng, "B", "S"),
+        ],
+        sse_order,
+    ),
+    "wind-orders": Kind(
+        "逐笔委托.csv",
+        [
+            "万得代码",
+            "交易所代码",
+            "自然日",
+            "时间",
+            "委托编号",
+            "交易所委托号",
+            "委托类型",
+            "委托代码",
+            "委托价格",
+            "委托数量",
+        ],
+        lambda rng, at: [
+            "000833.SZ",
+            "000833",
+            _side(rng, "20231205", "20231206"),
+            _hms(rng, False),
+            str(at + 1),
+            str(1000 + at),
+            _side(rng, "0", "1", "U", "A", "D"),
+            _side(rng, "B", "S", " "),
+            str(rng.randint(0, 10**6)),
+            str(rng.randint(1, 99999)),
+        ],
+        wind_order,
+        encoding="gb18030",
+        trailing=True,
+    ),
+    "wind-trades": Kind(
+        "逐笔成交.csv",
+        [
+            "万得代码",
+            "交易所代码",
+            "自然日",
+            "时间",
+            "成交编号",
+            "成交代码",
+            "委托代码",
+            "BS标志",
+            "成交价格",
+            "成交数量",
+            "叫卖序号",
+            "叫买序号",
+        ],
+        _wind_trade_line,
+        wind_trade,
+    ),
+    "taq-trades": Kind(
+        "EQY_US_ALL_TRADE_20161024",
+        _TAQ_TRADE,
+        lambda rng, at: [
+            _taq_time(rng),
+            _side(rng, "Z", "N", "D"),
+            _side(rng, "A", "BRK A"),
+            _side(rng, "@", " O  "),
+            str(rng.randint(1, 9999)),
+            _side(rng, "45.88", "0.0001"),
+            "N",
+            _side(rng, "00", "01", "08"),
+            str(at),
+            _side(rng, "", str(at)),
+            "C",
+            "",
+            _side(rng, "", _taq_time(rng)),
+            "",
+            "0",
+        ],
+        taq_trade,
+        delimiter="|",
+        footer="END|20161024|27052068|||||||||||||\n",
+    ),
+    "taq-quotes": Kind(
+        "EQY_US_ALL_BBO_20161024.csv",
+        _TAQ_QUOTE,
+        lambda rng, at: [
+            _taq_time(rng),
+            "P",
+            _side(rng, "A", "AA"),
+            _side(rng, "0", "45.8"),
+            "3",
+            _side(rng, "0", "45.9"),
+            "7",
+            "R",
+            str(at),
+            "0",
+            _taq_time(rng),
+        ],
+        taq_quote,
+        footer="END,20161024,2705,,,,,,,,\n",
+    ),
+    "databento": Kind(
+        "mbo.csv",
+        [
+            "ts_recv",
+            "ts_event",
+            "rtype",
+            "publisher_id",
+            "instrument_id",
+            "action",
+            "side",
+            "price",
+            "size",
+            "channel_id",
+            "order_id",
+            "flags",
+            "ts_in_delta",
+            "sequence",
+            "symbol",
+        ],
+        lambda rng, at: [
+            str(1_700_000_000_000_000_000 + at),
+            str(1_699_999_999_000_000_000 + at),
+            "160",
+            "1",
+            "5482",
+            _side(rng, *"ACMRTFN"),
+            _side(rng, *"ABN"),
+            _side(rng, "", "3720.250000000") if at else "1.5",
+            "1",
+            "0",
+            str(647784973705 + at),
+            "128",
+            "22993",
+            str(at),
+            "ESH1",
+        ],
+        databento,
+    ),
+    "databento-raw": Kind(
+        "mbo.csv",
+        [
+            "ts_recv",
+            "ts_event",
+            "rtype",
+            "publisher_id",
+            "instrument_id",
+            "action",
+            "side",
+            "price",
+            "size",
+            "channel_id",
+            "order_id",
+            "flags",
+            "ts_in_delta",
+            "sequence",
+            "symbol",
+        ],
+        lambda rng, at: [
+            str(1_700_000_000_000_000_000 + at),
+            str(1_699_999_999_000_000_000 + at),
+            "160",
+            "1",
+            "5482",
+            _side(rng, *"ACMRTFN"),
+            _side(rng, *"ABN"),
+            _side(rng, "9223372036854775807", "3720250000000", "-500"),
+            "1",
+            "0",
+            str(647784973705 + at),
+            "128",
+            "22993",
+            str(at),
+            "ESH1",
+        ],
+        databento_raw,
+    ),
+    "lean-trades": Kind(
+        "20131009_aig_Trade_Tick.csv",
+        ["time", "price", "size", "exchange", "condition", "suspicious"],
+        lambda rng, at: [
+            str(34_200_000 + at),
+            str(rng.randint(1, 10**6)),
+            "100",
+            _side(rng, "", "N"),
+            "4000",
+            _side(rng, "0", "1"),
+        ],
+        lean_trade,
+        header=False,
+        symbol="AIG",
+    ),
+    "lean-quotes": Kind(
+        "20131009_aig_Quote_Tick.csv",
+        ["time", "bid", "bid_size", "ask", "ask_size", "exchange", "condition", "suspicious"],
+        lambda rng, at: [
+            str(34_200_000 + at),
+            _side(rng, "0", "487000"),
+            "100",
+            _side(rng, "0", "488000"),
+            "200",
+            "P",
+            "1",
+            "0",
+        ],
+        lean_quote,
+        header=False,
+        symbol="AIG",
+    ),
+}
+
+
+def _in_chinese(name: str, header: str) -> Kind:
+    """The same file with other names for its columns."""
+    kind = KINDS[name]
+    columns = header.split()
+
+    def tick(row: Row) -> Tick:
+        return kind.tick(dict(zip(kind.columns, (row[column] for column in columns), strict=True)))
+
+    return replace(kind, columns=columns, encoding="gb18030", file="20231205.csv", tick=tick)
+
+
+KINDS |= {
+    "szse-trades in Chinese": _in_chinese(
+        "szse-trades",
+        "频道代码 消息记录号 行情类别 买方委托索引 卖方委托索引 证券代码 证券代码源 "
+        "成交价格 成交数量 成交类别 成交时间",
+    ),
+    "sse-trades in Chinese": _in_chinese(
+        "sse-trades",
+        "数据状态 成交序号 频道代码 证券代码 成交时间 成交价格 成交数量 成交金额 买方订单号 卖方订单号 内外盘标志",
+    ),
+    "sse-orders in Chinese": _in_chinese(
+        "sse-orders", "数据状态 委托序号 频道代码 证券代码 委托时间 订单类型 原始订单号 委托价格 委托数量 委托标识"
+    ),
+}
+
+
+def made_up(name: str, lines: int, seed: int = 1) -> list[list[str]]:
+    rng = random.Random(f"{name} {seed}")
+    return [KINDS[name].line(rng, at) for at in range(lines)]

@@ -173,6 +173,8 @@ class CsvFeed(BaseFeed):
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
         self._counts, self.skipped = _no_counts(), Skipped()
+        if self._symbol is not None and self._select is not None and not self._select.keeps(self._symbol):
+            return
         self._maker, self._names = self._new_maker(), self._names if self._symbol is not None else []
         stream = open_stream(self._path, limits=self._limits)
         chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
@@ -240,8 +242,6 @@ class CsvFeed(BaseFeed):
         ticks = made.ticks
         rows = np.arange(block.rows) if made.rows is None else made.rows
         at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
-        if self._symbol is not None and self._select is not None and not self._select.keeps(self._symbol):
-            ticks = ticks[:0]
         if not block.bad and not made.faults.any():
             return None, ticks
         end = self._match.profile.end
@@ -261,16 +261,15 @@ class CsvFeed(BaseFeed):
         faults.sort()
         if faults and not self._skip:
             place, _, problem, text = faults[0]
-            before = good[: len(ticks)] & (at[: len(ticks)] < place)
             error = FormatError(
                 f"{problem}: {text!r} ({self._match.profile.name}); on_error='skip' passes over such lines",
                 path=self._path,
                 line=line + place,
             )
-            return error, ticks[before]
+            return error, ticks[good & (at < place)]
         for place, why, _, text in faults:
             self.skipped.add(why, line=line + place, text=text)
-        return None, ticks[good[: len(ticks)]] if len(ticks) else ticks
+        return None, ticks[good]
 
     def _explained(self, block: Block, row: int, fault: int) -> tuple[str, str, str]:
         number, kind = fault >> 8, fault & 0xFF
@@ -284,7 +283,7 @@ class CsvFeed(BaseFeed):
         counts["records"] += block.lines - len(block.empty)
         counts["ticks"] += len(ticks)
         counts["empty_lines"] += len(block.empty)
-        counts["not_selected"] += block.rows - (len(made.ticks) if len(ticks) or not len(made.ticks) else 0)
+        counts["not_selected"] += block.rows - len(made.ticks)
         counts["sizes_rounded"] += made.rounded
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes

@@ -156,6 +156,13 @@ static uint64_t fnv1a(field f) {
   return hash | UINT64_C(1) << 63;
 }
 
+static int is_negative(field f) {
+  if (*f.at != '-' || f.end - f.at == 1) return 0;
+  while (++f.at < f.end)
+    if (!is_digit(*f.at)) return 0;
+  return 1;
+}
+
 static inline int id(field f, int hash, int64_t *value) {
   uint64_t number = 0;
   const uint8_t *at = f.at;
@@ -169,7 +176,11 @@ static inline int id(field f, int hash, int64_t *value) {
           __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
         break;
   }
-  if (at < f.end) {
+  if (UNLIKELY(at < f.end)) {
+    if (is_negative(f)) {
+      *value = 0;
+      return 0;
+    }
     if (!hash) return is_digit(*at) ? SD_FAULT_RANGE : SD_FAULT_TEXT;
     number = fnv1a(f);
   }

@@ -30,7 +30,7 @@ typedef struct sd_target {
 
 enum {
   SD_FORM_DECIMAL = 1, /* [+-]digits[.digits][e[+-]digits], times 10^scale */
-  SD_FORM_ID = 2,      /* digits of a u64; other text, if `hash`, becomes its 64-bit FNV-1a with the top bit set */
+  SD_FORM_ID = 2,      /* digits of a u64, a negative number is 0; other text, if `hash`: 64-bit FNV-1a, top bit set */
   SD_FORM_EPOCH =
       3, /* a whole number since 1970-01-01: s below 10^11, ms below 10^14, us below 10^17, else ns; to ns */
   SD_FORM_CLOCK = 4, /* H:MM:SS[.digits] or HHMMSS and `scale` digits (leading zeros may be gone): ns since midnight */

@@ -184,7 +184,7 @@ KINDS: dict[str, Kind] = {
         lambda rng, at: [
             f"{34200 + at}.{rng.randint(0, 10**9 - 1):09}".rstrip("0"),
             str(rng.randint(1, 7)),
-            str(rng.randint(0, 10**8)),
+            _side(rng, "-1", "0", str(rng.randint(1, 10**8))),
             str(rng.randint(1, 999)),
             str(rng.randint(-1, 10**7)),
             _side(rng, "1", "-1"),

@@ -160,7 +160,7 @@ def lobster(row: Row) -> Tick:
     kind = int(row["type"])
     return {
         "ts_event": local(dt.date(2012, 6, 21), times(row["time"], 10**9), "America/New_York"),
-        "order_id": int(row["order"]),
+        "order_id": max(int(row["order"]), 0),
         "price": price(row["price"], "0.0001"),
         "size": int(row["size"]),
         "flags": 4 if kind == 6 else 0,

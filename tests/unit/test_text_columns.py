@@ -135,7 +135,11 @@ def test_ids_are_whole_numbers_of_64_bits(number: int) -> None:
     assert (values, faults) == (([number], [0]) if number < 1 << 64 else ([0], [4]))
 
 
-@given(st.text(min_size=1, max_size=20).filter(lambda text: not text.isdigit() and text.strip(" ") == text))
+def test_negative_ids_are_no_ids() -> None:
+    assert read(Numbers(ID), [b"-1", b"-007", b"-", b"-1x"], "u8") == ([0, 0, 0, 0], [0, 0, 2, 2])
+
+
+@given(st.from_regex(r"[a-z-][ -~]{0,20}", fullmatch=True).filter(lambda t: t.strip(" ") == t and not t[1:].isdigit()))
 def test_other_ids_are_hashed_if_asked_and_a_fault_if_not(text: str) -> None:
     number = 0xCBF29CE484222325
     for byte in text.encode():

@@ -165,14 +165,14 @@ class ItchDecoder:
         code = lib.sd_itch_decode(state, source, len(data), int(last), ticks, len(out))
         made, used = state.made, state.consumed
         while code == lib.SD_AGAIN:
-            self._decide()
+            self.decide()
             code = lib.sd_itch_decode(state, source + used, len(data) - used, int(last), ticks + made, len(out) - made)
             made += state.made
             used += state.consumed
         return made, used, code == lib.SD_OK
 
-    def _decide(self) -> None:
-        """Which of the locates named since the last time are wanted."""
+    def decide(self) -> None:
+        """Judges the locates named since the last time: what a call that returned SD_AGAIN waits for."""
         assert self._keeps is not None
         assert self._wanted is not None
         state = self._state
@@ -218,8 +218,16 @@ class ItchDecoder:
         """By locate, of dtype ``ATTRIBUTES``; None unless asked for."""
         return self._attributes
 
-    def fault(self, path: str | Path) -> FeedError:
-        """The error that ended the last ``decode``, to be raised."""
+    @property
+    def state(self) -> Any:
+        """The ``sd_itch``, for decoders of what ITCH travels in."""
+        return self._state
+
+    def fault(self, path: str | Path, *, offset: int | None = None, place: str = "") -> FeedError:
+        """The error that ended the last ``decode``, to be raised.
+
+        ``offset``, ``place``: where it is, when the messages travel in something else.
+        """
         state = self._state
         kind = state.fault
         letter = letter_of(state.fault_type)
@@ -253,7 +261,7 @@ class ItchDecoder:
             ),
         }[kind]
         error = TruncatedFeedError if kind == lib.SD_ITCH_FAULT_TRUNCATED else FormatError
-        return error(text, path=path, offset=state.fault_offset)
+        return error(place + text, path=path, offset=state.fault_offset if offset is None else offset)
 
     @property
     def named_locates(self) -> int:

@@ -1,0 +1,101 @@
+/* Any bytes as a capture, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was
+ * given, writes no tick beyond its room, and says the same as when it gets all bytes at once.
+ *
+ * The input's first three bytes choose: skip and how much is held, bytes a call, ticks a call. The rest is the capture.
+ *
+ * fuzz-sources: decode/pcap.c decode/pcap_record.c decode/itch.c decode/itch_rare.c decode/itch_sync.c */
+#include "decode/pcap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MAX_TICKS = 4096 };
+
+typedef struct outcome {
+  int code;
+  uint64_t ticks;
+} outcome;
+
+#define REQUIRE(condition) \
+  do { \
+    if (!(condition)) { \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      abort(); \
+    } \
+  } while (0)
+
+/* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
+static outcome take(sd_pcap *pcap, const uint8_t *stream, size_t size, size_t chunk, size_t capacity, sd_tick *all) {
+  outcome result = {SD_OK, 0};
+  size_t begin = 0;
+  size_t end = chunk < size ? chunk : size;
+  for (;;) {
+    size_t len = end - begin;
+    uint8_t *window = malloc(len ? len : 1);
+    sd_tick *ticks = malloc(capacity * sizeof *ticks);
+    if (len) memcpy(window, stream + begin, len);
+    result.code = sd_pcap_decode(pcap, window, len, end == size, ticks, capacity);
+    pcap->sampled = pcap->itch->sampled = 0;
+    REQUIRE(pcap->made <= capacity && pcap->consumed <= len);
+    REQUIRE(result.ticks + pcap->made <= MAX_TICKS);
+    memcpy(all + result.ticks, ticks, pcap->made * sizeof *ticks);
+    result.ticks += pcap->made;
+    begin += pcap->consumed;
+    free(ticks);
+    free(window);
+    REQUIRE(pcap->offset == begin);
+    if (result.code != SD_OK) {
+      REQUIRE((!pcap->skip || pcap->kind == 0) && pcap->fault.fault != SD_PCAP_FAULT_NONE);
+      REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
+      return result;
+    }
+    if (pcap->made == capacity) continue;
+    if (end == size) {
+      REQUIRE(begin == size);
+      return result;
+    }
+    REQUIRE(end - begin <= SD_PCAP_MAX_RECORD);
+    end = chunk < size - end ? end + chunk : size;
+  }
+}
+
+static sd_pcap *begin(sd_itch *itch, uint32_t how) {
+  memset(itch->symbols, 0, (size_t)itch->symbol_count * SD_ITCH_SYMBOL_BYTES);
+  memset(itch, 0, offsetof(sd_itch, symbols));
+  itch->skip = how & 1;
+  sd_pcap *pcap = sd_pcap_new(itch, how & 1);
+  REQUIRE(pcap);
+  pcap->any_port = how >> 1 & 1;
+  pcap->ports[0x676D / 8] = 0xFF;
+  pcap->hold = how >> 2 & 3 ? how >> 2 & 3 : SD_PCAP_HELD - 1;
+  if (how & 16) pcap->hold_ns = 1000;
+  return pcap;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static sd_itch itch[2];
+  static sd_tick ticks[2][MAX_TICKS];
+  if (size < 3 || size > MAX_TICKS) return 0;
+  size_t chunk = (size_t)data[1] + 1;
+  size_t capacity = (size_t)data[2] + 1;
+  sd_pcap *whole = begin(&itch[0], data[0]);
+  sd_pcap *pieces = begin(&itch[1], data[0]);
+  data += 3;
+  size -= 3;
+  outcome a = take(whole, data, size, size + 1, size / 14 + 1, ticks[0]);
+  outcome b = take(pieces, data, size, chunk, capacity, ticks[1]);
+  REQUIRE(a.code == b.code && a.ticks == b.ticks);
+  REQUIRE(memcmp(ticks[0], ticks[1], a.ticks * sizeof(sd_tick)) == 0);
+  REQUIRE(whole->records == pieces->records && whole->packets == pieces->packets);
+  REQUIRE(whole->gaps == pieces->gaps && whole->missing == pieces->missing && whole->held == pieces->held);
+  REQUIRE(whole->duplicates == pieces->duplicates && whole->skipped_bytes == pieces->skipped_bytes);
+  REQUIRE(memcmp(whole->skips, pieces->skips, sizeof whole->skips) == 0);
+  REQUIRE(memcmp(itch[0].counts, itch[1].counts, sizeof itch[0].counts) == 0);
+  for (uint64_t i = 1; i < a.ticks; i++) REQUIRE(ticks[0][i].sequence > ticks[0][i - 1].sequence);
+  sd_pcap_free(whole);
+  sd_pcap_free(pieces);
+  return 0;
+}

@@ -1,0 +1,45 @@
+"""Writes the seeds of fuzz_pcap.c into a folder: captures of every kind, with lines that lose and repeat packets.
+
+python tests/fuzz/seed_pcap.py FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+
+import pcap_reference as ref
+from itch_reference import every_type
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    bodies = every_type()
+    payloads = [ref.mold(at + 1, bodies[at : at + 4]) for at in range(0, len(bodies), 4)]
+    payloads += [ref.mold(len(bodies) + 1, []), ref.mold(len(bodies) + 1, [], count=0xFFFF)]
+    late = [payloads[0], payloads[2], payloads[1], payloads[1], *payloads[4:], payloads[3]]
+    networks = {
+        "ip4": (1, lambda u: ref.ethernet(ref.ipv4(u), tags=[0x8100])),
+        "ip6": (101, lambda u: ref.ipv6(u, extensions=[0, 60])),
+        "sll": (113, lambda u: ref.cooked(ref.ipv4(u, options=bytes(4)))),
+    }
+    # skip and how much is held, bytes a call less one, ticks a call less one: the header fuzz_pcap.c reads.
+    for how, header in {
+        "all": b"\2\xff\xff",
+        "skip": b"\3\x60\2",
+        "port": b"\4\xff\x10",
+        "hold": b"\x17\x40\1",
+    }.items():
+        for name, (link, wrap) in networks.items():
+            for order, sent in (("<", payloads), (">", late)):
+                frames = [(1_548_858_600 * 10**9 + i * 1000, wrap(ref.udp(p))) for i, p in enumerate(sent)]
+                place = f"{how}-{name}-{'little' if order == '<' else 'big'}"
+                (folder / f"{place}.pcap").write_bytes(header + ref.pcap(frames, order=order, link=link))
+                (folder / f"{place}.pcapng").write_bytes(header + ref.pcapng(frames, order=order, link=link))
+                (folder / f"{place}-cut").write_bytes(header + ref.pcap(frames, order=order, link=link, snap=90))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -8,19 +8,23 @@
  * All else (rare types, faults, the buffer's last bytes) goes through take_any(), one frame a call, which reads only
  * what is there: the tail is copied into a padded block and decoded by the same code.
  *
- * With a selection, take_selected() stands in for the loop: it checks what the loop checks, so that faults are the
- * same, and makes no tick of what is not wanted.
+ * With a selection, itch_skim.c and take_selected() stand in for the loop: they check what the loop checks, so that
+ * faults are the same, and make no tick of what is not wanted.
  */
 #include "decode/itch.h"
 
 #include "decode/itch_layout.h"
 #include "decode/itch_rare.h"
+#include "decode/itch_skim.h"
 #include "decode/itch_sync.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(HOT_BYTES >= 50 + PREFIX_BYTES, "the longest message fits the padded block");
+
+/* Where skimming stopped, the plain loop goes on for so long before it is tried again. */
+enum { PLAIN_BYTES = 16384 };
 
 /* How a frame was taken. */
 typedef enum way {
@@ -183,16 +187,16 @@ static const uint8_t *take_hot(sd_itch *itch, const uint8_t *p, const uint8_t *e
   return p;
 }
 
-/* take_hot() with a selection. */
-static const uint8_t *take_selected(sd_itch *itch, const uint8_t *p, const uint8_t *end, sd_tick **next,
-                                    const sd_tick *full) {
+/* take_hot() with a selection, up to the first frame that begins at `stop` or after. */
+static const uint8_t *take_selected(sd_itch *itch, const uint8_t *p, const uint8_t *stop, const uint8_t *end,
+                                    sd_tick **next, const sd_tick *full) {
   const uint8_t *start = p;
   const uint8_t *wanted = itch->wanted;
   sd_tick *tick = *next;
   uint64_t sequence = itch->messages;
   uint64_t unselected = 0;
   uint32_t prefixes = 0;
-  while (tick != full && LIKELY(end - p >= HOT_BYTES)) {
+  while (tick != full && p < stop && LIKELY(end - p >= HOT_BYTES)) {
     uint32_t prefix = sd_load_u16(p);
     const uint8_t *m = p + PREFIX_BYTES;
     const sd_itch_layout *t = &sd_itch_layouts[m[0]];
@@ -237,7 +241,14 @@ int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd
       itch->offset += used;
       if (itch->lost) break;
     }
-    p = itch->selective ? take_selected(itch, p, end, &tick, full) : take_hot(itch, p, end, &tick, full);
+    if (itch->selective) {
+      if (itch->prefixed) p = sd_itch_skim(itch, p, end, &tick, full);
+      const uint8_t *stop = end - p > PLAIN_BYTES ? p + PLAIN_BYTES : end;
+      p = take_selected(itch, p, stop, end, &tick, full);
+      if (p >= stop && p != end) continue;
+    } else {
+      p = take_hot(itch, p, end, &tick, full);
+    }
     if (tick == full) break;
     taken = take_any(itch, p, (uint64_t)(end - p), last, tick, &used, &made);
     itch->messages += taken == TAKEN || taken == LOST;

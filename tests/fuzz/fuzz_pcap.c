@@ -3,7 +3,7 @@
  *
  * The input's first three bytes choose: skip and how much is held, bytes a call, ticks a call. The rest is the capture.
  *
- * fuzz-sources: decode/pcap.c decode/pcap_record.c decode/itch.c decode/itch_rare.c decode/itch_sync.c */
+ * fuzz-sources: decode/pcap.c decode/pcap_record.c decode/itch.c decode/itch_rare.c decode/itch_sync.c decode/itch_skim.c */
 #include "decode/pcap.h"
 
 #include <stdio.h>

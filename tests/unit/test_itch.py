@@ -376,6 +376,31 @@ def test_a_selection_gives_what_masking_gives(
     chosen(data, names, start, start + span[1], skip=skip, chunk=chunk)
 
 
+@pytest.mark.parametrize("wanted", [(5,), (5, 77), range(1, 90), ()])
+@pytest.mark.parametrize("damage", [None, 3, 200_001, 400_002])
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_long_stream_is_skimmed_to_what_masking_gives(wanted: Sequence[int], damage: int | None, skip: bool) -> None:
+    """Long enough for stretches to be walked abreast, with rare types, and fields that look like frames."""
+    rng = np.random.default_rng(4)
+    parts = [ref.frame(ref.directory(i, b"S%d" % i)) for i in range(1, 101)]
+    for i in range(30_000):
+        locate, draw = int(rng.integers(1, 101)), int(rng.integers(0, 100))
+        inner = int.from_bytes(ref.frame(ref.message("D", locate, i, i))[:8], "big")
+        if draw < 50:
+            body = ref.message("A", locate, i, inner, b"B", 100, AAPL, i)
+        elif draw < 98:
+            body = ref.message("D", locate, i, i)
+        else:
+            body = rng.choice(np.array(ref.every_type()[11:-1], object))
+            body = body[:1] + locate.to_bytes(2, "big") + body[3:]
+        parts.append(ref.frame(body))
+    data = bytearray(b"".join(parts))
+    if damage is not None:
+        data[damage] ^= 0x40
+    chosen(bytes(data), {f"S{i}" for i in wanted}, MIDNIGHT_NS, MIDNIGHT_NS + 29_000, skip=skip)
+    chosen(bytes(data), {f"S{i}" for i in wanted}, 0, 2**63, skip=skip, capacity=300, chunk=200_000)
+
+
 def test_market_events_are_kept_as_they_came() -> None:
     bodies = [body for body in ref.every_type() if body[:1] in (b"S", b"V", b"W")]
     assert decode(stream(true_lengths=True))[2].market_events() == bodies

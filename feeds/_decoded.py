@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
+from strand.feeds._striped import StripedChunks, worth_striping
 from strand.feeds._wanted import wanted_names
 from strand.feeds.base import BaseFeed, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
+from strand.feeds.sources import RawStream
 from strand.feeds.streams import InflateLimits, InputStream, open_stream
 from strand.ticks import TICK
 
@@ -94,7 +96,7 @@ class DecodedFeed(BaseFeed):
         self.skipped.counts.clear()
         self.skipped.samples.clear()
         self._stream = self._open_stream()
-        chunks = read_chunks(self._stream, chunk_bytes=_CHUNK, headroom=self._headroom)
+        chunks = self._chunks_of(self._stream)
         self._chunks.append(chunks)
         self._last = chunks
         try:
@@ -102,6 +104,12 @@ class DecodedFeed(BaseFeed):
         finally:
             chunks.close()
             self._chunks.remove(chunks)
+
+    def _chunks_of(self, stream: InputStream) -> Chunks:
+        # Looking for a few ticks takes less time than copying the file does.
+        if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
+            return StripedChunks(stream, headroom=self._headroom)
+        return read_chunks(stream, chunk_bytes=_CHUNK, headroom=self._headroom)
 
     def _decode(self, chunks: Chunks, decoder: Decoder) -> Iterator[TickBatch]:
         out = aligned_ticks(self._batch_ticks)

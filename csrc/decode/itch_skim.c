@@ -67,13 +67,13 @@ static inline __attribute__((always_inline)) const uint8_t *step(lane *l, const 
   return p + PREFIX_BYTES + prefix;
 }
 
-/* Lanes over p[0 .. LANES * STRETCH). Returns how many. */
-static int line_up(const sd_itch *itch, const uint8_t *p, lane *lanes) {
-  const uint8_t *end = p + LANES * STRETCH;
+/* Lanes over p[0 .. LANES * stretch). Returns how many. */
+static int line_up(const sd_itch *itch, const uint8_t *p, size_t stretch, lane *lanes) {
+  const uint8_t *end = p + LANES * stretch;
   int n = 0;
   for (; n < LANES; n++) {
     int found = 1;
-    const uint8_t *start = p + (size_t)n * STRETCH;
+    const uint8_t *start = p + (size_t)n * stretch;
     if (n != 0) start += sd_itch_find_sync(itch, start, GUESS_BYTES, 0, &found);
     if (!found) break;
     if (n != 0) lanes[n - 1].end = start;
@@ -144,9 +144,10 @@ const uint8_t *sd_itch_skim(sd_itch *itch, const uint8_t *p, const uint8_t *end,
   lane lanes[LANES];
   sd_tick *tick = *next;
   int whole = 1;
-  while (whole && end - p >= LANES * STRETCH + HOT_BYTES && full - tick >= LANES * HITS) {
+  while (whole && end - p >= LANES * GUESS_BYTES + HOT_BYTES && full - tick >= LANES * HITS) {
     const uint8_t *start = p;
-    int n = line_up(itch, p, lanes);
+    size_t stretch = (size_t)(end - p - HOT_BYTES) / LANES;
+    int n = line_up(itch, p, stretch < STRETCH ? stretch : STRETCH, lanes);
     walk(lanes, n, itch->wanted);
     for (int i = 0; i < n && whole; i++) {
       const lane *l = &lanes[i];

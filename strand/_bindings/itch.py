@@ -139,7 +139,7 @@ class ItchDecoder:
             ffi.memmove(state.symbols, old.symbols, ffi.sizeof(old.symbols))
             state.symbol_count = old.symbol_count
             state.symbol_names = old.symbol_names
-            if attributes and directory_of._attributes is not None:
+            if attributes and directory_of._attributes is not None and old.symbol_names:
                 self._attributes = directory_of._attributes.copy()
         if self._attributes is not None:
             state.attributes = ffi.from_buffer("uint8_t[]", self._attributes.view(np.uint8), require_writable=True)

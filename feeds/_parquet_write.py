@@ -75,6 +75,11 @@ class ParquetTicks:
         self._writer.add_key_value_metadata({"strand": json.dumps(told)})
         self._writer.close()
 
+    def abandon(self) -> None:
+        """Lets go of the file, which is then none."""
+        if self._writer.is_open:
+            self._writer.close()
+
     def _flush(self) -> None:
         if not self._waiting:
             return

@@ -14,6 +14,7 @@ import numpy as np
 
 from strand import feeds, report
 from strand.bench.cli import bench
+from strand.commands.convert import convert
 from strand.commands.gen import gen
 from strand.commands.listen import listen
 from strand.commands.parameters import CoreList, HandlerName, StrandCount
@@ -40,6 +41,7 @@ def cli() -> None:
 
 
 cli.add_command(bench)
+cli.add_command(convert)
 cli.add_command(gen)
 cli.add_command(listen)
 cli.add_command(serve)

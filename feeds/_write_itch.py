@@ -1,0 +1,206 @@
+"""Ticks as NASDAQ TotalView-ITCH 5.0: each message in the one form that reads back as its tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.itch import (
+    ATTRIBUTED,
+    CROSS,
+    CROSS_CLOSING,
+    CROSS_HALT,
+    CROSS_INTRADAY,
+    CROSS_MASK,
+    CROSS_OPENING,
+    IMBALANCE,
+    LOCATES,
+    NON_PRINTABLE,
+    ItchDecoder,
+)
+from strand.errors import ConfigurationError
+from strand.feeds._write_check import check_read_back
+from strand.feeds.base import TickBatch
+from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE
+
+__all__ = ["ItchTicks"]
+
+_PRICE_UNIT: Final = 100_000  # 1e-4 in 1e-9
+_SECOND_48: Final = 1 << 48
+_HEADER: Final = [("length", ">u2"), ("type", "S1"), ("locate", ">u2"), ("tracking", ">u2"), ("time", "V6")]
+_ORDER: Final = [("order", ">u8"), ("side", "S1"), ("size", ">u4"), ("stock", "S8"), ("price", ">u4")]
+#: Fields behind the header, by type. Those that no tick has are left as zeros, or as spaces where they are text.
+_LAYOUTS: Final = {
+    kind: np.dtype(_HEADER + fields)
+    for kind, fields in {
+        b"A": _ORDER,
+        b"F": [*_ORDER, ("mpid", "S4")],
+        b"E": [("order", ">u8"), ("size", ">u4"), ("ref", ">u8")],
+        b"C": [("order", ">u8"), ("size", ">u4"), ("ref", ">u8"), ("printable", "S1"), ("price", ">u4")],
+        b"X": [("order", ">u8"), ("size", ">u4")],
+        b"D": [("order", ">u8")],
+        b"U": [("order", ">u8"), ("ref", ">u8"), ("size", ">u4"), ("price", ">u4")],
+        b"P": [*_ORDER, ("ref", ">u8")],
+        b"Q": [("wide", ">u8"), ("stock", "S8"), ("price", ">u4"), ("ref", ">u8"), ("cross", "S1")],
+        b"H": [("stock", "S8"), ("state", "S1"), ("reserved", "S1"), ("reason", ">u4")],
+        b"I": [("wide", ">u8"), ("ref", ">u8"), ("direction", "S1"), ("stock", "S8"), ("far", ">u4"), ("near", ">u4"),
+               ("price", ">u4"), ("cross", "S1"), ("variation", "S1")],
+        b"R": [("stock", "S8"), ("market", "S2"), ("lot", ">u4"), ("attributes", "S9"), ("leverage", ">u4"),
+               ("inverse", "S1")],
+    }.items()
+}  # fmt: skip
+_CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
+
+
+class ItchTicks:
+    """Writes batches of ticks through ``write``, a function that takes bytes.
+
+    A symbol is announced by a directory message right before its first tick. What a message cannot say is refused: each
+    batch is read back, and a tick that comes out different raises ConfigurationError with the field. ``sequence`` is
+    not looked at: in an ITCH file it is the message's position.
+    """
+
+    def __init__(self, write: Callable[[bytes], Any], midnight_ns: int) -> None:
+        self._write = write
+        self._midnight_ns = midnight_ns
+        self._announced = np.zeros(LOCATES, np.bool_)
+        self._decoder = ItchDecoder(midnight_ns=midnight_ns, skip=False)
+        self._shift: int | None = None
+        self._ticks = 0
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        """Writes a batch; ``symbols`` are the names known by now."""
+        if not len(ticks):
+            return
+        if self._shift is None:  # a locate of 0 is none
+            self._shift = 1 if len(symbols) and symbols[0] else 0
+        names = _stock_names(symbols)
+        keys = ticks["instrument_id"].astype(np.int64) + self._shift
+        if int(keys.max()) >= LOCATES or int(keys.min()) == 0:
+            raise ConfigurationError(
+                "instrument_id: an ITCH stock locate is from 1 to 65535, and these ticks have "
+                f"{int(ticks['instrument_id'].min())} to {int(ticks['instrument_id'].max())}"
+            )
+        missing = int(keys.max()) - self._shift + 1 - len(names)
+        if missing > 0:
+            names = np.concatenate([names, np.full(missing, b" " * 8, "S8")])
+        data = self._encode(ticks, keys, names)
+        self._check(ticks, keys, data)
+        self._write(data)
+        self._ticks += len(ticks)
+
+    def _encode(self, ticks: TickBatch, keys: npt.NDArray[np.int64], names: npt.NDArray[Any]) -> bytes:
+        types = _types_of(ticks)
+        stocks = names[keys - int(self._shift or 0)]
+        new_keys, first = np.unique(keys, return_index=True)
+        fresh = ~self._announced[new_keys] & (stocks[first] != b" " * 8)
+        first = np.sort(first[fresh])
+        self._announced[keys[first]] = True
+        lengths = np.zeros(len(ticks), np.int64)
+        for kind, layout in _LAYOUTS.items():
+            lengths[types == kind] = layout.itemsize
+        directory = np.zeros(len(ticks), np.int64)
+        directory[first] = _LAYOUTS[b"R"].itemsize
+        ends = np.cumsum(lengths + directory)
+        starts = ends - lengths
+        out = np.zeros(int(ends[-1]), np.uint8)
+        for kind, layout in _LAYOUTS.items():
+            rows = first if kind == b"R" else np.flatnonzero(types == kind)
+            if not len(rows):
+                continue
+            messages = np.zeros(len(rows), layout)
+            messages["length"] = layout.itemsize - 2
+            messages["type"] = kind
+            messages["locate"] = keys[rows]
+            since = np.uint64(self._midnight_ns)
+            _fill(messages, kind, ticks[rows], stocks[rows], since)
+            places = (starts[rows] - (layout.itemsize if kind == b"R" else 0))[:, None] + np.arange(layout.itemsize)
+            out[places] = messages.view(np.uint8).reshape(len(rows), layout.itemsize)
+        return out.tobytes()
+
+    def _check(self, ticks: TickBatch, keys: npt.NDArray[np.int64], data: bytes) -> None:
+        expected = ticks.copy()
+        expected["instrument_id"] = keys
+        again = np.zeros(len(ticks) + 1, TICK)
+        made, used, sound = self._decoder.decode(memoryview(data), last=False, out=again)
+        if sound and made == len(ticks) and used < len(data):
+            sound = False
+        check_read_back(
+            expected, again[:made], sound=sound, before=self._ticks, target="ITCH 5.0", ignore=("sequence",)
+        )
+
+
+def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
+    kind, action, size, flags = ticks["kind"], ticks["action"], ticks["size"], ticks["flags"]
+    order, trade, status = kind == KIND_ORDER, kind == KIND_TRADE, kind == KIND_STATUS
+    priced = ticks["price"] != UNDEF_PRICE
+    conditions = [
+        order & (action == b"A") & (flags & ATTRIBUTED == 0),
+        order & (action == b"A"),
+        order & (action == b"F") & ~priced,
+        order & (action == b"F"),
+        order & (action == b"C") & (size > 0),
+        order & (action == b"C"),
+        order & (action == b"M"),
+        trade & (flags & CROSS == 0),
+        trade,
+        status & (flags & IMBALANCE == 0),
+        status,
+    ]
+    types = np.select(conditions, [np.bytes_(letter) for letter in b"A F E C X D U P Q H I".split()], np.bytes_(b"?"))
+    unknown = np.flatnonzero(types == b"?")
+    if len(unknown):
+        tick = ticks[unknown[0]]
+        field = "action" if tick["kind"] == KIND_ORDER else "kind"
+        raise ConfigurationError(
+            f"{field}: no ITCH 5.0 message says a tick of kind {int(tick['kind'])} and action {bytes(tick['action'])!r}"
+        )
+    return types
+
+
+def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any], midnight_ns: np.uint64) -> None:
+    fields = messages.dtype.names
+    since = np.zeros(len(ticks), np.uint64) if kind == b"R" else ticks["ts_recv"] - midnight_ns
+    messages["time"] = np.ascontiguousarray(since.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]).view("V6")[:, 0]
+    flags = ticks["flags"]
+    undefined = ticks["price"] == UNDEF_PRICE
+    values = {
+        "order": ticks["order_id"],
+        "size": ticks["size"],
+        "wide": ticks["size"],
+        "ref": ticks["ref_id"],
+        "stock": stocks,
+        # Whatever is cut off here shows when it is read back.
+        "price": (np.where(undefined, 0, ticks["price"]) // _PRICE_UNIT).astype(np.uint64).astype(np.uint32),
+        "side": np.where(ticks["side"] == b"A", b"S", ticks["side"]),
+        "mpid": b"    ",
+        "printable": np.where(flags & NON_PRINTABLE != 0, b"N", b"Y"),
+        "state": flags.view("S1") if kind == b"H" else b" ",
+        "reserved": b" ",
+        "reason": ticks["ref_id"].astype(np.uint32),
+        "direction": np.where(ticks["side"] == b"A", b"S", ticks["side"]),
+        "variation": b" ",
+        "market": b"  ",
+        "lot": 100,
+        "attributes": b"NCZ P   N",
+        "inverse": b"N",
+    }
+    for field in fields:
+        if field in values:
+            messages[field] = values[field]
+    if kind == b"Q":
+        messages["cross"] = b" "
+        for bits, letter in _CROSSES.items():
+            messages["cross"][flags & CROSS_MASK == bits] = letter
+    elif kind == b"I":
+        messages["cross"] = (flags & 0x7F).astype(np.uint8).view("S1")
+
+
+def _stock_names(symbols: Sequence[str]) -> npt.NDArray[Any]:
+    for name in symbols:
+        if len(name) > 8 or not all(" " < letter <= "~" for letter in name):
+            raise ConfigurationError(f"symbols: {name!r} is no ITCH 5.0 stock: 1 to 8 printable ASCII characters")
+    return np.array([name.encode().ljust(8) for name in symbols] or [b" " * 8], "S8")

@@ -29,7 +29,10 @@ from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE
 __all__ = ["ItchTicks"]
 
 _PRICE_UNIT: Final = 100_000  # 1e-4 in 1e-9
-_SECOND_48: Final = 1 << 48
+_PREFIX: Final = 2
+#: Ticks at a time: what they become on the way stays in the caches.
+_SLICE: Final = 8192
+_NAMELESS: Final = np.bytes_(b" " * 8)
 _HEADER: Final = [("length", ">u2"), ("type", "S1"), ("locate", ">u2"), ("tracking", ">u2"), ("time", "V6")]
 _ORDER: Final = [("order", ">u8"), ("side", "S1"), ("size", ">u4"), ("stock", "S8"), ("price", ">u4")]
 #: Fields behind the header, by type. Those that no tick has are left as zeros, or as spaces where they are text.
@@ -52,6 +55,7 @@ _LAYOUTS: Final = {
                ("inverse", "S1")],
     }.items()
 }  # fmt: skip
+_WIDEST: Final = max(layout.itemsize for layout in _LAYOUTS.values())
 _CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
 
 
@@ -70,14 +74,20 @@ class ItchTicks:
         self._decoder = ItchDecoder(midnight_ns=midnight_ns, skip=False)
         self._shift: int | None = None
         self._ticks = 0
+        self._known: list[str] | None = None
+        self._stocks = np.zeros(0, "S8")
 
     def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
         """Writes a batch; ``symbols`` are the names known by now."""
-        if not len(ticks):
-            return
+        for at in range(0, len(ticks), _SLICE):
+            self._write_some(ticks[at : at + _SLICE], symbols)
+
+    def _write_some(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
         if self._shift is None:  # a locate of 0 is none
             self._shift = 1 if len(symbols) and symbols[0] else 0
-        names = _stock_names(symbols)
+        if list(symbols) != self._known:
+            self._known, self._stocks = list(symbols), _stock_names(symbols)
+        names = self._stocks
         keys = ticks["instrument_id"].astype(np.int64) + self._shift
         if int(keys.max()) >= LOCATES or int(keys.min()) == 0:
             raise ConfigurationError(
@@ -86,40 +96,50 @@ class ItchTicks:
             )
         missing = int(keys.max()) - self._shift + 1 - len(names)
         if missing > 0:
-            names = np.concatenate([names, np.full(missing, b" " * 8, "S8")])
+            names = np.concatenate([names, np.full(missing, _NAMELESS)])
         data = self._encode(ticks, keys, names)
         self._check(ticks, keys, data)
         self._write(data)
         self._ticks += len(ticks)
 
     def _encode(self, ticks: TickBatch, keys: npt.NDArray[np.int64], names: npt.NDArray[Any]) -> bytes:
+        places = keys - int(self._shift or 0)
         types = _types_of(ticks)
-        stocks = names[keys - int(self._shift or 0)]
-        new_keys, first = np.unique(keys, return_index=True)
-        fresh = ~self._announced[new_keys] & (stocks[first] != b" " * 8)
-        first = np.sort(first[fresh])
-        self._announced[keys[first]] = True
-        lengths = np.zeros(len(ticks), np.int64)
+        first = self._announce(keys, names, places)
+        # A message a row, as wide as the widest, and a directory message in a row of its own before its first tick.
+        is_first = np.zeros(len(ticks), np.int64)
+        is_first[first] = 1
+        row_of = np.arange(len(ticks)) + np.cumsum(is_first)
+        rows = np.zeros((len(ticks) + len(first), _WIDEST), np.uint8)
+        lengths = np.zeros(len(rows), np.int64)
+        # numpy copies records field by field, unless they look like one field.
+        whole = np.ascontiguousarray(ticks).view(f"V{TICK.itemsize}")
         for kind, layout in _LAYOUTS.items():
-            lengths[types == kind] = layout.itemsize
-        directory = np.zeros(len(ticks), np.int64)
-        directory[first] = _LAYOUTS[b"R"].itemsize
-        ends = np.cumsum(lengths + directory)
-        starts = ends - lengths
-        out = np.zeros(int(ends[-1]), np.uint8)
-        for kind, layout in _LAYOUTS.items():
-            rows = first if kind == b"R" else np.flatnonzero(types == kind)
-            if not len(rows):
+            chosen = first if kind == b"R" else np.flatnonzero(types == kind)
+            if not len(chosen):
                 continue
-            messages = np.zeros(len(rows), layout)
-            messages["length"] = layout.itemsize - 2
+            messages = np.zeros(len(chosen), layout)
+            messages["length"] = layout.itemsize - _PREFIX
             messages["type"] = kind
-            messages["locate"] = keys[rows]
-            since = np.uint64(self._midnight_ns)
-            _fill(messages, kind, ticks[rows], stocks[rows], since)
-            places = (starts[rows] - (layout.itemsize if kind == b"R" else 0))[:, None] + np.arange(layout.itemsize)
-            out[places] = messages.view(np.uint8).reshape(len(rows), layout.itemsize)
-        return out.tobytes()
+            messages["locate"] = keys[chosen]
+            _fill(messages, kind, whole[chosen].view(TICK), names[places[chosen]], np.uint64(self._midnight_ns))
+            to = row_of[chosen] - 1 if kind == b"R" else row_of[chosen]
+            opaque = np.dtype(f"V{layout.itemsize}")
+            np.ndarray((len(rows),), opaque, buffer=rows, strides=(_WIDEST,))[to] = messages.view(opaque)
+            lengths[to] = layout.itemsize
+        return rows[np.arange(_WIDEST) < lengths[:, None]].tobytes()
+
+    def _announce(
+        self, keys: npt.NDArray[np.int64], names: npt.NDArray[Any], places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The ticks that are the first of a symbol with a name."""
+        fresh = np.flatnonzero(~self._announced[keys] & (names != _NAMELESS)[places])
+        if not len(fresh):
+            return fresh
+        _, at = np.unique(keys[fresh], return_index=True)
+        first = fresh[np.sort(at)]
+        self._announced[keys[first]] = True
+        return first
 
     def _check(self, ticks: TickBatch, keys: npt.NDArray[np.int64], data: bytes) -> None:
         expected = ticks.copy()
@@ -203,4 +223,4 @@ def _stock_names(symbols: Sequence[str]) -> npt.NDArray[Any]:
     for name in symbols:
         if len(name) > 8 or not all(" " < letter <= "~" for letter in name):
             raise ConfigurationError(f"symbols: {name!r} is no ITCH 5.0 stock: 1 to 8 printable ASCII characters")
-    return np.array([name.encode().ljust(8) for name in symbols] or [b" " * 8], "S8")
+    return np.array([name.encode().ljust(8) for name in symbols] or [_NAMELESS], "S8")

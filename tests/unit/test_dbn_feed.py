@@ -369,3 +369,27 @@ def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> Non
         np.testing.assert_array_equal(ticks, expected, err_msg=str(path))
         if len(ticks) and "statistics" not in path.name:
             assert set(names_of(feed, ticks)) <= {"ESH1", "ESH4", "ESM4", "SPOT"}  # type: ignore[arg-type]
+
+
+def test_many_instruments_over_many_days_are_found_as_a_dictionary_would(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    mappings: dict[str, list[tuple[dt.date, dt.date, str]]] = {}
+    named: dict[tuple[int, int], str] = {}
+    for day in range(4):
+        ids = rng.permutation(3000)[:1500]
+        for i, instrument in enumerate(ids.tolist()):
+            name = f"N{i:04}"
+            first = TODAY + dt.timedelta(day)
+            mappings.setdefault(name, []).append((first, first + dt.timedelta(1), str(instrument)))
+            named[day, instrument] = name
+    places = [(int(rng.integers(4)), int(rng.integers(3000))) for _ in range(20_000)]
+    midnight = ref.NOON - ref.DAY // 2
+    data = ref.metadata(3, mappings) + b"".join(
+        ref.mbo(instrument=instrument, received=midnight + day * ref.DAY + order % 7, order=order)
+        for order, (day, instrument) in enumerate(places)
+    )
+    feed = DbnFeed(write(tmp_path, data))
+    ticks, error = read(feed)
+    assert error is None
+    assert ticks["order_id"].tolist() == list(range(20_000))
+    assert names_of(feed, ticks) == [named.get(place, f"id:{place[1]}") for place in places]

@@ -251,8 +251,11 @@ class IpcSource(ArrowSource):
 def _names(schema: Any, path: Path | str) -> list[str]:
     try:
         names = list(schema.names)
+        for kind in schema.types:  # a time's zone is text too
+            str(kind)
+            getattr(kind, "tz", None)
     except UnicodeDecodeError as error:
-        raise FormatError(f"has a column whose name is not UTF-8: {error}", path=path) from None
+        raise FormatError(f"has a column whose name or zone is not UTF-8: {error}", path=path) from None
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise FormatError(f"has more than one column named {twice[0]!r}", path=path)

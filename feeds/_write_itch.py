@@ -10,15 +10,25 @@ import numpy.typing as npt
 
 from strand._bindings.itch import (
     ATTRIBUTED,
+    BROKEN_TRADE,
     CROSS,
     CROSS_CLOSING,
     CROSS_HALT,
     CROSS_INTRADAY,
     CROSS_MASK,
     CROSS_OPENING,
+    DIRECT_LISTING,
+    DIRECT_LISTING_OPEN,
     IMBALANCE,
+    IPO_CANCELED,
+    IPO_QUOTING,
     LOCATES,
+    LULD_COLLAR,
     NON_PRINTABLE,
+    OPERATIONAL_HALT,
+    OPERATIONAL_RESUME,
+    REG_SHO,
+    RETAIL_INTEREST,
     ItchDecoder,
 )
 from strand.errors import ConfigurationError
@@ -51,11 +61,26 @@ _LAYOUTS: Final = {
         b"H": [("stock", "S8"), ("state", "S1"), ("reserved", "S1"), ("reason", ">u4")],
         b"I": [("wide", ">u8"), ("ref", ">u8"), ("direction", "S1"), ("stock", "S8"), ("far", ">u4"), ("near", ">u4"),
                ("price", ">u4"), ("cross", "S1"), ("variation", "S1")],
+        b"B": [("ref", ">u8")],
+        b"J": [("stock", "S8"), ("price", ">u4"), ("upper", ">u4"), ("lower", ">u4"), ("size", ">u4")],
+        b"K": [("stock", "S8"), ("reason", ">u4"), ("qualifier", "S1"), ("price", ">u4")],
+        b"Y": [("stock", "S8"), ("letter", "u1")],
+        b"h": [("stock", "S8"), ("letters", ">u2")],
+        b"N": [("stock", "S8"), ("letter", "u1")],
+        b"O": [("stock", "S8"), ("open", "S1"), ("least", ">u4"), ("most", ">u4"), ("price", ">u4"), ("at", ">u8"),
+               ("lower", ">u4"), ("upper", ">u4")],
         b"R": [("stock", "S8"), ("market", "S2"), ("lot", ">u4"), ("attributes", "S9"), ("leverage", ">u4"),
                ("inverse", "S1")],
     }.items()
 }  # fmt: skip
 _WIDEST: Final = max(layout.itemsize for layout in _LAYOUTS.values())
+_STATUSES: Final = {BROKEN_TRADE: b"B", LULD_COLLAR: b"J", IPO_QUOTING: b"K", IPO_CANCELED: b"K", REG_SHO: b"Y",
+                    OPERATIONAL_HALT: b"h", OPERATIONAL_RESUME: b"h", RETAIL_INTEREST: b"N", DIRECT_LISTING: b"O",
+                    DIRECT_LISTING_OPEN: b"O"}  # fmt: skip
+#: By the flags of a status tick: a small number's own type, a letter is a trading state, all from 0x80 on an imbalance.
+_STATUS_TYPES: Final = np.array(
+    [_STATUSES.get(i, b"I" if i & IMBALANCE else b"H" if chr(i).isalpha() else b"?") for i in range(256)], "S1"
+)
 _CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
 
 
@@ -157,6 +182,7 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
     kind, action, size, flags = ticks["kind"], ticks["action"], ticks["size"], ticks["flags"]
     order, trade, status = kind == KIND_ORDER, kind == KIND_TRADE, kind == KIND_STATUS
     priced = ticks["price"] != UNDEF_PRICE
+    by_flags = _STATUS_TYPES[flags]
     conditions = [
         order & (action == b"A") & (flags & ATTRIBUTED == 0),
         order & (action == b"A"),
@@ -167,16 +193,17 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
         order & (action == b"M"),
         trade & (flags & CROSS == 0),
         trade,
-        status & (flags & IMBALANCE == 0),
         status,
     ]
-    types = np.select(conditions, [np.bytes_(letter) for letter in b"A F E C X D U P Q H I".split()], np.bytes_(b"?"))
+    letters: list[Any] = [np.bytes_(letter) for letter in b"A F E C X D U P Q".split()]
+    types = np.select(conditions, [*letters, by_flags], np.bytes_(b"?"))
     unknown = np.flatnonzero(types == b"?")
     if len(unknown):
         tick = ticks[unknown[0]]
-        field = "action" if tick["kind"] == KIND_ORDER else "kind"
+        field = {KIND_ORDER: "action", KIND_STATUS: "flags"}.get(int(tick["kind"]), "kind")
         raise ConfigurationError(
-            f"{field}: no ITCH 5.0 message says a tick of kind {int(tick['kind'])} and action {bytes(tick['action'])!r}"
+            f"{field}: no ITCH 5.0 message says a tick of kind {int(tick['kind'])}, action {bytes(tick['action'])!r} "
+            f"and flags {int(tick['flags'])}"
         )
     return types
 
@@ -207,6 +234,12 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
         "lot": 100,
         "attributes": b"NCZ P   N",
         "inverse": b"N",
+        "upper": (ticks["ref_id"] // np.uint64(_PRICE_UNIT)).astype(np.uint32),
+        "lower": (ticks["order_id"] // np.uint64(_PRICE_UNIT)).astype(np.uint32),
+        "qualifier": np.where(flags == IPO_QUOTING, b"A", b"C"),
+        "letter": ticks["ref_id"].astype(np.uint8),
+        "letters": ticks["ref_id"].astype(np.uint16),
+        "open": np.where(flags == DIRECT_LISTING_OPEN, b"Y", b"N"),
     }
     for field in fields:
         if field in values:

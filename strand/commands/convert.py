@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from strand.commands.parameters import progress, show
 from strand.feeds.convert import TARGETS
 from strand.feeds.convert import convert as run_convert
 
@@ -35,12 +33,7 @@ def convert(
     What the format cannot hold ends it, and leaves no file. Several files are merged in time.
     """
     options = ({} if date is None else {"date": date}) | ({"on_error": "skip"} if skip_bad_records else {})
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=console, transient=True, disable=as_json or not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("converting", total=limit)
+    with progress("converting", limit, as_json) as advance:
         written = run_convert(
             files if len(files) > 1 else files[0],
             out,
@@ -50,18 +43,14 @@ def convert(
             end=end,
             limit=limit,
             options=options,
-            progress=lambda done: bar.update(task, completed=done),
+            progress=advance,
         )
-    if as_json:
-        plain = {
-            "path": written.path,
-            "format": written.format,
-            "ticks": written.ticks,
-            "symbols": written.symbols,
-            "file_bytes": written.bytes,
-        }
-        click.echo(json.dumps(plain))
-    else:
-        click.echo(
-            f"{written.path}: {written.ticks:,} ticks of {written.symbols:,} symbols, {written.bytes / 1e6:,.1f} MB"
-        )
+    plain = {
+        "path": written.path,
+        "format": written.format,
+        "ticks": written.ticks,
+        "symbols": written.symbols,
+        "file_bytes": written.bytes,
+    }
+    words = f"{written.path}: {written.ticks:,} ticks of {written.symbols:,} symbols, {written.bytes / 1e6:,.1f} MB"
+    show(as_json, plain, lambda console: console.print(words, soft_wrap=True, highlight=False))

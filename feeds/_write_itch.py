@@ -196,7 +196,7 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
         status,
     ]
     letters: list[Any] = [np.bytes_(letter) for letter in b"A F E C X D U P Q".split()]
-    types = np.select(conditions, [*letters, by_flags], np.bytes_(b"?"))
+    types: npt.NDArray[Any] = np.select(conditions, [*letters, by_flags], np.bytes_(b"?"))
     unknown = np.flatnonzero(types == b"?")
     if len(unknown):
         tick = ticks[unknown[0]]

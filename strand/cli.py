@@ -26,6 +26,7 @@ from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.selected import skipped_of
 from strand.handlers import Handler
+from strand.replay import ReplayResult
 from strand.replay import replay as run_replay
 
 __all__ = ["cli", "main"]
@@ -106,12 +107,19 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="What a worker without work does.",
 )
+@click.option(
+    "--speed",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
-    on_bad_record: str, on_error: tuple[str, ...], idle: str, out: Path | None, as_json: bool,
+    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -135,7 +143,16 @@ def replay_command(
                 strands=strands,
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
                 idle=idle,
+                speed=speed,
             )
+    except KeyboardInterrupt as interrupt:
+        # What was handled before it is reported, where the replay got so far as to say.
+        stopped: ReplayResult | None = getattr(interrupt, "partial", None)
+        if stopped is not None:
+            shown = stopped
+            plain = report.as_dict(shown) | {"error": "interrupted"}
+            _show(as_json, plain, lambda console: report.print_replay(console, shown, None))
+        raise
     except (FeedError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.
         if error.partial is not None:

@@ -23,6 +23,7 @@ from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers import HandlerLike, resolve
+from strand.pacing import Pacer, Pacing
 from strand.rows import Rows
 from strand.stats import Statistics
 
@@ -38,7 +39,8 @@ class ReplayResult:
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
-    ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them.
+    ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them,
+    ``pacing`` how well the pace was kept, None for as fast as it goes.
     """
 
     info: FeedInfo
@@ -57,6 +59,7 @@ class ReplayResult:
     skipped: Skipped
     failures: tuple[str, ...]
     books: Books | None = None
+    pacing: Pacing | None = None
 
     @property
     def ticks_per_s(self) -> float:
@@ -65,12 +68,14 @@ class ReplayResult:
     @property
     def limited_by(self) -> str:
         """What took most of the run: ``inflate``, ``feed`` (reading and decoding), ``dispatch`` (publishing,
-        handlers) or ``set-up``."""
+        handlers), ``set-up`` or ``pacing``."""
+        waited_s = self.pacing.waited_s if self.pacing is not None else 0.0
         parts = {
+            "pacing": waited_s,
             "inflate": self.input_wait_s,
             "feed": self.feed_s - self.input_wait_s,
             "set-up": self.setup_s,
-            "dispatch": self.wall_s - self.feed_s - self.setup_s,
+            "dispatch": self.wall_s - self.feed_s - self.setup_s - waited_s,
         }
         return max(parts, key=lambda name: parts[name])
 
@@ -94,6 +99,8 @@ def replay(
     progress: Callable[[int], None] | None = None,
     feed_options: Mapping[str, Any] | None = None,
     pin_publisher: bool = True,
+    speed: float = 0.0,
+    pacer: Pacer | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -103,6 +110,9 @@ def replay(
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
     Dispatcher. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
+    ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
+    paused and stepped meanwhile. A paced replay that is interrupted has handled what it had published, and its result
+    is the KeyboardInterrupt's ``partial``.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
@@ -111,12 +121,17 @@ def replay(
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None and value < least:
             raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
+    if pacer is None:
+        pacer = Pacer(speed) if speed != 0 else None
+    elif speed != 0:
+        raise ConfigurationError("speed: give it to the pacer")
     if handler is not None:
         handler = resolve(handler)
     wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()
     fault: FeedError | None = None
+    interrupt: KeyboardInterrupt | None = None
     try:
         batches = _Timed(batches_from(feed, position))
         first = next(batches, None)
@@ -129,10 +144,10 @@ def replay(
         with _pinned(dispatcher, pin_publisher), dispatcher:
             setup_s = time.perf_counter() - ready
             try:
-                for batch in _chain(first, batches):
+                for batch in _chain(first, batches) if pacer is None else pacer.paced(_chain(first, batches)):
                     chosen = batch if limit is None else batch[: limit - ticks]
                     dispatcher.publish(chosen)
-                    by_symbol += np.bincount(chosen["instrument_id"], minlength=feed.capacity)
+                    _count(by_symbol, chosen["instrument_id"])
                     ticks += len(chosen)
                     if progress is not None:
                         progress(ticks)
@@ -140,6 +155,10 @@ def replay(
                         break
             except FeedError as error:
                 fault = error
+            except KeyboardInterrupt as error:
+                if pacer is None:
+                    raise
+                interrupt = error
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
             feed_statistics = dict(feed.statistics())
@@ -163,7 +182,11 @@ def replay(
         skipped=skipped_of(feed),
         failures=tuple(str(f) for f in dispatcher.failures),
         books=dispatcher.books if dispatcher.keeps_books else None,
+        pacing=None if pacer is None else pacer.statistics(),
     )
+    if interrupt is not None:
+        interrupt.partial = result  # type: ignore[attr-defined]
+        raise interrupt
     failed: FeedError | UnknownSymbolError | None = fault
     if failed is None and ticks != limit:
         failed = _unknown(feed, wanted)
@@ -217,6 +240,14 @@ def _chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickB
     if first is not None:
         yield first
         yield from rest
+
+
+def _count(by_symbol: npt.NDArray[np.int64], keys: npt.NDArray[Any]) -> None:
+    """Adds a batch's ticks by symbol; a short one, as a pace makes them, is not worth a pass over all symbols."""
+    if len(keys) < len(by_symbol) // 64:
+        np.add.at(by_symbol, keys, 1)
+    else:
+        by_symbol += np.bincount(keys, minlength=len(by_symbol))
 
 
 def _names(feed: Feed) -> Sequence[str]:

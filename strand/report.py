@@ -53,6 +53,7 @@ def as_dict(result: ReplayResult) -> dict[str, Any]:
         "statistics": result.statistics.as_dict(),
         "feed": dict(result.feed_statistics),
         "skipped": skipped_as_dict(result.skipped),
+        "pacing": None if result.pacing is None else result.pacing.as_dict(),
     }
 
 
@@ -98,6 +99,13 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
         table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
     console.print(table)
+    if (pacing := result.pacing) is not None:
+        late = pacing.lateness
+        console.print(
+            f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
+            f"p99 {duration(late.percentiles[99.0])}, at most {duration(late.maximum_ns)}; "
+            f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
+        )
     dropped = {reason: n for reason, n in s.dropped.items() if n}
     console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
     print_skipped(console, skipped_as_dict(result.skipped))

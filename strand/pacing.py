@@ -1,0 +1,300 @@
+"""Replaying at a pace: ticks are handed on when they are due, and by how much they were late is known."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import pace as _pace
+from strand.errors import ConfigurationError
+from strand.stats import Latency
+
+__all__ = ["Clock", "Pacer", "Pacing", "SystemClock"]
+
+#: How long a wait goes on before it looks whether the pace has been changed, or a signal has come.
+_SLICE_NS: Final = 20_000_000
+#: A sleeper wakes some tens of us late: so much earlier it is woken, and watches the clock.
+_SPIN_NS: Final = 100_000
+_FAR: Final = float(1 << 62)
+
+Ticks = npt.NDArray[Any]
+
+
+class Clock(Protocol):
+    """Where a pacer has the time from; tests have one that they move themselves."""
+
+    def now_ns(self) -> int:
+        """The time in ns, from wherever it counts; never goes back."""
+        ...
+
+    def wait_until(self, time_ns: int) -> None:
+        """Returns at that time, or earlier."""
+        ...
+
+
+class SystemClock:
+    """CLOCK_MONOTONIC: sleeps without the GIL until shortly before, then watches the clock."""
+
+    def now_ns(self) -> int:
+        return _pace.now_ns()
+
+    def wait_until(self, time_ns: int) -> None:
+        _pace.wait_until(time_ns, _SPIN_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """How well a pace was kept. ``speed`` is the last one set.
+
+    ``lateness``: from when a tick was due to when it was handed on, counted once a tick, with the exact maximum.
+    ``late`` of these ticks were more than ``late_after_ns`` behind. Ticks that ``step`` let through were never due and
+    are not counted. ``waited_s``: time spent waiting for ticks to be due, or paused.
+    """
+
+    speed: float
+    lateness: Latency
+    late: int
+    late_after_ns: int
+    waited_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        percentiles = {f"p{p:g}_ns": ns for p, ns in self.lateness.percentiles.items()}
+        return {
+            "speed": self.speed,
+            "ticks": self.lateness.count,
+            "late": self.late,
+            "late_after_ns": self.late_after_ns,
+            "lateness": percentiles | {"max_ns": self.lateness.maximum_ns},
+            "waited_s": self.waited_s,
+        }
+
+
+class Pacer:
+    """Lets ticks through when they are due: the first at once, each other after it by the difference of their
+    ``ts_recv`` over ``speed``, whatever has become of those before it. Ticks that are due together stay together.
+
+    ``speed``: 1 as recorded, 10 ten times as fast, 0 as fast as it goes. ``late_after_ns``: from when on a tick counts
+    as late. ``paused``: whether to start paused. A time that runs back is due at once.
+
+    ``pause``, ``resume``, ``step``, ``wait`` and ``speed`` may be called from any thread, also while a replay runs. A
+    pacer serves one replay at a time; each starts its schedule and its counts anew.
+    """
+
+    def __init__(
+        self, speed: float = 1.0, *, late_after_ns: int = 1_000_000, paused: bool = False, clock: Clock | None = None
+    ) -> None:
+        self._speed = _checked(speed)
+        if isinstance(late_after_ns, bool) or not isinstance(late_after_ns, int) or late_after_ns < 0:
+            raise ConfigurationError(f"late_after_ns: {late_after_ns!r} is not a number of ns from 0 up")
+        self._late_after_ns = late_after_ns
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._changed = threading.Condition()
+        self._paused = paused
+        self._step_ticks = 0
+        self._step_until: int | None = None
+        self._running = self._resting = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._book = _pace.Book()
+        self._waited_ns = 0
+        self._ticks = 0
+        self._time_ns: int | None = None
+        # Where the schedule is held on to: this receive time is due at this time of the clock.
+        self._anchor: tuple[int, int] | None = None
+        self._schedules = 0
+
+    # ---- from any thread
+
+    @property
+    def speed(self) -> float:
+        """The pace; setting it goes on from where the replay stands."""
+        return self._speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        with self._changed:
+            speed = _checked(speed)
+            if not self._paused:
+                self._hold()
+            self._speed = speed
+            self._changed.notify_all()
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    @property
+    def ticks(self) -> int:
+        """How many ticks have been let through."""
+        return self._ticks
+
+    @property
+    def time_ns(self) -> int | None:
+        """The receive time of the last tick let through, None before the first."""
+        return self._time_ns
+
+    def pause(self) -> None:
+        """Lets nothing through from now on; what is being published is."""
+        with self._changed:
+            if not self._paused:
+                self._hold()
+            self._paused = True
+            self._forget_steps()
+            self._changed.notify_all()
+
+    def resume(self) -> None:
+        """Goes on: what would have been due next when it was paused is due as much later as the pause was long."""
+        with self._changed:
+            if self._paused and self._anchor is not None:
+                self._anchor = (max(self._anchor[0], self._time_ns or 0), self._clock.now_ns())
+                self._schedules += 1
+            self._paused = False
+            self._forget_steps()
+            self._changed.notify_all()
+
+    def step(self, *, ticks: int | None = None, until: int | None = None) -> None:
+        """Lets ``ticks`` more ticks through at once, or those received ``until`` then (ns since the epoch), and pauses.
+
+        Ticks not let through yet by an earlier step add up. Returns at once; ``wait`` waits for it.
+        Raises ConfigurationError.
+        """
+        if (ticks is None) == (until is None):
+            raise ConfigurationError("step: give either ticks= or until=")
+        for name, value in (("ticks", ticks), ("until", until)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise ConfigurationError(f"{name}: {value!r} is not a number from 0 up")
+        with self._changed:
+            if not self._paused:
+                self._hold()
+                self._paused = True
+            if ticks is not None:
+                self._step_ticks += ticks
+            if until is not None:
+                self._step_until = max(self._step_until or 0, until)
+            self._resting = False
+            self._changed.notify_all()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the replay is paused and all that may pass has been published, or is over. False: not in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._resting, timeout_s)
+
+    def statistics(self) -> Pacing:
+        """How well the pace was kept by the last replay. Read it when that has ended, or rests."""
+        lateness = Latency.from_histogram(self._book.counts(), self._book.floors_ns())
+        # The percentile's bucket may reach beyond what was ever seen.
+        highest = float(self._book.furthest_ns)
+        percentiles = {p: min(ns, highest) for p, ns in lateness.percentiles.items()}
+        lateness = replace(lateness, percentiles=percentiles, maximum_ns=highest)
+        return Pacing(self._speed, lateness, self._book.late, self._late_after_ns, self._waited_ns / 1e9)
+
+    # ---- from the replay's thread
+
+    def paced(self, batches: Iterable[Ticks]) -> Iterator[Ticks]:
+        """The same ticks, each when it is due: slices of the batches, valid as long as these.
+
+        Whoever iterates has published a slice when he asks for the next one. Raises ConfigurationError where another
+        replay is under way.
+        """
+        with self._changed:
+            if self._running:
+                raise ConfigurationError("pacer: another replay is using it; each at a time needs one of its own")
+            self._running = True
+            self._resting = False
+            self._reset()
+        try:
+            for batch in batches:
+                yield from self._slices(batch)
+        finally:
+            with self._changed:
+                self._running = False
+                self._resting = True
+                self._changed.notify_all()
+
+    def _slices(self, batch: Ticks) -> Iterator[Ticks]:
+        times: npt.NDArray[np.uint64] = np.maximum.accumulate(np.ascontiguousarray(batch["ts_recv"]))
+        if self._time_ns is not None:
+            np.maximum(times, np.uint64(self._time_ns), out=times)
+        at, schedule, due = 0, -1, np.zeros(0, np.int64)
+        while at < len(times):
+            until = None
+            with self._changed:
+                if self._paused:
+                    end = self._stepped(times, at)
+                    if end == at:
+                        self._rest()
+                        continue
+                elif self._speed == 0:
+                    end = len(times)
+                else:
+                    now = self._clock.now_ns()
+                    if self._anchor is None:
+                        self._anchor = (int(times[at]), now)
+                    if schedule != self._schedules:
+                        schedule, due = self._schedules, self._due(times)
+                    end = max(at, int(np.searchsorted(due, now, side="right")))
+                    if end > at:
+                        self._book.note(due[at:end], now, self._late_after_ns)
+                    else:
+                        until = min(int(due[at]), now + _SLICE_NS)
+                if until is None:
+                    self._ticks += end - at
+                    self._time_ns = int(times[end - 1])
+            if until is not None:
+                self._clock.wait_until(until)
+                self._waited_ns += self._clock.now_ns() - now
+                continue
+            yield batch[at:end]
+            at = end
+
+    def _due(self, times: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """When each receive time is due; exact to 1 ns up to a hundred days after the schedule was last held on to."""
+        assert self._anchor is not None
+        received, clock_ns = self._anchor
+        after = (times - np.uint64(received)).view(np.int64) / self._speed
+        return np.ceil(np.clip(after, -_FAR, _FAR)).astype(np.int64) + clock_ns
+
+    def _stepped(self, times: npt.NDArray[np.uint64], at: int) -> int:
+        """How far steps reach from there."""
+        end = min(at + self._step_ticks, len(times))
+        self._step_ticks -= end - at
+        if self._step_until is not None:
+            bound = np.uint64(min(self._step_until, 2**64 - 1))
+            end = max(end, int(np.searchsorted(times, bound, side="right")))
+        return end
+
+    def _rest(self) -> None:
+        """Paused: waits for a word, though not so long that an interrupt has to."""
+        self._resting = True
+        self._changed.notify_all()
+        begun = self._clock.now_ns()
+        self._changed.wait(_SLICE_NS / 1e9)
+        self._waited_ns += self._clock.now_ns() - begun
+
+    def _hold(self) -> None:
+        """Holds on to where the schedule stands now, for a pause or another speed."""
+        if self._anchor is not None:
+            received, clock_ns = self._anchor
+            now = self._clock.now_ns()
+            reached = received + int((now - clock_ns) * self._speed)
+            self._anchor = (max(reached, self._time_ns or 0), now)
+            self._schedules += 1
+
+    def _forget_steps(self) -> None:
+        self._step_ticks = 0
+        self._step_until = None
+        self._resting = False
+
+
+def _checked(speed: float) -> float:
+    if isinstance(speed, bool) or not isinstance(speed, int | float) or not math.isfinite(speed) or speed < 0:
+        raise ConfigurationError(f"speed: {speed!r} is not a number from 0 (as fast as it goes) up")
+    return float(speed)

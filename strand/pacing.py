@@ -138,7 +138,7 @@ class Pacer:
 
     @property
     def time_ns(self) -> int | None:
-        """The receive time of the last tick let through, None before the first."""
+        """The latest receive time of the ticks let through, None before the first."""
         return self._time_ns
 
     def pause(self) -> None:

@@ -46,7 +46,8 @@ def open(  # noqa: A001
     ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
     a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
     York on each file's own date. Readers that can pass over what is not wanted unread.
-    ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged; see ``merge_feeds``.
+    ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
+    ``merge_feeds``.
     ``options`` go to the readers: ``date``, ``on_error``, ``batch_ticks``, ``limits``, and what each has of its own.
 
     Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
@@ -78,15 +79,16 @@ def open(  # noqa: A001
             feed = SelectedFeed(reader(path, **own), select)
         return feed
 
+    parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
     known = chosen[0][1]
     if known.takes_list and all(other is known for _, other in chosen):
-        return opened(paths if len(paths) > 1 else paths[0], known, paths[0])
-    if len(chosen) == 1:
-        return opened(paths[0], known, paths[0])
+        parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
+    if len(parts) == 1 and not (reorder_ns or on_disorder != "raise" or venue_in_name):
+        return opened(*parts[0])
     merge = importlib.import_module("strand.feeds.merge")  # only where it is needed: it builds on this package
     feeds: list[Feed] = []
     try:
-        feeds.extend(opened(path, known, path) for path, known in chosen)
+        feeds.extend(opened(*part) for part in parts)
         merged: Feed = merge.merge_feeds(
             feeds, reorder_ns=reorder_ns, on_disorder=on_disorder, venue_in_name=venue_in_name
         )

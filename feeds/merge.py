@@ -119,6 +119,11 @@ class MergedFeed(BaseFeed):
         return self._numbering.names
 
     @property
+    def plain_symbols(self) -> Sequence[str]:
+        """The names as the feeds have them, each once, without venues."""
+        return list(dict.fromkeys(name for feed in self._feeds for name in feed.symbols))
+
+    @property
     def capacity(self) -> int:
         return self._numbering.capacity
 

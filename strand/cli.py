@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -85,6 +86,31 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _merging(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say how files are put in order and become one feed, as one argument ``merging``."""
+
+    @click.option(
+        "--reorder-ns",
+        type=click.IntRange(0),
+        default=0,
+        help="Put ticks up to so many ns behind their file's latest in order.",
+    )
+    @click.option(
+        "--on-disorder",
+        type=click.Choice(["raise", "keep", "skip"]),
+        default="raise",
+        show_default=True,
+        help="What becomes of ticks further behind. One file alone is looked at with --reorder-ns, keep or skip only.",
+    )
+    @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")
+    @functools.wraps(command)
+    def with_merging(*, reorder_ns: int, on_disorder: str, venue_in_name: bool, **others: Any) -> None:
+        merging = {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
+        command(merging=merging, **others)
+
+    return with_merging
+
+
 @cli.command("replay")
 @click.argument("files", nargs=-1, required=True)
 @click.option(
@@ -94,6 +120,7 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
 @click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
 @_selecting
+@_merging
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "quarantine", "skip"]),
@@ -120,6 +147,7 @@ def replay_command(
     files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
     on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, out: Path | None, as_json: bool,
+    merging: dict[str, Any],
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -136,7 +164,7 @@ def replay_command(
                 start=start,
                 end=end,
                 limit=limit,
-                feed_options=_options(date, on_bad_record == "skip" or "skip" in on_error, profile),
+                feed_options=_options(date, on_bad_record == "skip" or "skip" in on_error, profile) | merging,
                 progress=advance,
                 workers=workers,
                 cores="auto" if cores is None else cores,
@@ -168,10 +196,11 @@ def replay_command(
 @cli.command("info")
 @click.argument("files", nargs=-1, required=True)
 @_selecting
+@_merging
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def info_command(
     files: tuple[str, ...], symbols: str | None, start: str | None, end: str | None, limit: int | None,
-    date: str | None, profile: str | None, on_bad_record: str, as_json: bool,
+    date: str | None, profile: str | None, on_bad_record: str, as_json: bool, merging: dict[str, Any],
 ) -> None:  # fmt: skip
     """What files hold: format, messages, symbols, span of time, skew. Reads them to their end."""
     feed = feeds.open(
@@ -180,6 +209,7 @@ def info_command(
         start=start,
         end=end,
         **_options(date, on_bad_record == "skip", profile),
+        **merging,
     )
     try:
         counts = np.zeros(feed.capacity, dtype=np.int64)

@@ -17,6 +17,7 @@ from strand.books import Books
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds.merge import MergedFeed
 from strand.feeds.selected import SelectedFeed, batches_from, skipped_of
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
@@ -214,9 +215,11 @@ def _feed(
 
 def _unknown(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
     """The error for the first name or glob that no symbol has as far as symbols are known."""
+    # What was wanted was asked of the files, whose names a merge may have put venues to.
+    names = feed.plain_symbols if isinstance(feed, MergedFeed) else feed.symbols
     for pattern in wanted:
         one = Selection((pattern,))
-        if not any(name and one.keeps(name) for name in feed.symbols):
+        if not any(name and one.keeps(name) for name in names):
             return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
     return None
 

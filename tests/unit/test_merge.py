@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from merge_support import ArrayFeed, keys, stamped
 
 import strand
 from strand import TICK
-from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, RecordTypeError
+from strand.cli import cli
+from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, RecordTypeError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds._merge import merge_streams
 from strand.feeds.base import BaseFeed, FeedInfo
@@ -405,6 +409,48 @@ def test_files_opened_together_are_one_feed_and_replay(tmp_path: Path) -> None:
     for number in range(5):
         there = sum(int((t["instrument_id"] == (number - i) % 5).sum()) for i, t in enumerate(alone))
         assert result.rows[f"S{number}"]["ticks"] == there
+
+
+def test_one_file_is_put_in_order_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    write_npy(path, stamped([10, 20, 15, 30]), ["A"])
+    assert read(strand.feeds.open(path))["ts_recv"].tolist() == [10, 20, 15, 30]
+    assert read(strand.feeds.open(path, reorder_ns=5))["ts_recv"].tolist() == [10, 15, 20, 30]
+    assert read(strand.feeds.open([path], on_disorder="skip"))["ts_recv"].tolist() == [10, 20, 30]
+
+
+def test_symbols_are_selected_by_the_names_that_the_files_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{venue}.npz" for venue in ("XNAS", "XNYS")]
+    for path in paths:
+        write_npy(path, stamped([1, 2], 0, [0, 1]), ["A", "B"])
+    info = NpyFeed.info.fget
+    monkeypatch.setattr(NpyFeed, "info", property(lambda feed: replace(info(feed), venue=Path(info(feed).path).stem)))
+    result = strand.replay(paths, "count", symbols=["A"], workers=1, feed_options={"venue_in_name": True})
+    assert result.ticks == 2
+    assert int(result.rows["A.XNAS"]["ticks"]) == int(result.rows["A.XNYS"]["ticks"]) == 1
+    with pytest.raises(UnknownSymbolError, match="'C'"):
+        strand.replay(paths, "count", symbols=["C"], workers=1, feed_options={"venue_in_name": True})
+
+
+def test_the_command_says_what_to_do_about_disorder_and_does_what_it_is_told(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
+    write_npy(paths[0], stamped([10, 20, 15, 30]), ["A"])
+    write_npy(paths[1], stamped([12, 25], 1), ["A"])
+    failed = CliRunner().invoke(cli, ["replay", *paths, "--json"])
+    assert isinstance(failed.exception, DisorderError)
+    assert json.loads(failed.stdout)["ticks"] == 3
+    for options, name, ticks in (
+        (["--reorder-ns", "5"], "reordered", 6),
+        (["--on-disorder", "keep"], "disorder_kept", 6),
+        (["--on-disorder", "skip"], "disorder_skipped", 5),
+    ):
+        done = CliRunner().invoke(cli, ["replay", *paths, "--json", *options])
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert (found["feed"][name], found["ticks"]) == (1, ticks)
+    info = CliRunner().invoke(cli, ["info", *paths, "--json", "--on-disorder", "skip"])
+    assert json.loads(info.stdout)["skipped"]["counts"] == {"out of order": 1}
+    assert CliRunner().invoke(cli, ["info", *paths, "--venue-in-name"]).exit_code != 0
 
 
 def test_info_without_spans_has_none() -> None:

@@ -4,7 +4,7 @@
 #   make demo     replay the embedded sample through per-symbol handlers, beside static routing
 #   make test     the test suite
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
-#   make lint types asan tsan aarch64 model spin fuzz bench wheel    the rest of what continuous integration runs
+#   make lint types asan tsan aarch64 model spin fuzz bad-input bench wheel    the rest of what continuous integration runs
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
 
@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bench wheel clean
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input bench wheel clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -60,6 +60,10 @@ test: install
 live-trial: DURATION = 30
 live-trial: install
 	@$(BIN)/python tests/support/live_trial.py --seconds $(DURATION)
+
+# Every bit of every sample flipped, where the test suite flips some of them.
+bad-input: install
+	$(BIN)/pytest tests/unit/test_bad_input.py --exhaustive $(PYTEST)
 
 bench: install
 	$(BIN)/pytest bench --benchmark-only $(PYTEST)

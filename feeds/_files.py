@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import stat
 import zipfile
-import zlib
 from pathlib import Path
-from typing import IO, Final
 
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
+from strand.feeds._zip import ZipMemberStream
+from strand.feeds.bytestream import InflateLimits
 
-__all__ = ["MAX_OUTPUT_BYTES", "MAX_RATIO", "MemberReader", "positive", "read_head", "regular_file"]
-
-#: Most bytes that come out of one compressed stream for a byte that goes in. Zipped CSV of ticks is at 6 to 13.
-MAX_RATIO: Final = 200
-#: Most bytes that come out of one compressed stream in all.
-MAX_OUTPUT_BYTES: Final = 64 << 30
-# A short stream may beat any ratio: its first bytes are free.
-_FREE_BYTES: Final = 1 << 20
+__all__ = ["MemberReader", "positive", "read_head", "regular_file"]
 
 
 def regular_file(path: str | Path) -> Path:
@@ -55,48 +48,25 @@ def positive(name: str, value: int) -> int:
 
 
 class MemberReader:
-    """Reads one member of a zip archive as a stream, within bounds on what may come out.
+    """Reads one member of a zip archive by the piece, within bounds on what may come out.
 
-    Counts are of what really came out, never of what the archive declares. ``offset`` in errors counts bytes of the
-    member once inflated.
+    ``offset`` in errors counts bytes of the member once inflated. What comes before a fault is given first.
     """
 
-    def __init__(
-        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, *, max_ratio: int, max_output_bytes: int
-    ) -> None:
-        self._path = path
-        self._bound = min(max_output_bytes, _FREE_BYTES + max_ratio * member.compress_size)
+    def __init__(self, member: zipfile.ZipInfo, path: Path, limits: InflateLimits) -> None:
+        self._stream = ZipMemberStream(path, member, limits)
         self.name = member.filename
-        self.bytes_out = 0
-        if member.flag_bits & 1:
-            raise FormatError(f"member {member.filename!r} is encrypted: decrypt it first", path=path)
-        try:
-            self._file: IO[bytes] = archive.open(member)
-        except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
-            raise FormatError(f"member {member.filename!r} cannot be read: {error}", path=path) from error
+
+    @property
+    def bytes_out(self) -> int:
+        """Inflated bytes given so far."""
+        return self._stream.bytes_out
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; empty at the end of the member, whose checksum has then been verified."""
-        try:
-            data = self._file.read(size)
-        except EOFError as error:
-            raise TruncatedFeedError(
-                f"member {self.name!r} ends too early", path=self._path, offset=self.bytes_out
-            ) from error
-        except (zipfile.BadZipFile, zlib.error, OSError) as error:
-            raise FormatError(
-                f"member {self.name!r} is damaged: {error}", path=self._path, offset=self.bytes_out
-            ) from error
-        self.bytes_out += len(data)
-        if self.bytes_out > self._bound:
-            raise FormatError(
-                f"member {self.name!r} inflates to more than {self._bound} bytes, the bound for its compressed size: "
-                "raise max_ratio or max_output_bytes if the file is to be trusted",
-                path=self._path,
-                offset=self.bytes_out,
-            )
-        return data
+        """Up to ``size`` bytes; fewer at the end, whose checksum has then been verified, or before a fault."""
+        buffer = bytearray(size)
+        return bytes(buffer[: self._stream.readinto(memoryview(buffer))])
 
     def close(self) -> None:
         """Give the member's stream back."""
-        self._file.close()
+        self._stream.close()

@@ -17,6 +17,8 @@ from strand.errors import FormatError, MissingExtraError
 from strand.feeds._files import MemberReader
 from strand.feeds._zip import open_archive
 from strand.feeds.base import TickBatch
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.skipped import Skipped
 from strand.ticks import KIND_QUOTE, KIND_TRADE, TICK, UNDEF_PRICE
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFile", "lean_member", "named_as_lean", "read_lean_file"]
@@ -90,9 +92,17 @@ def lean_member(path: Path) -> LeanFile:
 
 
 def read_lean_file(
-    file: LeanFile, key: int, *, chunk_bytes: int, max_ratio: int, max_output_bytes: int, counts: dict[str, int]
+    file: LeanFile,
+    key: int,
+    *,
+    chunk_bytes: int,
+    limits: InflateLimits,
+    counts: dict[str, int],
+    skipped: Skipped | None = None,
 ) -> Iterator[TickBatch]:
     """Ticks of one archive, by the chunk, with ``instrument_id`` = ``key``; ``counts`` is added to.
+
+    A row that is none raises FormatError once those before it have been given, or is added to ``skipped``.
 
     ``ts_recv`` is the latest ``ts_event`` so far: the file's order is the order in which the rows were recorded.
     """
@@ -100,31 +110,62 @@ def read_lean_file(
     offsets = _utc_offsets(file.date)
     to_ticks = _trades if file.kind == "trade" else _quotes
     rows, latest = 0, 0
+
+    def made(lines: bytes, first: int) -> TickBatch:
+        if first and lines.startswith(_BOM):  # which Arrow would pass over
+            raise FormatError("a byte order mark in mid-file", path=file.path, line=first + 1)
+        columns = parse(lines, first)
+        ticks = to_ticks(_Checked(file.path, first, columns))
+        ms = columns["time"]
+        ticks["ts_event"] = (ms * 1_000_000 + offsets[ms // _MS_OF_HOUR]).astype(np.uint64)
+        return ticks
+
     with open_archive(file.path) as archive:
         member = archive.getinfo(file.member)
-        reader = MemberReader(archive, member, file.path, max_ratio=max_ratio, max_output_bytes=max_output_bytes)
+        reader = MemberReader(member, file.path, limits)
         try:
             for chunk in _whole_lines(reader, chunk_bytes, file.path):
-                if rows and chunk.startswith(_BOM):
-                    raise FormatError("a byte order mark in mid-file", path=file.path, line=rows + 1)
-                columns = parse(chunk, rows)
-                ticks = to_ticks(_Checked(file.path, rows, columns))
-                ms = columns["time"]
-                ticks["ts_event"] = (ms * 1_000_000 + offsets[ms // _MS_OF_HOUR]).astype(np.uint64)
-                np.maximum.accumulate(ticks["ts_event"], out=ticks["ts_recv"])
-                np.maximum(ticks["ts_recv"], np.uint64(latest), out=ticks["ts_recv"])
-                counts["time_reversals"] += int((ticks["ts_recv"] != ticks["ts_event"]).sum())
-                ticks["sequence"] = np.arange(rows + 1, rows + 1 + len(ticks), dtype=np.uint64)
-                ticks["instrument_id"] = key
-                rows, latest = rows + len(ticks), int(ticks["ts_recv"][-1])
-                counts["records"] += len(ticks)
-                counts["ticks"] += len(ticks)
-                counts["suspicious"] += int((ticks["flags"] & FLAG_SUSPICIOUS != 0).sum())
+                for first, ticks in _sound(chunk, rows, made, skipped):
+                    np.maximum.accumulate(ticks["ts_event"], out=ticks["ts_recv"])
+                    np.maximum(ticks["ts_recv"], np.uint64(latest), out=ticks["ts_recv"])
+                    counts["time_reversals"] += int((ticks["ts_recv"] != ticks["ts_event"]).sum())
+                    ticks["sequence"] = np.arange(first + 1, first + 1 + len(ticks), dtype=np.uint64)
+                    ticks["instrument_id"] = key
+                    latest = int(ticks["ts_recv"][-1])
+                    counts["records"] += len(ticks)
+                    counts["ticks"] += len(ticks)
+                    counts["suspicious"] += int((ticks["flags"] & FLAG_SUSPICIOUS != 0).sum())
+                    yield ticks
+                rows += _line_count(chunk)
                 counts["bytes_out"] += len(chunk)
-                yield ticks
             counts["bytes_in"] += member.compress_size
         finally:
             reader.close()
+
+
+def _line_count(lines: bytes) -> int:
+    return lines.count(b"\n") + (not lines.endswith(b"\n"))
+
+
+def _sound(
+    lines: bytes, rows: int, made: Callable[[bytes, int], TickBatch], skipped: Skipped | None
+) -> Iterator[tuple[int, TickBatch]]:
+    """What is made of lines, with the number of rows before it. Bad ones among them are closed in on by halves."""
+    try:
+        ticks = made(lines, rows)
+    except FormatError:
+        end = lines.find(b"\n", len(lines) // 2) + 1
+        if not 0 < end < len(lines):
+            end = lines.rfind(b"\n", 0, len(lines) - 1) + 1
+        if end:
+            yield from _sound(lines[:end], rows, made, skipped)
+            yield from _sound(lines[end:], rows + _line_count(lines[:end]), made, skipped)
+        elif skipped is None:
+            raise
+        else:
+            skipped.add("bad row", line=rows + 1, text=lines.decode("utf-8", "replace").strip())
+        return
+    yield rows, ticks
 
 
 def _whole_lines(reader: MemberReader, chunk_bytes: int, path: Path) -> Iterator[bytes]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.lib import format as npy_format
 
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds._files import MemberReader
 from strand.feeds._zip import open_archive
+from strand.feeds.bytestream import InflateLimits
 
 __all__ = ["ArrayPlace", "locate", "read_names"]
 
 # Far above what numpy writes for a record of a hundred fields, and little enough to hold.
 _HEADER_BYTES: Final = 1 << 16
 _LOCAL_HEADER_BYTES: Final = 30
+# Names of ten million symbols, and still little enough to hold.
+_NAMES_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool
             if member.filename.endswith(".npy")
         }
         name = _choose(path, list(members), array)
-        return _member_place(archive, members[name], path), "symbols" in members and name != "symbols"
+        return _member_place(members[name], path), "symbols" in members and name != "symbols"
 
 
 def _choose(path: Path, names: list[str], array: str | None) -> str:
@@ -71,8 +76,8 @@ def _choose(path: Path, names: list[str], array: str | None) -> str:
     return candidates[0]
 
 
-def _member_place(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
-    reader = MemberReader(archive, member, path, max_ratio=1 << 20, max_output_bytes=_HEADER_BYTES)
+def _member_place(member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
+    reader = MemberReader(member, path, InflateLimits(max_bytes=_HEADER_BYTES))
     try:
         head = io.BytesIO(reader.read(_HEADER_BYTES))
     finally:
@@ -95,19 +100,21 @@ def _member_place(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path)
 def _place(file: BinaryIO | io.BytesIO, path: Path, size: int) -> ArrayPlace:
     try:
         version = npy_format.read_magic(file)
-        if version == (1, 0):
-            shape, _, dtype = npy_format.read_array_header_1_0(file)
-        elif version == (2, 0):
-            shape, _, dtype = npy_format.read_array_header_2_0(file)
-        else:
+        if version not in {(1, 0), (2, 0)}:
             raise FormatError(
                 f"is written in .npy version {version[0]}.{version[1]}; 1.0 and 2.0 can be read "
                 "(field names in Latin-1 keep numpy to these)",
                 path=path,
                 offset=6,
             )
-    except ValueError as error:
-        kind = TruncatedFeedError if "EOF" in str(error) else FormatError
+        read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+        with warnings.catch_warnings():
+            # Old spellings of types, and of Python 2's numbers, are read as what they mean.
+            warnings.simplefilter("ignore")
+            shape, _, dtype = read(file)
+    # numpy parses the header as a Python literal: what a damaged one raises depends on the damage.
+    except (ValueError, TypeError, SyntaxError, TokenError, MemoryError, RecursionError) as error:
+        kind = TruncatedFeedError if "EOF: reading" in str(error) else FormatError
         raise kind(f"the array's header cannot be read: {error}", path=path, offset=file.tell()) from error
     offset = file.tell()
     if dtype.hasobject:
@@ -128,16 +135,23 @@ def _place(file: BinaryIO | io.BytesIO, path: Path, size: int) -> ArrayPlace:
 
 def read_names(path: Path) -> tuple[str, ...]:
     """The names an archive keeps beside its ticks: the array ``symbols``, of text or bytes."""
+    with open_archive(path) as archive:
+        member = archive.getinfo("symbols.npy")
+    reader = MemberReader(member, path, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES))
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = archive["symbols"]
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise FormatError(f"the array 'symbols' cannot be read: {error}", path=path) from error
-    except MemoryError as error:
-        raise FeedError("the array 'symbols' does not fit in memory", path=path) from error
-    if names.ndim != 1 or names.dtype.kind not in "US":
-        raise FormatError(f"the array 'symbols' is {names.dtype}{names.shape}, not one of text", path=path)
+        head = reader.read(_HEADER_BYTES)
+        place = _place(io.BytesIO(head), path, member.file_size)
+        whole = place.offset + place.length * place.dtype.itemsize
+        data = head + reader.read(min(whole, _NAMES_BYTES) - len(head)) if len(head) < whole else head
+        # The checksum is looked at behind the last byte.
+        if len(data) < whole or reader.read(1):
+            raise FormatError(f"the array 'symbols' holds {len(data)} bytes and promises {whole}", path=path)
+    finally:
+        reader.close()
+    if place.dtype.kind not in "US":
+        raise FormatError(f"the array 'symbols' is {place.dtype}, not one of text", path=path)
+    names = np.frombuffer(data, place.dtype, place.length, place.offset)
     try:
         return tuple(str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in names)
-    except UnicodeDecodeError as error:
-        raise FormatError(f"the array 'symbols' holds a name that is not UTF-8: {error}", path=path) from error
+    except ValueError as error:
+        raise FormatError(f"the array 'symbols' holds a name that is no text: {error}", path=path) from error

@@ -47,7 +47,11 @@ def data_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     return [
         info
         for info in archive.infolist()
-        if not info.is_dir() and not info.filename.startswith("__MACOSX/") and not info.filename.endswith(".DS_Store")
+        # A damaged directory may hold a name of no letters, which is_dir() cannot take.
+        if info.filename
+        and not info.is_dir()
+        and not info.filename.startswith("__MACOSX/")
+        and not info.filename.endswith(".DS_Store")
     ]
 
 

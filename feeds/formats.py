@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,6 +109,7 @@ _FORMATS: Final = (
 _PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
+@cache
 def formats() -> tuple[Format, ...]:
     """The formats that this installation can read."""
     return tuple(known for known in _FORMATS if importlib.util.find_spec(known.module) is not None)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds._files import MAX_OUTPUT_BYTES, MAX_RATIO, positive, regular_file
+from strand.feeds._files import positive, regular_file
 from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
 from strand.feeds._merge import merge_streams
 from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.skipped import Skipped
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
 
@@ -42,7 +44,7 @@ class LeanFeed:
     | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is checked and not carried |
 
     Archives of different days are opened one day after the other. Raises ``FormatError`` with the line for a row that
-    is none, and ``MissingExtraError`` without pyarrow.
+    is none, or passes over it where ``on_error`` is ``"skip"``, and ``MissingExtraError`` without pyarrow.
     """
 
     def __init__(
@@ -50,15 +52,18 @@ class LeanFeed:
         paths: str | Path | Sequence[str | Path],
         *,
         batch_ticks: int = 65536,
-        max_ratio: int = MAX_RATIO,
-        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        on_error: Literal["raise", "skip"] = "raise",
+        limits: InflateLimits | None = None,
     ) -> None:
         named = [paths] if isinstance(paths, str | Path) else list(paths)
         if not named:
             raise ConfigurationError("paths names no file")
         self._batch_ticks = positive("batch_ticks", batch_ticks)
-        self._max_ratio = positive("max_ratio", max_ratio)
-        self._max_output_bytes = positive("max_output_bytes", max_output_bytes)
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        self._skip = on_error == "skip"
+        self.skipped = Skipped()
+        self._limits = limits if limits is not None else InflateLimits()
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.
         self._symbols = tuple(dict.fromkeys(file.symbol for file in self._files))
@@ -84,6 +89,7 @@ class LeanFeed:
         if self._closed:
             raise FeedError("the feed is closed", path=self._files[0].path)
         self._counts = self._no_counts()
+        self.skipped.clear()
         # Times of one day in New York never reach into the next, so a day's archives are merged among themselves.
         by_day = sorted(self._files, key=lambda file: file.date)
         for _, files in itertools.groupby(by_day, key=lambda file: file.date):
@@ -112,8 +118,8 @@ class LeanFeed:
                 file,
                 self._symbols.index(file.symbol),
                 chunk_bytes=chunk_bytes,
-                max_ratio=self._max_ratio,
-                max_output_bytes=self._max_output_bytes,
+                limits=self._limits,
+                skipped=self.skipped if self._skip else None,
                 counts=self._counts,
             )
             for file in files

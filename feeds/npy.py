@@ -1,4 +1,4 @@
-"""numpy arrays of ticks: .npy and .npz, memory-mapped where they lie uncompressed."""
+"""numpy arrays of ticks: .npy and .npz, never pickled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,6 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds._fieldmap import BadRecordError, FieldMap
 from strand.feeds._files import (
-    MAX_OUTPUT_BYTES,
-    MAX_RATIO,
     MemberReader,
     positive,
     read_head,
@@ -25,18 +23,22 @@ from strand.feeds._hft_events import HftEvents, is_hft_events, symbol_of
 from strand.feeds._npy_header import locate, read_names
 from strand.feeds._zip import open_archive
 from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.skipped import Skipped
+from strand.feeds.sources import RawStream
 from strand.ticks import TICK
 
 __all__ = ["NpyFeed", "write_npy"]
 
 #: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
 MAX_GUESSED_CAPACITY: Final = 1 << 24
+_INPUT_PIECE: Final = 1 << 16
 
 
 class NpyFeed:
     """Ticks from a structured array in a .npy or .npz file, in the order of the file.
 
-    A file of dtype ``TICK`` is read as it is: batches are read-only views of the mapping. Any other structured dtype
+    A file of dtype ``TICK`` is read as it is. Any other structured dtype
     needs ``fields``, a map from tick field to source field; ``constants`` gives tick fields one value for all, and
     ``price_scale`` is the number of 1e-9 units in one unit of the source's price, without which floating-point prices
     are refused (``FieldMap`` has the rules of conversion, and ``info.details["price"]`` says when prices are rounded).
@@ -50,9 +52,10 @@ class NpyFeed:
     symbol without a key field needs ``symbols=["NAME"]``. ``capacity`` is found in one scan of the keys when neither
     names nor an argument give it.
 
-    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's, ``TruncatedFeedError`` for a file that
+    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_error="skip"`` passes over such
+    records), ``TruncatedFeedError`` for a file that
     ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
-    an .npz is verified where the array is compressed; a mapped one is read as it lies.
+    an .npz is verified where the array is compressed; a stored one is read as it lies.
     """
 
     def __init__(
@@ -67,13 +70,16 @@ class NpyFeed:
         capacity: int | None = None,
         array: str | None = None,
         batch_ticks: int = 65536,
-        max_ratio: int = MAX_RATIO,
-        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        on_error: Literal["raise", "skip"] = "raise",
+        limits: InflateLimits | None = None,
     ) -> None:
         self._path = regular_file(path)
         self._batch_ticks = positive("batch_ticks", batch_ticks)
-        self._max_ratio = positive("max_ratio", max_ratio)
-        self._max_output_bytes = positive("max_output_bytes", max_output_bytes)
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        self._skip = on_error == "skip"
+        self.skipped = Skipped()
+        self._limits = limits if limits is not None else InflateLimits()
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: FieldMap | HftEvents | None
         if fields is None and is_hft_events(self._place.dtype):
@@ -154,17 +160,17 @@ class NpyFeed:
     def batches(self) -> Iterator[TickBatch]:
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))
+        self.skipped.clear()
         for records, position in self._records():
             if self._closed:
                 raise FeedError("the feed was closed while it was read", path=self._path)
-            ticks = records if self._map is None else self._convert(self._map, records, position)
-            self._check_keys(ticks["instrument_id"], position)
+            for ticks in self._sound(records, position):
+                counts["ticks"] += len(ticks)
+                counts["bytes_out"] += ticks.nbytes
+                if len(ticks):
+                    yield ticks
             counts["records"] += len(records)
-            counts["ticks"] += len(ticks)
             counts["bytes_in"] += records.nbytes
-            counts["bytes_out"] += ticks.nbytes
-            if len(ticks):
-                yield ticks
 
     def statistics(self) -> dict[str, int]:
         return dict(self._counts)
@@ -188,33 +194,60 @@ class NpyFeed:
         if not place.stored:
             yield from self._inflated()
             return
-        if self._path.stat().st_size < place.offset + place.length * place.dtype.itemsize:
-            raise TruncatedFeedError("has become shorter since it was opened", path=self._path)
-        mapped = np.memmap(self._path, place.dtype, "r", place.offset, (place.length,))
-        for first in range(0, place.length, self._batch_ticks):
-            yield np.asarray(mapped[first : first + self._batch_ticks]), first
+        # Read, not mapped: a mapped file that shrinks ends the process.
+        with RawStream(self._path, start=place.offset, length=place.length * place.dtype.itemsize) as stream:
+            for first in range(0, place.length, self._batch_ticks):
+                records = np.empty(min(self._batch_ticks, place.length - first), place.dtype)
+                got = stream.readinto(records.view(np.uint8).data)
+                records.setflags(write=False)
+                if got >= place.dtype.itemsize:
+                    yield records[: got // place.dtype.itemsize], first
+                if got < records.nbytes:
+                    self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
 
     def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
         place = self._place
         with open_archive(self._path) as archive:
             member = archive.getinfo(str(place.member))
-            reader = MemberReader(
-                archive, member, self._path, max_ratio=self._max_ratio, max_output_bytes=self._max_output_bytes
-            )
-            try:
-                reader.read(place.offset)
-                for first in range(0, place.length, self._batch_ticks):
-                    count = min(self._batch_ticks, place.length - first)
-                    data = reader.read(count * place.dtype.itemsize)
-                    if len(data) < count * place.dtype.itemsize:
-                        raise TruncatedFeedError(
-                            f"member {place.member!r} ends inside record {first + len(data) // place.dtype.itemsize}",
-                            path=self._path,
-                            offset=reader.bytes_out,
-                        )
-                    yield np.frombuffer(data, place.dtype), first
-            finally:
-                reader.close()
+        reader = MemberReader(member, self._path, self._limits)
+        try:
+            reader.read(place.offset)
+            for first in range(0, place.length, self._batch_ticks):
+                size = min(self._batch_ticks, place.length - first) * place.dtype.itemsize
+                data = reader.read(size)
+                records = np.frombuffer(data, place.dtype, len(data) // place.dtype.itemsize)
+                if len(records):
+                    yield records, first
+                if len(data) < size:
+                    self._require_more(len(reader.read(1)), first, len(data))
+            # The checksum is looked at behind the last byte.
+            while reader.read(_INPUT_PIECE):
+                pass
+        finally:
+            reader.close()
+
+    def _require_more(self, got: int, first: int, size: int) -> None:
+        """The stream came up short, and was asked for the fault behind that: if it has none, it just ends there."""
+        record = first + size // self._place.dtype.itemsize
+        offset = self._place.offset + first * self._place.dtype.itemsize + size + got
+        raise TruncatedFeedError(f"ends inside record {record}; get the whole file", path=self._path, offset=offset)
+
+    def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
+        """Ticks of records. Bad ones are closed in on by halves, to be passed over or raised behind those before."""
+        try:
+            ticks = records if self._map is None else self._convert(self._map, records, position)
+            self._check_keys(ticks["instrument_id"], position)
+        except FormatError as error:
+            half = len(records) // 2
+            if half:
+                yield from self._sound(records[:half], position)
+                yield from self._sound(records[half:], position + half)
+            elif self._skip:
+                self.skipped.add("bad record", offset=error.offset, text=str(records[0]))
+            else:
+                raise
+            return
+        yield ticks
 
     def _convert(self, fields: FieldMap | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
         try:
@@ -236,11 +269,16 @@ class NpyFeed:
 
     def _scan(self) -> int:
         highest, at = -1, 0
-        for records, position in self._records():
-            ticks = records if self._map is None else self._convert(self._map, records, position)
-            keys = ticks["instrument_id"]
-            if int(keys.max()) > highest:
-                highest, at = int(keys.max()), position + int(np.argmax(keys))
+        try:
+            for records, position in self._records():
+                for ticks in self._sound(records, position):
+                    keys = ticks["instrument_id"]
+                    if self._skip:
+                        keys = keys[keys < MAX_GUESSED_CAPACITY]
+                    if len(keys) and int(keys.max()) > highest:
+                        highest, at = int(keys.max()), position + int(np.argmax(keys))
+        except FeedError:
+            pass  # found again, and told, where the ticks before it have been given
         if highest >= MAX_GUESSED_CAPACITY:
             raise self._bad_record(
                 at, f"instrument_id is {highest}: give capacity= if the file really has so many instruments"
@@ -264,7 +302,7 @@ def _difference(dtype: np.dtype[Any]) -> str:
 def write_npy(path: str | Path, ticks: npt.NDArray[Any], symbols: Sequence[str] = ()) -> None:
     """Write ticks, a one-dimensional array of dtype ``TICK``, so that ``NpyFeed`` reads them back.
 
-    A path ending in ``.npz`` takes the symbols' names along, uncompressed so that it can be memory-mapped; ``.npy``
+    A path ending in ``.npz`` takes the symbols' names along, uncompressed; ``.npy``
     has no room for names. The file gets its name only once it is whole.
     """
     path = Path(path)

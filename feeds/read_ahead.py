@@ -9,6 +9,8 @@ import weakref
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from strand.errors import FeedError
 from strand.feeds.bytestream import ByteStream, InputStream
 from strand.feeds.sources import RawStream
@@ -31,7 +33,7 @@ class Chunks:
     def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int) -> None:
         self._stream = stream
         self._headroom = headroom
-        self._buffer = memoryview(bytearray(headroom + chunk_bytes))
+        self._buffer = np.empty(headroom + chunk_bytes, np.uint8).data
         # A close from another thread waits for the read under way: a descriptor closed under it may be reused.
         self._lock = threading.Lock()
         self._closed = False
@@ -122,7 +124,7 @@ class ReadAhead(Chunks):
         self._shared = shared = _Shared(stream, headroom)
         self._headroom = headroom
         for _ in range(_BUFFERS):
-            shared.free.put(memoryview(bytearray(headroom + chunk_bytes)))
+            shared.free.put(np.empty(headroom + chunk_bytes, np.uint8).data)
         self._in_use: memoryview | None = None
         self._ended = False
         # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.

@@ -37,6 +37,11 @@ class Skipped:
             self.samples.append(SkippedRecord(reason, offset, line, text[:80]))
         self.counts[reason] += n
 
+    def clear(self) -> None:
+        """As at the start: for a feed that is read again."""
+        self.counts.clear()
+        self.samples.clear()
+
     @property
     def total(self) -> int:
         return sum(self.counts.values())

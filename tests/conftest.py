@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,21 @@ def c_handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return compile_handlers(tmp_path_factory.mktemp("handlers"))
     except FileNotFoundError:
         pytest.skip("there is no C compiler")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="try every damaged input instead of a sample of them")
+
+
+@pytest.fixture
+def exhaustive(request: pytest.FixtureRequest) -> None:
+    """Skips a test that takes minutes, unless ``--exhaustive`` asks for it."""
+    if not request.config.getoption("--exhaustive"):
+        pytest.skip("tries every input: --exhaustive")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    bad_input = sys.modules.get("bad_input")
+    if bad_input is not None and bad_input.TRIED:
+        suites = ", ".join(f"{suite} {count:,}" for suite, count in bad_input.TRIED.items())
+        terminalreporter.write_line(f"bad inputs tried: {bad_input.TRIED.total():,} ({suites})")

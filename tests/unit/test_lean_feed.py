@@ -17,6 +17,7 @@ import pytest
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed
+from strand.feeds.bytestream import InflateLimits
 from strand.feeds.lean import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
@@ -175,10 +176,10 @@ def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(tmp_path
 def test_an_archive_that_inflates_beyond_the_ratio_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path, b"34200000,479900,100,P,2000,0\n" * 200_000)
     with pytest.raises(FormatError, match="max_ratio"):
-        read(LeanFeed(path, max_ratio=20))
-    with pytest.raises(FormatError, match="max_output_bytes"):
-        read(LeanFeed(path, max_ratio=1000, max_output_bytes=1 << 20))
-    assert len(read(LeanFeed(path, max_ratio=1000))) == 200_000
+        read(LeanFeed(path, limits=InflateLimits(max_ratio=20, ratio_after_bytes=1 << 20)))
+    with pytest.raises(FormatError, match="max_bytes"):
+        read(LeanFeed(path, limits=InflateLimits(max_bytes=1 << 20)))
+    assert len(read(LeanFeed(path))) == 200_000
 
 
 def test_an_archive_cut_at_any_byte_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
 from strand.feeds._fieldmap import BadRecordError, FieldMap
+from strand.feeds.bytestream import InflateLimits
 from strand.feeds.npy import NpyFeed, write_npy
 
 
@@ -79,10 +80,10 @@ def test_a_compressed_npz_is_streamed_and_equal(tmp_path: Path) -> None:
 
 def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", ticks=np.zeros(1 << 16, TICK))
-    feed = NpyFeed(tmp_path / "a.npz", capacity=1, batch_ticks=1024)
+    feed = NpyFeed(tmp_path / "a.npz", capacity=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
     with pytest.raises(FormatError, match="max_ratio"):
         read(feed)
-    assert len(read(NpyFeed(tmp_path / "a.npz", max_ratio=10_000))) == 1 << 16
+    assert len(read(NpyFeed(tmp_path / "a.npz", limits=InflateLimits(max_ratio=10_000)))) == 1 << 16
 
 
 def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Trying damaged files: what came out and how it ended, with a count of all that was tried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strand import TICK, feeds
+from strand.errors import FeedError
+
+#: Inputs tried in this run of the tests, by suite.
+TRIED: Counter[str] = Counter()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The ticks a file gave, and the error behind them, if any. Anything but a FeedError goes through as it is."""
+
+    ticks: np.ndarray
+    error: FeedError | None
+
+
+def outcome(path: Path | str, suite: str, **options: Any) -> Outcome:
+    TRIED[suite] += 1
+    parts = [np.empty(0, TICK)]
+    feed = None
+    error = None
+    try:
+        feed = feeds.open(path, **options)
+        parts.extend(batch.copy() for batch in feed.batches())
+    except FeedError as raised:
+        error = raised
+    finally:
+        if feed is not None:
+            feed.close()
+    return Outcome(np.concatenate(parts), error)
+
+
+def common_prefix(some: np.ndarray, others: np.ndarray) -> int:
+    """How many ticks two arrays start with alike."""
+    length = min(len(some), len(others))
+    differs = (
+        np.flatnonzero(
+            (
+                some[:length].copy().view(np.uint64).reshape(length, 8)
+                != others[:length].copy().view(np.uint64).reshape(length, 8)
+            ).any(axis=1)
+        )
+        if length
+        else []
+    )
+    return int(differs[0]) if len(differs) else length

@@ -112,8 +112,13 @@ model:
 spin:
 	tests/model/spin/run.sh
 
-fuzz: install
-	tests/fuzz/run.sh $(DURATION)
+$(VENV)/.fuzz: $(VENV)/.installed pyproject.toml
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[fuzz]'
+	@touch $@
+
+# TARGETS="itch open-npy" runs only those, JOBS=1 one after the other.
+fuzz: $(VENV)/.fuzz
+	tests/fuzz/run.sh $(DURATION) $(TARGETS)
 
 wheel: install
 	$(BIN)/python tools/check_dist.py dist

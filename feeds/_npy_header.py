@@ -25,6 +25,7 @@ _HEADER_BYTES: Final = 1 << 16
 _LOCAL_HEADER_BYTES: Final = 30
 # Names of ten million symbols, and still little enough to hold.
 _NAMES_BYTES: Final = 1 << 30
+_PIECE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,9 @@ def read_names(path: Path) -> tuple[str, ...]:
         head = reader.read(_HEADER_BYTES)
         place = _place(io.BytesIO(head), path, member.file_size)
         whole = place.offset + place.length * place.dtype.itemsize
-        data = head + reader.read(min(whole, _NAMES_BYTES) - len(head)) if len(head) < whole else head
+        data = bytearray(head)
+        while len(data) < whole and (piece := reader.read(min(whole - len(data), _PIECE_BYTES))):
+            data += piece
         # The checksum is looked at behind the last byte.
         if len(data) < whole or reader.read(1):
             raise FormatError(f"the array 'symbols' holds {len(data)} bytes and promises {whole}", path=path)

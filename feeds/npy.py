@@ -31,7 +31,7 @@ from strand.ticks import TICK
 __all__ = ["NpyFeed", "write_npy"]
 
 #: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
-MAX_GUESSED_CAPACITY: Final = 1 << 24
+MAX_GUESSED_CAPACITY: Final = 1 << 22
 _INPUT_PIECE: Final = 1 << 16
 
 

@@ -7,7 +7,7 @@ import io
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -62,13 +62,16 @@ def skipped_as_dict(skipped: Skipped) -> dict[str, Any]:
     return {"counts": dict(skipped.counts), "samples": [asdict(sample) for sample in skipped.samples]}
 
 
+_PLACES: Final = (("byte", "offset"), ("line", "line"))
+
+
 def print_skipped(console: Console, found: dict[str, Any]) -> None:
     """What ``skipped_as_dict`` has, where it has anything."""
     for reason, count in found["counts"].items():
         console.print(f"[yellow]skipped:[/] {count:,} {escape(reason)}")
     for sample in found["samples"]:
-        place = f"byte {sample['offset']}" if sample["offset"] is not None else f"line {sample['line']}"
-        console.print(f"  {escape(sample['reason'])} at {place} {escape(sample['text'])}".rstrip())
+        at = "".join(f" at {word} {sample[key]}" for word, key in _PLACES if sample[key] is not None)
+        console.print(f"  {escape(sample['reason'])}{at} {escape(sample['text'])}".rstrip())
 
 
 def print_replay(console: Console, result: ReplayResult, out: Path | None) -> None:

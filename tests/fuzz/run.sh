@@ -1,54 +1,101 @@
 #!/usr/bin/env bash
-# Builds every fuzz_NAME.c here with the sanitizers and runs each for SECONDS (60 by default) from the seeds that
-# seed_NAME.py writes, where there is one. Needs clang with libFuzzer (Debian: clang, libclang-rt-14-dev).
+# Runs the fuzz targets for SECONDS each (60 by default), all of them or those named, JOBS at a time (one a core).
 #
-#   tests/fuzz/run.sh [SECONDS] [NAME...]
+#   tests/fuzz/run.sh [SECONDS] [TARGET...]
 #
-# What it finds stays in build/fuzz/NAME/: crash-*, timeout-*, oom-*; the corpus is kept between runs.
+# A target is NAME of a fuzz_NAME.c here, built with the sanitizers and fed the seeds that seed_NAME.py writes, where
+# there is one; or open-NAME, a format of strand.feeds (or "streams") in fuzz_open.py. C needs clang with libFuzzer
+# (Debian: clang, libclang-rt-14-dev), Python the package atheris (extra "fuzz").
+#
+# What they find stays in build/fuzz/TARGET/: crash-*, timeout-*, oom-*, with a log; the corpus is kept between runs.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 seconds=${1:-60}
 shift || true
-names=("$@")
+targets=("$@")
 compiler=${FUZZ_CC:-clang}
 python=${PYTHON:-$root/.venv/bin/python}
 [[ -x $python ]] || python=python3
+jobs=${JOBS:-$(nproc)}
 
 if ! command -v "$compiler" >/dev/null; then
   echo "tests/fuzz/run.sh: $compiler not found; install clang and its runtime (Debian: clang libclang-rt-14-dev)" >&2
   exit 2
 fi
-if ((${#names[@]} == 0)); then
+if ! "$python" -c 'import atheris' 2>/dev/null; then
+  echo "tests/fuzz/run.sh: $python has no package atheris; install the extra: pip install -e '.[fuzz]'" >&2
+  exit 2
+fi
+if ((${#targets[@]} == 0)); then
   for source in "$here"/fuzz_*.c; do
     name=${source##*/fuzz_}
-    names+=("${name%.c}")
+    targets+=("${name%.c}")
   done
+  mapfile -t formats < <("$python" "$here/fuzz_open.py" --list)
+  targets+=("${formats[@]/#/open-}")
 fi
 
 # What is freed stays in memory a while, to be caught in use: a small part of the limit, which is for the decoder.
 export ASAN_OPTIONS=quarantine_size_mb=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-failed=()
-for name in "${names[@]}"; do
-  work=$root/build/fuzz/$name
-  mkdir -p "$work/corpus" "$work/seeds"
+limits=(-max_total_time="$seconds" -rss_limit_mb=512 -print_final_stats=1 -verbosity=0)
+
+build_and_run() {
+  local name=$1 work=$2 sources
   # Each target says what it is built from in a line "fuzz-sources: ..." relative to csrc/; the default is the decoder.
   sources=$(sed -n 's|.*fuzz-sources: *\([^*]*\).*|\1|p' "$here/fuzz_$name.c")
   read -ra sources <<<"${sources:-decode/$name.c}"
   "$compiler" -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=undefined -Wall -Wextra -I"$root/csrc" \
-    -o "$work/fuzz_$name" "$here/fuzz_$name.c" "${sources[@]/#/$root/csrc/}"
+    -o "$work/fuzz_$name" "$here/fuzz_$name.c" "${sources[@]/#/$root/csrc/}" || return
   if [[ -f $here/seed_$name.py ]]; then
-    "$python" "$here/seed_$name.py" "$work/seeds"
+    "$python" "$here/seed_$name.py" "$work/seeds" || return
   fi
-  echo "== fuzz_$name for $seconds s"
-  if ! "$work/fuzz_$name" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=512 -max_len=4096 \
-    -print_final_stats=1 -verbosity=0 -artifact_prefix="$work/" "$work/corpus" "$work/seeds"; then
-    failed+=("$name")
+  "$work/fuzz_$name" "${limits[@]}" -timeout=1 -max_len=4096 -artifact_prefix="$work/" "$work/corpus" "$work/seeds"
+}
+
+# A hang is one second of the processor; beside other targets an input of that kind may take some more.
+open_and_run() {
+  local name=$1 work=$2
+  "$python" "$here/fuzz_open.py" "$name" --seeds "$work/seeds" || return
+  "$python" "$here/fuzz_open.py" "$name" "${limits[@]}" -timeout=5 -max_len=8192 -artifact_prefix="$work/" \
+    "$work/corpus" "$work/seeds"
+}
+
+run() {
+  local target=$1 work=$root/build/fuzz/$1
+  mkdir -p "$work/corpus" "$work/seeds"
+  rm -f "$work/status"
+  local status=0
+  case $target in
+  open-*) (open_and_run "${target#open-}" "$work") >"$work/log" 2>&1 || status=$? ;;
+  *) (build_and_run "$target" "$work") >"$work/log" 2>&1 || status=$? ;;
+  esac
+  echo "$status" >"$work/status"
+}
+
+for target in "${targets[@]}"; do
+  while (($(jobs -rp | wc -l) >= jobs)); do wait -n; done
+  run "$target" &
+done
+wait
+
+failed=()
+total=0
+for target in "${targets[@]}"; do
+  work=$root/build/fuzz/$target
+  tried=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log" | tail -1)
+  rss=$(sed -n 's/^stat::peak_rss_mb: *//p' "$work/log" | tail -1)
+  printf '%-20s %12s inputs in %s s, at most %s MB\n' "$target" "${tried:-no}" "$seconds" "${rss:-?}"
+  total=$((total + ${tried:-0}))
+  if [[ $(cat "$work/status") != 0 || -z $tried ]]; then
+    failed+=("$target")
+    tail -n 40 "$work/log" >&2
   fi
 done
+echo "$total inputs tried"
 if ((${#failed[@]})); then
-  echo "tests/fuzz/run.sh: failed: ${failed[*]}; the inputs are in build/fuzz/" >&2
+  echo "tests/fuzz/run.sh: failed: ${failed[*]}; the inputs and logs are in build/fuzz/" >&2
   exit 1
 fi

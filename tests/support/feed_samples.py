@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import importlib.util
+import io
 import lzma
 import zipfile
 from collections.abc import Callable
@@ -15,21 +16,24 @@ import itch_reference as ref
 import numpy as np
 
 from strand import TICK
-from strand.feeds.npy import write_npy
+
+Pack = Callable[[Path, bytes], object]
 
 
 @dataclass(frozen=True)
 class Sample:
     """A file of a few KB, and what the suites may expect of it.
 
-    ``build`` writes it into a folder. ``flat_from``: from this byte on, records follow each other as they are, so that
-    damage to one leaves those before it alone; None where compression or a layout by columns carries it further.
-    ``seekable``: the format needs a file, and is refused from a pipe.
+    ``content`` is what lies inside, ``pack`` writes it to a file. ``flat_from``: from this byte on, records follow
+    each other as they are, so that damage to one leaves those before it alone; None where compression or a layout by
+    columns carries it further. ``seekable``: the format needs a file, and is refused from a pipe.
     """
 
     name: str
     format: str
-    build: Callable[[Path], Path]
+    file: str
+    content: Callable[[], bytes]
+    pack: Pack = Path.write_bytes
     flat_from: int | None = None
     seekable: bool = False
     needs: str | None = None
@@ -38,6 +42,10 @@ class Sample:
     def available(self) -> bool:
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
+    def build(self, folder: Path) -> Path:
+        self.pack(folder / self.file, self.content())
+        return folder / self.file
+
 
 def itch_messages() -> list[bytes]:
     """The directory, then every type of message, a few times."""
@@ -45,26 +53,30 @@ def itch_messages() -> list[bytes]:
     return [ref.frame(body) for body in every + [body for body in every if body[:1] != b"R"] * 2]
 
 
-def _itch(pack: Callable[[bytes], bytes], ending: str) -> Callable[[Path], Path]:
-    def build(folder: Path) -> Path:
-        path = folder / f"20190130.itch{ending}"
-        path.write_bytes(pack(b"".join(itch_messages())))
-        return path
-
-    return build
+def itch() -> bytes:
+    return b"".join(itch_messages())
 
 
-def _zstd(data: bytes) -> bytes:
+def by(compress: Callable[[bytes], bytes]) -> Pack:
+    return lambda path, data: path.write_bytes(compress(data))
+
+
+def zstd(data: bytes) -> bytes:
     import zstandard
 
     return bytes(zstandard.ZstdCompressor(write_checksum=True).compress(data))
 
 
-def _zipped(folder: Path) -> Path:
-    path = folder / "20190130.itch.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("20190130.itch", b"".join(itch_messages()))
-    return path
+def zipped(member: str, method: int = zipfile.ZIP_DEFLATED, **others: bytes) -> Pack:
+    """In an archive, as ``member``, with ``others`` (``name=...`` is ``name.npy``)."""
+
+    def pack(path: Path, data: bytes) -> None:
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr(member, data)
+            for name, content in others.items():
+                archive.writestr(f"{name}.npy", content)
+
+    return pack
 
 
 def some_ticks(count: int = 40) -> np.ndarray:
@@ -79,36 +91,39 @@ def some_ticks(count: int = 40) -> np.ndarray:
     return ticks
 
 
-def _npy(name: str) -> Callable[[Path], Path]:
-    def build(folder: Path) -> Path:
-        write_npy(folder / name, some_ticks(), ["A", "B"] if name.endswith(".npz") else ())
-        return folder / name
-
-    return build
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
 
 
-def _npz_deflated(folder: Path) -> Path:
-    np.savez_compressed(folder / "20200130.npz", ticks=some_ticks(), symbols=np.array(["A", "B"]))
-    return folder / "20200130.npz"
+def npy_ticks() -> bytes:
+    return npy(some_ticks())
 
 
-def _lean(folder: Path) -> Path:
-    path = folder / "xyz_20131009_trade.zip"
-    rows = "".join(f"{34_200_000 + 7 * i},{479_900 + i},{100 + i},P,2000,0\n" for i in range(60))
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("20131009_xyz_Trade_Tick.csv", rows)
-    return path
+def lean() -> bytes:
+    return "".join(f"{34_200_000 + 7 * i},{479_900 + i},{100 + i},P,2000,0\n" for i in range(60)).encode()
 
+
+ITCH, NPZ, NAMES = "20190130.itch", "20200130.npz", npy(np.array(["A", "B"]))
 
 SAMPLES = [
-    Sample("itch", "itch", _itch(bytes, ""), flat_from=0),
-    Sample("itch in gzip", "itch", _itch(gzip.compress, ".gz")),
-    Sample("itch in zstd", "itch", _itch(_zstd, ".zst"), needs="zstandard"),
-    Sample("itch in bz2", "itch", _itch(bz2.compress, ".bz2")),
-    Sample("itch in xz", "itch", _itch(lzma.compress, ".xz")),
-    Sample("itch in zip", "itch", _zipped, seekable=True),
-    Sample("npy", "npy", _npy("20200130.npy"), flat_from=576, seekable=True),
-    Sample("npz", "npy", _npy("20200130.npz"), seekable=True),
-    Sample("npz, deflated", "npy", _npz_deflated, seekable=True),
-    Sample("lean", "lean", _lean, seekable=True, needs="pyarrow"),
+    Sample("itch", "itch", ITCH, itch, flat_from=0),
+    Sample("itch in gzip", "itch", f"{ITCH}.gz", itch, by(gzip.compress)),
+    Sample("itch in zstd", "itch", f"{ITCH}.zst", itch, by(zstd), needs="zstandard"),
+    Sample("itch in bz2", "itch", f"{ITCH}.bz2", itch, by(bz2.compress)),
+    Sample("itch in xz", "itch", f"{ITCH}.xz", itch, by(lzma.compress)),
+    Sample("itch in zip", "itch", f"{ITCH}.zip", itch, zipped(ITCH), seekable=True),
+    Sample("npy", "npy", "20200130.npy", npy_ticks, flat_from=576, seekable=True),
+    Sample("npz", "npy", NPZ, npy_ticks, zipped("ticks.npy", zipfile.ZIP_STORED, symbols=NAMES), seekable=True),
+    Sample("npz, deflated", "npy", NPZ, npy_ticks, zipped("ticks.npy", symbols=NAMES), seekable=True),
+    Sample(
+        "lean",
+        "lean",
+        "xyz_20131009_trade.zip",
+        lean,
+        zipped("20131009_xyz_Trade_Tick.csv"),
+        seekable=True,
+        needs="pyarrow",
+    ),
 ]

@@ -1,7 +1,7 @@
 """Files of every format, cut, flipped, swollen and exchanged: a typed error or success, and what was good is intact.
 
-Sampled by default; ``--exhaustive`` (``make bad-input``, some minutes) tries every bit. The run's summary says how many inputs
-were tried.
+Flips in whole files are sampled by default; ``--exhaustive`` (``make bad-input``, some minutes) tries every bit. The
+run's summary says how many inputs were tried.
 """
 
 from __future__ import annotations

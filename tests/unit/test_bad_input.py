@@ -37,6 +37,9 @@ from strand.feeds.streams import InflateLimits, open_stream
 
 # Bits flipped of each sample without --exhaustive.
 SAMPLED_FLIPS = 400
+# A sanitized core takes several times as long, and keeps what is freed: it gets every eleventh input of a file.
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+STEP = 11 if SANITIZED else 1
 GIB = 1 << 30
 
 
@@ -67,7 +70,7 @@ def test_a_sample_is_recognised_and_whole(sample: Sample, path: Path) -> None:
 def test_a_file_cut_at_any_byte_gives_a_prefix_and_a_typed_error(sample: Sample, path: Path) -> None:
     data, whole = path.read_bytes(), outcome(path, "cut").ticks
     silent = []
-    for cut in range(len(data)):
+    for cut in range(0, len(data), STEP):
         path.write_bytes(data[:cut])
         found = outcome(path, "cut")
         assert common_prefix(found.ticks, whole) >= len(found.ticks) - sample.open_end, cut
@@ -86,7 +89,9 @@ def packed(data: bytes) -> bool:
 
 def flips(sample: Sample, size: int, exhaustive: bool) -> Iterator[int]:
     bits = range(8 * min(size, 1000 * 64))
-    return iter(bits if exhaustive else sorted(random.Random(sample.name).sample(bits, min(SAMPLED_FLIPS, len(bits)))))
+    return iter(
+        bits if exhaustive else sorted(random.Random(sample.name).sample(bits, min(SAMPLED_FLIPS // STEP, len(bits))))
+    )
 
 
 def check_flips(sample: Sample, path: Path, bits: Iterator[int]) -> None:
@@ -191,7 +196,7 @@ def test_the_magic_of_another_format_is_a_typed_error(sample: Sample, path: Path
         b"%PDF-1.7",
     ]
     for magic in magics:
-        if data.startswith(magic):
+        if data.startswith(magic) or (sample.format == "pcap" and magic == b"\xd4\xc3\xb2\xa1"):  # in us, not ns
             continue
         path.write_bytes(magic + data[len(magic) :])
         found = outcome(path, "magic")
@@ -202,7 +207,7 @@ def test_the_magic_of_another_format_is_a_typed_error(sample: Sample, path: Path
 
 def test_lengths_of_zero_and_of_all_ones_anywhere_are_typed_errors_or_well(sample: Sample, path: Path) -> None:
     data = path.read_bytes()
-    for at, length in itertools.product(range(0, len(data) - 1, 3), (b"\0\0", b"\xff\xff")):
+    for at, length in itertools.product(range(0, len(data) - 1, 3 * STEP), (b"\0\0", b"\xff\xff")):
         path.write_bytes(data[:at] + length + data[at + 2 :])
         outcome(path, "length")
 
@@ -313,6 +318,7 @@ def test_a_gib_of_one_message_is_refused_behind_the_ticks_allowed(tmp_path: Path
 # ---- memory
 
 
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer's memory is not the replay's")
 def test_replaying_takes_no_more_memory_for_a_file_four_times_as_large(tmp_path: Path) -> None:
     program = (
         "import re, sys, strand\n"

@@ -112,7 +112,7 @@ def inflate(folder: Path) -> Callable[[bytes], None]:
 
 def read(name: str, folder: Path) -> Callable[[bytes], None]:
     """Both ways of taking bad records; every key is below the capacity."""
-    from strand.errors import FeedError
+    from strand.errors import ConfigurationError, FeedError
     from strand.feeds import open as open_feed
     from strand.feeds.streams import InflateLimits
 
@@ -130,7 +130,7 @@ def read(name: str, folder: Path) -> Callable[[bytes], None]:
         for on_error in ("raise", "skip"):
             try:
                 feed = open_feed(path, format=name, on_error=on_error, limits=limits)
-            except FeedError:
+            except (FeedError, ConfigurationError):  # what is in the file may call for an option
                 continue
             try:
                 exhaust(feed.batches(), feed.capacity)

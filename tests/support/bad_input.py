@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strand import TICK, feeds
-from strand.errors import FeedError
+from strand.errors import ConfigurationError, FeedError
 
 #: Inputs tried in this run of the tests, by suite.
 TRIED: Counter[str] = Counter()
@@ -18,10 +18,13 @@ TRIED: Counter[str] = Counter()
 
 @dataclass(frozen=True)
 class Outcome:
-    """The ticks a file gave, and the error behind them, if any. Anything but a FeedError goes through as it is."""
+    """The ticks a file gave, and the error behind them, if any. Anything but strand's own goes through as it is.
+
+    Damage that makes another format of a file may bring up an option which that one cannot do without.
+    """
 
     ticks: np.ndarray
-    error: FeedError | None
+    error: FeedError | ConfigurationError | None
 
 
 def outcome(path: Path | str, suite: str, **options: Any) -> Outcome:
@@ -32,7 +35,7 @@ def outcome(path: Path | str, suite: str, **options: Any) -> Outcome:
     try:
         feed = feeds.open(path, **options)
         parts.extend(batch.copy() for batch in feed.batches())
-    except FeedError as raised:
+    except (FeedError, ConfigurationError) as raised:
         error = raised
     finally:
         if feed is not None:

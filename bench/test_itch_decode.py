@@ -1,4 +1,4 @@
-"""ITCH 5.0 decoding: messages a second of the decoder itself, of a feed on a plain file and on a gzip file.
+"""ITCH 5.0 decoding: messages a second of the decoder itself, of a feed on a plain file, on a gzip file, of one symbol.
 
 pytest bench/test_itch_decode.py --benchmark-only
 """
@@ -17,6 +17,7 @@ import pytest
 from strand import TICK
 from strand._bindings.itch import ItchDecoder
 from strand.feeds.itch import ItchFeed
+from strand.feeds.selection import Selection
 
 MESSAGES: Final = int(os.environ.get("STRAND_BENCH_MESSAGES", "10_000_000"))
 SYMBOLS: Final = 8172
@@ -105,6 +106,23 @@ def test_decode_from_memory(benchmark: Any, true_lengths: bool) -> None:
 
     assert benchmark.pedantic(decode, rounds=5, warmup_rounds=1) == MESSAGES
     _report(benchmark, MESSAGES)
+
+
+def test_read_one_symbol(benchmark: Any, tmp_path: Path) -> None:
+    """Beside ``test_read_a_file[plain]``: what a selection of one symbol of 8,172 costs."""
+    names = b"".join(
+        b"\0\x27R" + i.to_bytes(2, "big") + bytes(8) + f"S{i}".ljust(8).encode() + bytes(20)
+        for i in range(1, SYMBOLS + 1)
+    )
+    path = tmp_path / "20190130.itch"
+    path.write_bytes(names + synthesise(MESSAGES).tobytes())
+    feed = ItchFeed(path, select=Selection(("S17",)))
+
+    def read() -> int:
+        return sum(len(batch) for batch in feed.batches())
+
+    assert 0 < benchmark.pedantic(read, rounds=3, warmup_rounds=1) < MESSAGES / 1000
+    _report(benchmark, MESSAGES, feed)
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])

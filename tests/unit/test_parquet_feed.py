@@ -320,11 +320,21 @@ def selected(tmp_path: Path, select: Selection, **options: Any) -> ParquetFeed:
 def test_a_selection_gives_what_masking_would_and_reads_less(tmp_path: Path, batch_ticks: int) -> None:
     some = selected(tmp_path, Selection((), T0 + 250, T0 + 350), batch_ticks=batch_ticks)
     assert some.statistics()["row_groups_passed_over"] == 8
+    group = selected(tmp_path, Selection((), T0 + 200, T0 + 300), batch_ticks=batch_ticks)
+    assert group.statistics()["row_groups_passed_over"] == 9
     one = selected(tmp_path, Selection(("S3",)), batch_ticks=batch_ticks)
     assert one.statistics()["row_groups_passed_over"] == 6  # in the first three S3 lies between S0 and X
     assert selected(tmp_path, Selection(("S[34]", "none"))).statistics()["row_groups_passed_over"] == 0
     selected(tmp_path, Selection(("none",), T0 + 1, T0 + 2))
     selected(tmp_path, Selection(("X",), T0 + 999))
+
+
+def test_a_row_group_with_nulls_is_read_whatever_its_statistics_say(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(4, symbol=pa.array(["A", "A", "B", None])), row_group_size=2)
+    ticks, error = read(ParquetFeed(path, select=Selection(("A",))))
+    assert len(ticks) == 2
+    assert isinstance(error, FormatError)
+    assert "row 4" in str(error)
 
 
 def test_only_columns_that_are_used_are_read(tmp_path: Path) -> None:

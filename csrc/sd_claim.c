@@ -192,27 +192,45 @@ static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32
   return 1;
 }
 
-static group *group_of(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *record) {
+static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) {
   uint32_t key;
   memcpy(&key, record + d->arena->key_offset, sizeof key);
-  return &p->groups[p->group_of[d->map[key]]];
+  return d->map[key];
 }
 
-/* Takes n records out of their groups again. */
-static void ungroup(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *records, int64_t n) {
-  for (int64_t i = 0; i < n; i++) group_of(d, p, records + (size_t)i * d->pool.record_size)->n--;
+/* Counts records by strand, in group_of, and lists the strands that are new in groups[]. Returns the position of the first key
+ * that is out of range, else n. */
+static inline int64_t count_records(const sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n) {
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols;
+  const size_t size = d->pool.record_size, ahead = 2 * SLICE * size;
+  uint32_t *counts = p->group_of, n_groups = p->n_groups;
+  const unsigned char *at = records + d->arena->key_offset;
+  int64_t i;
+  for (i = 0; i < n; i++, at += size) {
+    uint32_t key;
+    memcpy(&key, at, sizeof key);
+    if (SD_UNLIKELY(key >= symbols)) break;
+    sd_prefetch(at + ahead);
+    if (SD_UNLIKELY(counts[map[key]]++ == 0)) p->groups[++n_groups].strand = map[key];
+  }
+  p->n_groups = n_groups;
+  return i;
 }
 
-/* Groups the next records and claims what strands are new. Returns how many may be handled; 0: none. */
+/* Takes n records out of their counts again. */
+static void uncount(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *records, int64_t n) {
+  for (int64_t i = 0; i < n; i++) p->group_of[strand_of(d, records + (size_t)i * d->pool.record_size)]--;
+}
+
+/* Counts the next records and claims what strands are new. Returns how many may be handled; 0: none. */
 static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
                                   int64_t n) {
   uint32_t known = p->n_groups;
   if (p->most_groups - known < (uint64_t)n) return 0;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
-  n = sd_group_records(d, p, records, n, 1, NULL, 2 * SLICE * d->pool.record_size);
+  n = count_records(d, p, records, n);
   if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
-  ungroup(d, p, records, n);
-  for (uint32_t i = known + 1; i <= p->n_groups; i++) p->group_of[p->groups[i].strand] = 0;
+  uncount(d, p, records, n);
   p->n_groups = known;
   return 0;
 }
@@ -221,10 +239,10 @@ static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher 
 static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                        int64_t done, const sd_context *ctx) {
   const unsigned char *bad = records + (size_t)done * d->pool.record_size;
-  const group *g = group_of(d, p, bad);
-  sd_strand *s = &d->strands[g->strand];
-  ungroup(d, p, bad, n - done);
-  sd_fail(d, slot, g->strand, bad, g->n, ctx->error_code, ctx->message);
+  const uint32_t strand = strand_of(d, bad);
+  sd_strand *s = &d->strands[strand];
+  uncount(d, p, bad, n - done);
+  sd_fail(d, slot, strand, bad, p->group_of[strand], ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
   /* C1 */
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, relaxed, C1);
@@ -265,10 +283,10 @@ static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, u
 
 static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
-    group *g = &p->groups[i];
-    sd_strand *s = &d->strands[g->strand];
-    sd_bump(&s->accepted, g->n);
-    sd_bump(&s->handled, g->n);
+    const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
+    sd_strand *s = &d->strands[strand];
+    sd_bump(&s->accepted, n);
+    sd_bump(&s->handled, n);
     sd_strand_unclaim(s);
   }
   sd_bump(&d->slots[slot].counters.visits, p->n_groups);

@@ -47,7 +47,7 @@ typedef struct sd_cost {
 enum { BY_QUEUE = 0, BY_CLAIM = 1 };
 
 struct sd_publisher {
-  uint32_t *group_of; /* a strand: its place in groups[]; 0 between chunks */
+  uint32_t *group_of; /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
   uint16_t *in_group; /* a record of the chunk: its group */
   uint16_t *order;    /* records that wait, grouped by strand */
   group *groups;      /* 1 .. n_groups */

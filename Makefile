@@ -55,7 +55,7 @@ demo: install
 	@$(BIN)/python -m strand demo
 
 test: install
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest -n auto $(PYTEST)
 
 # Two lines that each lose 1 % of their packets, at 500,000 messages a second.
 live-trial: DURATION = 30
@@ -64,7 +64,7 @@ live-trial: install
 
 # Every bit of every sample flipped, where the test suite flips some of them.
 bad-input: install
-	$(BIN)/pytest tests/unit/test_bad_input.py --exhaustive $(PYTEST)
+	$(BIN)/pytest -n auto tests/unit/test_bad_input.py --exhaustive $(PYTEST)
 
 bench: install
 	$(BIN)/pytest bench --benchmark-only $(PYTEST)
@@ -98,7 +98,7 @@ asan: install
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
 	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
-	$(BIN)/pytest -o timeout=600 -p no:cacheprovider $(PYTEST)
+	$(BIN)/pytest -n auto -o timeout=600 -p no:cacheprovider $(PYTEST)
 
 tsan:
 	tests/stress/run.sh $(DURATION)

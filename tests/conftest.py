@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,8 +58,27 @@ def exhaustive(request: pytest.FixtureRequest) -> None:
         pytest.skip("tries every input: --exhaustive")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+#: Damaged files that were tried, by suite; those of all processes where tests run in several.
+TRIED: Counter[str] = Counter()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
     bad_input = sys.modules.get("bad_input")
-    if bad_input is not None and bad_input.TRIED:
-        suites = ", ".join(f"{suite} {count:,}" for suite, count in bad_input.TRIED.items())
-        terminalreporter.write_line(f"bad inputs tried: {bad_input.TRIED.total():,} ({suites})")
+    if bad_input is None:
+        return
+    output = getattr(session.config, "workeroutput", None)
+    if output is None:
+        TRIED.update(bad_input.TRIED)
+    else:
+        output["tried"] = dict(bad_input.TRIED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    TRIED.update(getattr(node, "workeroutput", {}).get("tried", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if TRIED:
+        suites = ", ".join(f"{suite} {count:,}" for suite, count in TRIED.items())
+        terminalreporter.write_line(f"bad inputs tried: {TRIED.total():,} ({suites})")

@@ -13,16 +13,18 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red.
+# Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red; `asan` does so
+# with fewer, as each takes several times as long.
 settings.register_profile("dev", deadline=None, max_examples=50)
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=200,
+    max_examples=100,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("asan", settings.get_profile("ci"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red; `asan` does so
-# with fewer, as each takes several times as long.
+# Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red; `asan`
+# does so with fewer, as each takes several times as long.
 settings.register_profile("dev", deadline=None, max_examples=50)
 settings.register_profile(
     "ci",

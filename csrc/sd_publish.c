@@ -11,7 +11,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { NAP_NS = 50000 };
+#if defined(SD_MODEL_SCHEDULER)
+enum { PAUSES = 1, PATIENCE_NS = 50 };
+#else
+enum {
+  NAP_NS = 50000,
+  PAUSES = 16,
+  PATIENCE_NS = 50000 /* a wait for workers that get nothing done */
+};
+#endif
 
 /* One a slot for handlers that publish, then one a publisher's slot for its own calls: a publisher that runs a handler in the
  * middle of a call needs both. */
@@ -67,14 +75,28 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
 
 /* ---- the call */
 
-/* The publisher is ahead of the workers: it drains with them until it is not, or until nothing is ready. */
+/* The publisher is ahead of the workers: it drains with them until it is not. Where nothing is ready it waits as long as they
+ * get on: what it queued meanwhile would go to strands that have enough, up to their bound, and there cost more. Slow handlers
+ * and strands that are held back do not get on: then it publishes. */
 static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
   p->since_look = 0;
   if (sd_in_flight(d) <= d->config.ahead_records) return;
-  uint64_t start = sd_now();
-  for (int visits = 1; sd_help(d, slot); visits++)
-    if (visits % 4 == 0 && sd_in_flight(d) <= d->config.ahead_records) break;
+  uint64_t start = sd_now(), patience = sd_clock_counts(PATIENCE_NS), since = start, least = UINT64_MAX;
+  for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
+    int helped = sd_help(d, slot);
+    if (helped && turn % 4 != 0) continue;
+    uint64_t left = sd_in_flight(d);
+    if (left <= d->config.ahead_records) break;
+    if (helped) continue;
+    if (left < least) {
+      least = left;
+      since = sd_now();
+    } else if (sd_now() - since > patience) {
+      break;
+    }
+    for (int i = 0; i < PAUSES; i++) sd_pause();
+  }
   sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
 }
 

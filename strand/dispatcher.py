@@ -63,6 +63,8 @@ __all__ = ["Dispatcher"]
 #: How long C waits before it lets Python look for signals.
 SLICE_NS = 20_000_000
 LINE = 64
+#: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
+AHEAD_TICKS = 1 << 15
 #: Records of the first array that "auto" looks at to tell busy symbols from quiet ones.
 FIRST_LOOK = 1 << 18
 
@@ -152,7 +154,7 @@ class Dispatcher:
         if on_full == "conflate":
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
-        ahead = max(65_536, 3 * batch_ticks)
+        ahead = max(AHEAD_TICKS, 3 * batch_ticks)
         slots = self._workers + max_publishers
         self._engine = Engine(
             EngineConfig(

@@ -3,8 +3,38 @@
 #define SD_HANDLER_H
 
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "sd_tick.h"
+
+struct sd_context;
+
+/* Where a record stands: its publish sequence, and the feed's time there (the greatest ts_recv up to it). */
+typedef struct sd_mark {
+  uint64_t number;
+  uint64_t time;
+} sd_mark;
+
+/* What precedes an emitted record where it waits to be merged. */
+typedef struct sd_emitted {
+  uint64_t number; /* of the tick; SD_TIMER or SD_AT_END */
+  uint64_t time;
+  uint32_t key;
+  uint32_t link; /* the merger's */
+} sd_emitted;
+
+/* The number of what no tick emitted: a timer, or the end of the run. */
+#define SD_TIMER UINT64_MAX
+#define SD_AT_END (UINT64_MAX - 1)
+
+/* One output of one slot: filled by that slot's thread alone. */
+typedef struct sd_sink {
+  unsigned char *at, *end;                                   /* the next entry, and where the last one has to end */
+  uint32_t record_bytes;                                     /* of a record as declared */
+  uint32_t entry_bytes;                                      /* of it with its sd_emitted, a multiple of 8 */
+  int (*more)(struct sd_context *ctx, struct sd_sink *sink); /* makes room for an entry; nonzero: there is none */
+} sd_sink;
 
 /* What a handler is called with beside its records. */
 typedef struct sd_context {
@@ -19,11 +49,58 @@ typedef struct sd_context {
   /* Publishes records from inside a handler. Never waits: returns 0, SD_E_WOULD_DEADLOCK when a strand that would block is
    * full, or another code of sd_error.h; *accepted says how many records went in. */
   int (*publish)(struct sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
+  const sd_mark *marks; /* of the records of this call; NULL unless the dispatcher has outputs or timers */
+  /* Asks for sd_wake_fn of the symbol with this key at feed time ns (replaces an earlier wish; 0 forgets it). NULL where
+   * the handler has no sd_wake_fn. */
+  void (*wake_at)(struct sd_context *ctx, uint32_t key, uint64_t ns);
+  /* sd_emit's; not for handlers */
+  const unsigned char *keys; /* the key of this call's first record; the next one's lies record_size further */
+  sd_sink **sinks;           /* n_outputs of them for what ticks emit, and as many for i = -1 */
+  uint32_t n_outputs;
+  uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
+  uint64_t wake_time;   /* ... for when it was set, ... */
+  uint64_t wake_number; /* ... and SD_TIMER, or SD_AT_END */
 } sd_context;
 
 /* Runs over n records in a row, in publish order; the row of a record's symbol is at rows + key * row_stride, and no other
  * thread touches it meanwhile. Records of one call may belong to different symbols of the same strand.
  * Returns n, or the index of the record it failed on: those before it count as handled, that one as failed. */
 typedef int64_t (*sd_handler_fn)(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+
+/* Optional further functions of a handler. At a timer: before the symbol's first record at or after `time`, else when the
+ * feed's time passes it. */
+typedef int (*sd_wake_fn)(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+/* Once a symbol after its last record, in the order of keys, when a run ends. */
+typedef int (*sd_finish_fn)(void *rows, uint32_t key, sd_context *ctx);
+
+/* Room for a record that is emitted to output `output` (0, 1, ... as the handler declares them) on behalf of record i of
+ * this call, or of the timer with i = -1: to be filled before anything else is emitted. NULL: fail with what *ctx says. */
+static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
+  if (__builtin_expect(output >= ctx->n_outputs, 0)) {
+    snprintf(ctx->message, sizeof ctx->message, "it emits to output %u but has declared %u", output, ctx->n_outputs);
+    ctx->error_code = -3; /* SD_E_ARGUMENT */
+    return NULL;
+  }
+  sd_sink *sink = ctx->sinks[i < 0 ? ctx->n_outputs + output : output];
+  if (__builtin_expect(sink->at == sink->end, 0) && sink->more(ctx, sink)) return NULL;
+  unsigned char *at = sink->at;
+  sd_emitted head = {ctx->wake_number, ctx->wake_time, ctx->wake_key, 0};
+  if (i >= 0) {
+    head.number = ctx->marks[i].number;
+    head.time = ctx->marks[i].time;
+    memcpy(&head.key, ctx->keys + (uint64_t)i * ctx->record_size, sizeof head.key);
+  }
+  memcpy(at, &head, sizeof head);
+  sink->at = at + sink->entry_bytes;
+  return at + sizeof head;
+}
+
+/* Emits a copy of a record, of as many bytes as were declared. Nonzero: fail with what *ctx says. */
+static inline int sd_emit(sd_context *ctx, uint32_t output, int64_t i, const void *record) {
+  void *to = sd_emit_room(ctx, output, i);
+  if (!to) return -1;
+  memcpy(to, record, ctx->sinks[output]->record_bytes);
+  return 0;
+}
 
 #endif

@@ -38,6 +38,14 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->message[0] = 0;
   ctx->engine = d;
   ctx->publish = sd_publish_from_handler;
+  ctx->marks = NULL;
+  ctx->wake_at = NULL;
+  ctx->keys = NULL;
+  ctx->sinks = NULL;
+  ctx->n_outputs = 0;
+  ctx->wake_key = 0;
+  ctx->wake_time = 0;
+  ctx->wake_number = SD_TIMER;
 }
 
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n,

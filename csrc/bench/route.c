@@ -22,7 +22,7 @@ static void context_of(const sd_bench_run *run, uint32_t slot, sd_context *ctx) 
 }
 
 int sd_bench_serial(sd_bench_run *run) {
-  sd_context ctx;
+  sd_context ctx = {0};
   sd_bench_pace pace;
   sd_clock_init();
   context_of(run, 0, &ctx);
@@ -71,7 +71,7 @@ static void *serve(void *argument) {
   const sd_bench_run *run = me->crew->run;
   ring *r = me->ring;
   sd_tick *slots = r->slot;
-  sd_context ctx;
+  sd_context ctx = {0};
   uint64_t head = 0;
   context_of(run, me->slot, &ctx);
   me->failed = sd_bench_pin(me->core) ? SD_E_ARGUMENT : SD_OK;

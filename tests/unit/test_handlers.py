@@ -15,7 +15,7 @@ from engine_support import COUNT_ROW, PAIR_ROW, balanced, run_python, spin_rows,
 from strand import TICK, UNDEF_PRICE, Dispatcher, Handler, batch_handler, handler, native
 from strand import handlers as handlers_module
 from strand.errors import ConfigurationError, HandlerError, MissingExtraError, UnknownSymbolError
-from strand.handlers import spin
+from strand.handlers import compiled, spin
 from strand.ticks import KIND_ORDER, KIND_TRADE
 
 
@@ -404,7 +404,7 @@ def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    handlers_module._numba.cache_clear()
+    compiled._numba.cache_clear()
 
     @handler(state=[("n", "u8")])
     def plain(row, tick):  # type: ignore[no-untyped-def]

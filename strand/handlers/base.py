@@ -1,40 +1,31 @@
-"""Handlers: the code that runs over each symbol's ticks, and the row of state each symbol has.
-
-Four kinds, all accepted wherever a handler is asked for:
-
-- the name of a built-in one (``"count"``, ``"vwap"``, ``"book"``, ``"spin"``);
-- ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
-- ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
-- ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time.
-"""
+"""What a handler is to the rest of strand, and the handlers that are built in."""
 
 from __future__ import annotations
 
-import ctypes
-import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from strand._bindings.books import BookMemory
-from strand._bindings.engine import NativeFunction, builtin, pointer_from_address
-from strand.errors import ConfigurationError, MissingExtraError
+from strand._bindings.engine import NativeFunction, builtin
+from strand.errors import ConfigurationError
 
 __all__ = [
     "BOOK_ROW",
     "BUILTIN",
+    "COUNT_ROW",
+    "SPIN_ROW",
+    "VWAP_ROW",
     "Handler",
     "HandlerLike",
+    "OnTick",
+    "OnTicks",
     "SymbolMemory",
-    "batch_handler",
     "book",
-    "handler",
-    "native",
+    "name_of",
     "resolve",
     "spin",
 ]
@@ -119,7 +110,9 @@ class Handler:
             return self.function
         signature = (record, key, row)
         if signature not in self._compiled:
-            self._compiled[signature] = _compile(self.name, self.on_tick, record, key, row)
+            from strand.handlers.compiled import compile_loop
+
+            self._compiled[signature] = compile_loop(self.name, self.on_tick, record, key, row)
         return self._compiled[signature]
 
 
@@ -162,63 +155,7 @@ BUILTIN: Mapping[str, Callable[[], Handler]] = {
 }
 
 
-def native(
-    source: str | Path | int, symbol: str | None = None, *, state: Any, params: bytes = b"", pure: bool = False
-) -> Handler:
-    """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
-
-    ``source`` is the path of a shared object, with ``symbol`` the function's name, or the function's address.
-    ``state`` is the dtype of a row, ``params`` bytes it finds at ``ctx->params``. ``pure`` promises that it never
-    publishes, which lets publishers run it where that is cheaper than queueing.
-    Raises ConfigurationError when the object or the function cannot be found.
-    """
-    dtype = _row_dtype(state)
-    if isinstance(source, int):
-        if source <= 0:
-            raise ConfigurationError(f"source: {source!r} is not the address of a function")
-        return Handler(symbol or hex(source), dtype, NativeFunction(pointer_from_address(source), params, pure))
-    if symbol is None:
-        raise ConfigurationError("symbol: name the function to call in the shared object")
-    path = Path(source)
-    if not path.is_file():
-        raise ConfigurationError(f"source: there is no shared object {path}")
-    try:
-        library = ctypes.CDLL(os.fspath(path.resolve()))
-        address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
-    except (OSError, AttributeError) as error:
-        raise ConfigurationError(f"source: {path} does not give a function {symbol!r}: {error}") from error
-    return Handler(symbol, dtype, NativeFunction(pointer_from_address(address or 0), params, pure, keep=library))
-
-
-def handler(*, state: Any, name: str | None = None) -> Callable[[OnTick], Handler]:
-    """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
-
-    ``row`` and ``tick`` are records: ``row.volume += tick.size``. ``state`` is the row's dtype, or a list of
-    (name, dtype) pairs. Raises MissingExtraError without numba, ConfigurationError when it does not compile.
-    """
-    dtype = _row_dtype(state)
-
-    def wrap(function: OnTick) -> Handler:
-        return Handler(name or _name_of(function), dtype, on_tick=function)
-
-    return wrap
-
-
-def batch_handler(*, state: Any, name: str | None = None) -> Callable[[OnTicks], Handler]:
-    """Decorates ``def on_ticks(symbol, ticks, row)``, run by Python once a batch.
-
-    ``ticks`` is an array of shape (n,) of one symbol's records in order, valid during the call only; ``row`` is the
-    symbol's row, a numpy record to write into. Runs under the GIL.
-    """
-    dtype = _row_dtype(state)
-
-    def wrap(function: OnTicks) -> Handler:
-        return Handler(name or _name_of(function), dtype, on_ticks=function)
-
-    return wrap
-
-
-def _name_of(function: Callable[..., None]) -> str:
+def name_of(function: Callable[..., None]) -> str:
     """A partial, or an object that can be called, has no name of its own."""
     return getattr(function, "__name__", type(function).__name__)
 
@@ -234,53 +171,3 @@ def resolve(like: HandlerLike) -> Handler:
     raise ConfigurationError(
         f"handler: {like!r} is no handler; decorate a function with @strand.handler or @strand.batch_handler"
     )
-
-
-def _row_dtype(state: Any) -> np.dtype[Any]:
-    try:
-        dtype: np.dtype[Any] = np.dtype(state)
-    except TypeError as error:
-        raise ConfigurationError(f"state: {state!r} is no dtype: {error}") from error
-    if dtype.names is None:
-        raise ConfigurationError("state: give a structured dtype, for example [('volume', 'u8')]")
-    if dtype.hasobject:
-        raise ConfigurationError("state: rows are plain memory and cannot hold Python objects")
-    return dtype
-
-
-@lru_cache(maxsize=1)
-def _numba() -> Any:
-    try:
-        import numba
-    except ImportError as error:
-        raise MissingExtraError("compiling a handler", "numba", "numba") from error
-    return numba
-
-
-def _compile(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
-    numba = _numba()
-    types = numba.types
-    one = numba.njit(on_tick) if not hasattr(on_tick, "py_func") else on_tick
-
-    def run(rows_at, ticks_at, n, context):  # type: ignore[no-untyped-def]
-        rows = numba.carray(rows_at, (context[2],))  # context[2] is sd_context.n_rows
-        ticks = numba.carray(ticks_at, (n,))
-        done = 0
-        try:
-            for i in range(n):
-                one(rows[ticks[i][key]], ticks[i])
-                done += 1
-        except Exception:
-            return done
-        return n
-
-    # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
-    try:
-        rows_type, ticks_type = numba.from_dtype(row), numba.from_dtype(record)
-        signature = types.int64(
-            types.CPointer(rows_type), types.CPointer(ticks_type), types.int64, types.CPointer(types.int64)
-        )
-        function = numba.cfunc(signature)(run)
-    except Exception as error:
-        raise ConfigurationError(f"handler {name!r} does not compile: {type(error).__name__}: {error}") from error
-    return NativeFunction(pointer_from_address(function.address), pure=True, keep=function)

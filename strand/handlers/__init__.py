@@ -1,0 +1,45 @@
+"""Handlers: the code that runs over each symbol's ticks, and the row of state each symbol has.
+
+Four kinds, all accepted wherever a handler is asked for:
+
+- the name of a built-in one (``"count"``, ``"vwap"``, ``"book"``, ``"spin"``);
+- ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
+- ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
+- ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time.
+"""
+
+from __future__ import annotations
+
+from strand.handlers.base import (
+    BOOK_ROW,
+    BUILTIN,
+    COUNT_ROW,
+    SPIN_ROW,
+    VWAP_ROW,
+    Handler,
+    HandlerLike,
+    SymbolMemory,
+    book,
+    resolve,
+    spin,
+)
+from strand.handlers.compiled import handler
+from strand.handlers.native import native
+from strand.handlers.python import batch_handler
+
+__all__ = [
+    "BOOK_ROW",
+    "BUILTIN",
+    "COUNT_ROW",
+    "SPIN_ROW",
+    "VWAP_ROW",
+    "Handler",
+    "HandlerLike",
+    "SymbolMemory",
+    "batch_handler",
+    "book",
+    "handler",
+    "native",
+    "resolve",
+    "spin",
+]

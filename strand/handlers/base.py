@@ -97,6 +97,8 @@ class Handler:
     on_tick: OnTick | None = None
     on_ticks: OnTicks | None = None
     needs_ticks: bool = False
+    params_dtype: np.dtype[Any] | None = None
+    cache: bool = True
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -112,7 +114,7 @@ class Handler:
         if signature not in self._compiled:
             from strand.handlers.compiled import compile_loop
 
-            self._compiled[signature] = compile_loop(self.name, self.on_tick, record, key, row)
+            self._compiled[signature] = compile_loop(self, record, key, row, self.params_dtype)
         return self._compiled[signature]
 
 

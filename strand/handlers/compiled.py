@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -11,27 +12,67 @@ import numpy as np
 from strand._bindings.engine import NativeFunction, pointer_from_address
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import Handler, OnTick, name_of
+from strand.handlers.compile_errors import explain
 from strand.handlers.state import row_dtype
 
-__all__ = ["compile_loop", "handler"]
+__all__ = ["compile_loop", "handler", "numba_module"]
+
+#: What comes after row and tick, by name and in any order.
+FURTHER = ("params",)
 
 
-def handler(*, state: Any, name: str | None = None) -> Callable[[OnTick], Handler]:
+def handler(
+    *, state: Any, params: Any = None, name: str | None = None, cache: bool = True
+) -> Callable[[OnTick], Handler]:
     """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
 
-    ``row`` and ``tick`` are records: ``row.volume += tick.size``. ``state`` is the row's dtype, or a list of
-    (name, dtype) pairs. Raises MissingExtraError without numba, ConfigurationError when it does not compile.
+    ``row`` and ``tick`` are records: ``row.volume += tick.size``. ``state`` is the row's dtype, a list of
+    (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is to
+    know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
+    ``Handler.with_params``. ``cache``: keep the compiled code on disk, where numba keeps its own.
+
+    Raises ConfigurationError for a state that is none; when a dispatcher is made, MissingExtraError without numba and
+    ConfigurationError, with the place and the reason, for a function that does not compile.
     """
-    dtype = row_dtype(state)
+    row = row_dtype(state)
+    parameters = None if params is None else row_dtype(params, "params")
 
     def wrap(function: OnTick) -> Handler:
-        return Handler(name or name_of(function), dtype, on_tick=function)
+        called = name or name_of(function)
+        _check_arguments(called, function, parameters is not None)
+        return Handler(called, row, on_tick=function, params_dtype=parameters, cache=cache)
 
     return wrap
 
 
+def _plain(function: Any) -> Callable[..., Any]:
+    """The Python function of one that numba has compiled already."""
+    found: Callable[..., Any] = getattr(function, "py_func", function)
+    return found
+
+
+def _arguments(function: OnTick) -> list[str]:
+    return list(inspect.signature(_plain(function)).parameters)
+
+
+def _check_arguments(name: str, function: OnTick, has_params: bool) -> None:
+    given = _arguments(function)
+    further = set(given[2:])
+    if len(given) < 2 or not further <= set(FURTHER):
+        raise ConfigurationError(
+            f"handler {name!r}: its arguments are ({', '.join(given)}); write on_tick(row, tick), and after them "
+            f"only {', '.join(FURTHER)}"
+        )
+    if ("params" in further) != has_params:
+        raise ConfigurationError(
+            f"handler {name!r}: "
+            + ("give params= to declare what its argument params is" if not has_params else "it has no argument params")
+        )
+
+
 @lru_cache(maxsize=1)
-def _numba() -> Any:
+def numba_module() -> Any:
+    """numba. Raises MissingExtraError."""
     try:
         import numba
     except ImportError as error:
@@ -39,31 +80,33 @@ def _numba() -> Any:
     return numba
 
 
-def compile_loop(name: str, on_tick: OnTick, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
-    """The loop over a batch around ``on_tick``, as the engine calls it. Raises ConfigurationError."""
-    numba = _numba()
-    types = numba.types
-    one = numba.njit(on_tick) if not hasattr(on_tick, "py_func") else on_tick
+def compile_loop(
+    handler: Handler, record: np.dtype[Any], key: str, row: np.dtype[Any], params: np.dtype[Any] | None
+) -> NativeFunction:
+    """The loop over a batch around ``handler.on_tick``, as the engine calls it. Raises ConfigurationError."""
+    numba = numba_module()
+    from strand.handlers.compiled_loop import FunctionCache, entry_of, make_loop
 
-    def run(rows_at, ticks_at, n, context):  # type: ignore[no-untyped-def]
-        rows = numba.carray(rows_at, (context[2],))  # context[2] is sd_context.n_rows
-        ticks = numba.carray(ticks_at, (n,))
-        done = 0
-        try:
-            for i in range(n):
-                one(rows[ticks[i][key]], ticks[i])
-                done += 1
-        except Exception:
-            return done
-        return n
-
-    # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
+    assert handler.on_tick is not None
+    names = _arguments(handler.on_tick)
+    dtypes = dict(zip(names, (row, record), strict=False))
+    if params is not None:
+        dtypes["params"] = params
     try:
-        rows_type, ticks_type = numba.from_dtype(row), numba.from_dtype(record)
-        signature = types.int64(
-            types.CPointer(rows_type), types.CPointer(ticks_type), types.int64, types.CPointer(types.int64)
-        )
-        function = numba.cfunc(signature)(run)
+        types = {name: numba.from_dtype(dtype) for name, dtype in dtypes.items()}
     except Exception as error:
-        raise ConfigurationError(f"handler {name!r} does not compile: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"handler {handler.name!r}: numba has no type for its records: {error}") from error
+    plain = _plain(handler.on_tick)
+    cache = FunctionCache.of(plain, (record, key, row, params)) if handler.cache else None
+    one: Any = handler.on_tick if hasattr(handler.on_tick, "py_func") else numba.njit(plain)
+    loop, signature = make_loop(one, types, names, key)
+    function = entry_of(loop, signature, cache)
+    try:
+        if cache is None or not cache.has(function._sig):
+            # By itself first: what is wrong is then said of the function and not of the loop around it.
+            one.compile(tuple(types[name] for name in names))
+        function.compile()
+    except Exception as error:
+        # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
+        raise explain(handler.name, plain, error, dtypes) from error
     return NativeFunction(pointer_from_address(function.address), pure=True, keep=function)

@@ -1,8 +1,9 @@
-"""A symbol's row of state, as users declare it."""
+"""Records as users declare them: a symbol's row of state, its parameters, what a handler emits."""
 
 from __future__ import annotations
 
-from typing import Any
+import typing
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,15 +11,70 @@ from strand.errors import ConfigurationError
 
 __all__ = ["row_dtype"]
 
+#: What Python's own types stand for.
+_PLAIN = {bool: np.dtype("?"), int: np.dtype("<i8"), float: np.dtype("<f8")}
 
-def row_dtype(state: Any) -> np.dtype[Any]:
-    """The dtype of a row. Raises ConfigurationError for what cannot be one."""
-    try:
-        dtype: np.dtype[Any] = np.dtype(state)
-    except TypeError as error:
-        raise ConfigurationError(f"state: {state!r} is no dtype: {error}") from error
+
+def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
+    """The dtype of a record: from a dtype, a list of (name, dtype) pairs, or an annotated class.
+
+    A class's annotations are its fields in order: numpy's scalar types, ``int`` (i8), ``float`` (f8), ``bool``, other
+    such classes, and ``Annotated[T, n]`` or ``Annotated[npt.NDArray[T], (n, m)]`` for a fixed-size array of ``T``;
+    ``Annotated[bytes, n]`` is text of n bytes.
+    Raises ConfigurationError, naming the field.
+    """
+    if isinstance(state, type) and not issubclass(state, np.generic) and not isinstance(state, np.dtype):
+        dtype = _from_class(state, called)
+    else:
+        try:
+            dtype = np.dtype(state)
+        except TypeError as error:
+            raise ConfigurationError(f"{called}: {state!r} is no dtype: {error}") from error
     if dtype.names is None:
-        raise ConfigurationError("state: give a structured dtype, for example [('volume', 'u8')]")
+        raise ConfigurationError(f"{called}: give a structured dtype, for example [('volume', 'u8')]")
     if dtype.hasobject:
-        raise ConfigurationError("state: rows are plain memory and cannot hold Python objects")
+        raise ConfigurationError(f"{called}: records are plain memory and cannot hold Python objects")
     return dtype
+
+
+def _from_class(cls: type, called: str) -> np.dtype[Any]:
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except NameError as error:
+        raise ConfigurationError(
+            f"{called}: an annotation of {cls.__name__} cannot be found: {error}; annotate with what the module has"
+        ) from error
+    if not hints:
+        raise ConfigurationError(f"{called}: {cls.__name__} has no annotated fields, as in  volume: np.uint64")
+    fields = [(name, *_field(hint, f"{called}: {cls.__name__}.{name}")) for name, hint in hints.items()]
+    # As C lays the same struct out: numba and C read fields where they are aligned.
+    return np.dtype(fields, align=True)
+
+
+def _field(hint: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The element's dtype, and the shape of the array of them; () for one alone."""
+    shape: tuple[int, ...] = ()
+    if typing.get_origin(hint) is Annotated:
+        hint, size, *_ = typing.get_args(hint)
+        if hint is bytes and isinstance(size, int) and size > 0:
+            return np.dtype(f"S{size}"), ()
+        shape = (size,) if isinstance(size, int) else size
+        if not isinstance(shape, tuple) or not shape or not all(isinstance(n, int) and n > 0 for n in shape):
+            raise ConfigurationError(f"{where}: {size!r} is not the size or the shape of an array")
+    if typing.get_origin(hint) is np.ndarray:
+        if not shape:
+            raise ConfigurationError(f"{where}: say how large it is: Annotated[{hint}, 8]")
+        (hint,) = typing.get_args(typing.get_args(hint)[1])
+    if hint in _PLAIN:
+        return _PLAIN[hint], shape
+    if isinstance(hint, type) and issubclass(hint, np.generic):
+        dtype = np.dtype(hint)
+        if dtype.itemsize == 0 or dtype.hasobject:
+            raise ConfigurationError(f"{where}: {hint.__name__} has no size of its own; write Annotated[bytes, n]")
+        return dtype, shape
+    if isinstance(hint, type) and getattr(hint, "__annotations__", None):
+        return _from_class(hint, where), shape
+    raise ConfigurationError(
+        f"{where}: {hint!r} is not a type of a field; those are numpy's scalar types, int, float, bool, classes of "
+        "such fields, and Annotated[T, n] for n of them"
+    )

@@ -404,7 +404,7 @@ def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    compiled._numba.cache_clear()
+    compiled.numba_module.cache_clear()
 
     @handler(state=[("n", "u8")])
     def plain(row, tick):  # type: ignore[no-untyped-def]

@@ -1,0 +1,134 @@
+"""What numba says of a handler it cannot compile, in the words of whoever wrote the handler."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from strand.errors import ConfigurationError
+
+__all__ = ["explain"]
+
+_NOISE = re.compile(r"^(Failed in \w+ mode pipeline|During:|There are \d+ candidate|File \"|\s*<source elided>)")
+_PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<at>\d+)\)')
+
+#: What numba complains of (a pattern), and what to do about it.
+_HINTS = (
+    (r"name '\w+' is not defined", "define it at the top of the module, before the handler"),
+    (
+        r"Untyped global name '(\w+)'.*<class 'function'>",
+        "a function that a handler calls has to be compiled too: decorate {0} with @numba.njit",
+    ),
+    (
+        r"Untyped global name '(\w+)'",
+        "a handler sees its module's numbers, strings, arrays and compiled functions, as they are when it is compiled",
+    ),
+    (
+        r"Cannot unify",
+        "a variable has one type throughout: make both branches give the same one",
+    ),
+    (
+        r"Cannot cast .* to |No conversion from",
+        "the field has another type than what is stored into it: convert it, or declare the field differently",
+    ),
+    (
+        r"imprecise type|list\(undefined\)",
+        "an empty list or dict has no type; keep a fixed-size array in the row instead",
+    ),
+    (r"IMPORT_NAME", "import at the top of the module"),
+    (
+        r"context manager|opcode|bytecode|construct is not supported|not supported",
+        "numba compiles numbers, arrays and loops; for the rest of Python use @strand.batch_handler",
+    ),
+    (r"Invalid use of|No implementation of function", "the types it is called with do not fit it"),
+)
+
+
+def explain(
+    name: str, function: Callable[..., Any], error: BaseException, records: Mapping[str, np.dtype[Any]]
+) -> ConfigurationError:
+    """The error to raise: the handler, where in its source, why, and what can be done.
+
+    ``records``: the dtypes of the handler's arguments, by their names.
+    """
+    code = function.__code__
+    field = _missing_field(error)
+    if field is not None:
+        argument, line = _use_of(code, field)
+        known = {k: list(d.names or ()) for k, d in records.items() if argument in (None, k)} or {
+            k: list(d.names or ()) for k, d in records.items()
+        }
+        place = f"{code.co_filename}:{line or code.co_firstlineno}"
+        what = f"{argument or 'a record'} has no field {field!r}"
+        there = "; ".join(f"{k} has {', '.join(fields)}" for k, fields in known.items())
+        return ConfigurationError(f"handler {name!r} does not compile: {place}: {what}; {there}")
+    text = str(error)
+    file, line = _place(error, text) or (code.co_filename, code.co_firstlineno)
+    reason = _reason(text) or type(error).__name__
+    hint = next(
+        (advice.format(*found.groups()) for pattern, advice in _HINTS if (found := re.search(pattern, text))), ""
+    )
+    return ConfigurationError(
+        f"handler {name!r} does not compile: {file}:{line}: {reason}" + (f" ({hint})" if hint else "")
+    )
+
+
+def _missing_field(error: BaseException) -> str | None:
+    """A field that is not there is a bare KeyError to numba where it is an attribute."""
+    if type(error) is builtins.KeyError and error.args and isinstance(error.args[0], str):
+        return error.args[0]
+    found = re.search(
+        r"Field '(\w+)' was not found in record|Unknown attribute '(\w+)' of type (?:Nested)?Record", str(error)
+    )
+    return None if found is None else found[1] or found[2]
+
+
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    yield from dis.get_instructions(code)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+
+
+def _use_of(code: CodeType, field: str) -> tuple[str | None, int | None]:
+    """The local variable whose field it was taken for, and the line."""
+    variable: str | None = None
+    for instruction in _instructions(code):
+        if instruction.opname.startswith("LOAD_FAST") and isinstance(instruction.argval, str):
+            variable = instruction.argval
+        elif instruction.argval == field and instruction.opname != "LOAD_FAST":
+            line = instruction.positions.lineno if instruction.positions is not None else None
+            arguments = code.co_varnames[: code.co_argcount]
+            return (variable if variable in arguments else None), line
+    return None, None
+
+
+def _place(error: BaseException, text: str) -> tuple[str, int] | None:
+    """The innermost place in the source; numba names files in a message by their last part only."""
+    loc = getattr(error, "loc", None)
+    found = _PLACE.search(text)
+    if found is None:
+        return (loc.filename, loc.line) if loc is not None else None
+    file, line = found["file"] or found["path"], int(found["line"] or found["at"])
+    if loc is not None and loc.filename.endswith(file):
+        file = loc.filename
+    return file, line
+
+
+def _reason(text: str) -> str:
+    """The first thing said that is about the code, in one line."""
+    lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line)]
+    kept = []
+    for line in lines:
+        if line:
+            kept.append(line)
+        if line.startswith(">>>") or (line and not line.endswith(":")):
+            break
+    reason = re.sub(r"\s*Raised from .*$|: i\d+\*? null$", "", " ".join(kept))
+    return re.sub(r"Record\([^)]*\)", "a record", reason).rstrip(". ")

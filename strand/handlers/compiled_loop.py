@@ -1,0 +1,176 @@
+"""The loop that calls a compiled handler tick by tick, and where its machine code is kept. Imported with numba only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Self
+
+import numba
+import numpy as np
+from numba.core import types as numba_types
+from numba.core.caching import FunctionCache as NumbaCache
+from numba.core.ccallback import CFunc
+from numba.core.typing import signature
+from numba.extending import intrinsic as numba_intrinsic
+
+# Their annotations are of their inner life.
+types: Any = numba_types
+intrinsic: Any = numba_intrinsic
+
+__all__ = ["FunctionCache", "entry_of", "make_loop"]
+
+#: Changes with the loop: code of another one is compiled again.
+LOOP = 1
+
+
+@intrinsic
+def _record_at(typingctx: Any, base: Any, index: Any) -> Any:
+    """The record at an index from a pointer to the first. An array's view of it would check and convert each time."""
+    record = base.dtype
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at, i = arguments
+        word = context.get_value_type(types.intp)
+        offset = builder.mul(i, context.get_constant(types.intp, record.size))
+        address = builder.add(builder.ptrtoint(at, word), offset)
+        return builder.inttoptr(address, context.get_value_type(record))
+
+    return record(base, types.intp), generate
+
+
+def _params_at(record: Any) -> Any:
+    """A function of (context, key): the symbol's record in the array that ``sd_context.params`` points to."""
+
+    @intrinsic
+    def params_at(typingctx: Any, context_at: Any, key: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            at, i = arguments
+            word = context.get_value_type(types.intp)
+            first = builder.load(builder.bitcast(at, word.as_pointer()))
+            offset = builder.mul(i, context.get_constant(types.intp, record.size))
+            return builder.inttoptr(builder.add(first, offset), context.get_value_type(record))
+
+        return record(context_at, types.intp), generate
+
+    return params_at
+
+
+def make_loop(
+    one: Any, records: Mapping[str, Any], arguments: Sequence[str], key: str
+) -> tuple[Callable[..., int], Any]:
+    """The function over a batch and its signature. ``records``: numba's type of each of ``one``'s arguments.
+
+    One ``try`` is around the whole loop: an exception leaves it with the number of ticks that were done.
+    """
+    row, tick = (records[name] for name in arguments[:2])
+    pointers = (types.CPointer(row), types.CPointer(tick), types.int64, types.voidptr)
+    params_at = _params_at(records["params"]) if "params" in records else None
+
+    if params_at is None:
+
+        def loop(rows: Any, ticks: Any, n: int, context: Any) -> int:
+            done = 0
+            try:
+                for i in range(n):
+                    tick = _record_at(ticks, i)
+                    one(_record_at(rows, np.int64(tick[key])), tick)
+                    done += 1
+            except Exception:
+                return done
+            return n
+
+        return loop, signature(types.int64, *pointers)
+
+    def loop_with_params(rows: Any, ticks: Any, n: int, context: Any) -> int:
+        done = 0
+        try:
+            for i in range(n):
+                tick = _record_at(ticks, i)
+                symbol = np.int64(tick[key])
+                one(_record_at(rows, symbol), tick, params_at(context, symbol))
+                done += 1
+        except Exception:
+            return done
+        return n
+
+    return loop_with_params, signature(types.int64, *pointers)
+
+
+def entry_of(loop: Callable[..., int], sig: Any, cache: FunctionCache | None) -> Any:
+    """The loop as a C function to be, to be compiled or taken from the cache."""
+    function: Any = CFunc(loop, (sig.args, sig.return_type), locals={}, options={"nopython": True})
+    if cache is not None:
+        function._cache = cache
+    return function
+
+
+class FunctionCache(NumbaCache):
+    """Keeps a loop's code where numba keeps that of the handler's function: in NUMBA_CACHE_DIR, in ``__pycache__``
+    beside its source, or in the user's cache folder.
+
+    Numba knows a function by its file. Here the key is made of the code itself, of the functions and constants that
+    it refers to, and of the records' layouts; numba adds its version, the processor's and the source's own state.
+    """
+
+    _digest = ""
+
+    @classmethod
+    def of(cls, function: Any, layout: object) -> Self | None:
+        """A cache for the loop around a function; None where it has no file, as at a prompt."""
+        try:
+            cache = cls(function)
+        except RuntimeError:
+            return None
+        digest = hashlib.sha256(repr((LOOP, np.__version__, layout)).encode())
+        _add_function(digest, function, set())
+        cache._digest = digest.hexdigest()
+        return cache
+
+    def has(self, sig: Any) -> bool:
+        """Whether code is there for a signature."""
+        target = numba.core.registry.cpu_target.target_context
+        found = None
+        with self._guard_against_spurious_io_errors():
+            found = self._cache_file.load(self._index_key(sig, target.codegen()))
+        return found is not None
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return sig, codegen.magic_tuple(), self._digest
+
+
+def _add_function(digest: Any, function: Any, seen: set[int]) -> None:
+    """Adds what a function does: its code, and what that refers to by name, however deep."""
+    function = getattr(function, "py_func", function)
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    code: CodeType = function.__code__
+    _add_code(digest, code)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    found = [function.__globals__[name] for name in _names(code) if name in function.__globals__]
+    for value in (*cells, *found, *(function.__defaults__ or ())):
+        if isinstance(getattr(value, "py_func", value), FunctionType):
+            _add_function(digest, value, seen)
+        elif isinstance(value, np.ndarray):
+            digest.update(repr((value.dtype, value.shape)).encode() + value.tobytes())
+        elif isinstance(value, ModuleType | type):
+            digest.update(value.__name__.encode())
+        else:
+            digest.update(repr(value).encode())
+
+
+def _names(code: CodeType) -> list[str]:
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant)]
+    return [*code.co_names, *inner]
+
+
+def _add_code(digest: Any, code: CodeType) -> None:
+    digest.update(code.co_code)
+    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _add_code(digest, constant)
+        else:
+            digest.update(repr(constant).encode())

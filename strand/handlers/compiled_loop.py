@@ -12,7 +12,6 @@ import numpy as np
 from numba.core import types as numba_types
 from numba.core.caching import FunctionCache as NumbaCache
 from numba.core.ccallback import CFunc
-from numba.core.typing import signature
 from numba.extending import intrinsic as numba_intrinsic
 
 # Their annotations are of their inner life.
@@ -81,7 +80,7 @@ def make_loop(
                 return done
             return n
 
-        return loop, signature(types.int64, *pointers)
+        return loop, types.int64(*pointers)
 
     def loop_with_params(rows: Any, ticks: Any, n: int, context: Any) -> int:
         done = 0
@@ -95,7 +94,7 @@ def make_loop(
             return done
         return n
 
-    return loop_with_params, signature(types.int64, *pointers)
+    return loop_with_params, types.int64(*pointers)
 
 
 def entry_of(loop: Callable[..., int], sig: Any, cache: FunctionCache | None) -> Any:

@@ -117,6 +117,10 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* Python handled the first n records of the claim; code nonzero: and failed on the next one. */
 int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code,
                    const char *message);
+/* Python handled all of the claim: the next one, as sd_worker_next. */
+int sd_worker_go_on(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
+/* The memory in which a slot's claims may lie: the arena (0), or what is copied together for the slot (1). */
+const void *sd_claims_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes);
 /* One visit to one ready strand, native handlers only. Zero: none was ready. */
 int sd_help(sd_dispatcher *d, uint32_t slot);
 

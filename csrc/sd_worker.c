@@ -371,3 +371,13 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   }
   return SD_OK;
 }
+
+int sd_worker_go_on(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
+  int code = sd_worker_done(d, slot, claim, claim->n, 0, NULL);
+  return code == SD_OK ? sd_worker_next(d, slot, claim) : code;
+}
+
+const void *sd_claims_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes) {
+  *bytes = copied ? (uint64_t)d->config.quantum_records * d->arena->record_size : d->arena->bytes;
+  return copied ? (const void *)d->scratch[slot] : d->arena;
+}

@@ -50,6 +50,7 @@ from strand.errors import (
 )
 from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import HandlerLike
+from strand.handlers.context import Call, Context
 from strand.policies import Fifo, Policy
 from strand.records import RecordReader
 from strand.rows import Rows
@@ -201,6 +202,8 @@ class Dispatcher:
         self._broken: BaseException | None = None
         self._this_thread = threading.local()
         self._publishing: dict[int, int] = {}
+        self._calls: dict[int, Call] = {}
+        self._contexts: dict[int, Context] = {}
         self._closed = self._closing = False
         self._abandoned = 0
         if self._counts is not None or n_strands >= len(self._table):
@@ -378,6 +381,8 @@ class Dispatcher:
     def learn_symbols(self, names: Sequence[str]) -> None:
         """Takes over names that a feed has met since: by index, where there was none yet."""
         self._table.learn(names)
+        for key, context in self._contexts.copy().items():
+            context.symbol = self._table.name(key)
 
     @property
     def rows(self) -> Rows:
@@ -487,8 +492,22 @@ class Dispatcher:
                 return
             grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, self._alone, counts)
             self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
+            # Of use where a strand has one symbol, as those of Python handlers do.
+            self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
+            self._key_of_strand[grouping.strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
             self._engine.set_handlers(self._functions)
             self._strand_of = grouping.strand_of_symbol
+
+    def _meet(self, strand: int) -> Call:
+        """What a worker that holds a strand of a Python handler calls with its ticks, from their first on."""
+        key = int(self._key_of_strand[strand])
+        handler = self._handlers[self._handler_of_symbol[key]]
+        assert handler.bind is not None
+        context = Context(handler.name, self._table.name(key), key, self._rows.at(key))
+        call: Call = handler.bind(context)
+        self._calls[strand] = call
+        self._contexts[key] = context
+        return call
 
     @property
     def _slot(self) -> int | None:

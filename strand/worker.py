@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+from strand.handlers.context import FailedOnTick
 
 if TYPE_CHECKING:
-    from strand._bindings.engine import Claim
     from strand.dispatcher import Dispatcher
 
 __all__ = ["RAISED", "describe", "run_worker"]
@@ -32,16 +30,23 @@ def run_worker(dispatcher: Dispatcher, slot: int, core: int | None) -> None:
 
 
 def _work(dispatcher: Dispatcher, slot: int) -> None:
-    engine, causes = dispatcher._engine, dispatcher._causes[slot]
-    room = engine.new_claim()
-    while (claim := engine.worker_next(slot, room)) is not None:
-        handled, error = _run(dispatcher, claim)
-        if error is None:
-            engine.worker_done(slot, room, handled)
-        else:
+    """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
+    causes = dispatcher._causes[slot]
+    claims = dispatcher._engine.claims(slot, dispatcher._reader.dtype)
+    calls, meet = dispatcher._calls, dispatcher._meet
+    take, go_on = claims.take, claims.go_on
+    more = claims.more()
+    while more:
+        strand, ticks = take()
+        try:
+            (calls.get(strand) or meet(strand))(ticks)
+        except BaseException as error:
+            handled, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
             if len(causes) < KEPT:
-                causes.append(error)
-            engine.worker_done(slot, room, handled, RAISED, describe(error))
+                causes.append(cause)
+            more = claims.failed(handled, RAISED, describe(cause))
+        else:
+            more = go_on()
 
 
 def describe(error: BaseException) -> str:
@@ -51,21 +56,3 @@ def describe(error: BaseException) -> str:
     except Exception:
         text = "(it cannot be shown as text)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _run(dispatcher: Dispatcher, claim: Claim) -> tuple[int, BaseException | None]:
-    """Runs a Python handler over a claim, symbol by symbol; returns how many records it handled, and what it raised."""
-    handler = dispatcher._handlers[claim.handler]
-    reader = dispatcher._reader
-    records: Any = np.frombuffer(claim.records, dtype=reader.dtype)
-    records.flags.writeable = False  # what waits after them lies in the same block
-    keys = records[reader.key]
-    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), claim.n] if claim.n > 1 else [0, claim.n]
-    assert handler.on_ticks is not None
-    for start, end in itertools.pairwise(starts):
-        key = int(keys[start])
-        try:
-            handler.on_ticks(dispatcher._table.name(key), records[start:end], dispatcher._rows.at(key))
-        except BaseException as error:
-            return start, error
-    return claim.n, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,7 @@ __all__ = [
     "ON_FULL",
     "PAUSED",
     "QUARANTINED",
-    "Claim",
+    "Claims",
     "Code",
     "Engine",
     "EngineConfig",
@@ -99,16 +100,6 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A strand in a Python worker's hands: ``n`` records in a row, as bytes that are valid until it is done."""
-
-    strand: int
-    handler: int
-    n: int
-    records: Any
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """One failure of a handler; ``slot`` is the worker or publisher that ran it."""
 
@@ -177,6 +168,54 @@ class _Memory:
         }
 
 
+class Claims:
+    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``take`` says
+    what it is, ``go_on`` or ``failed`` end it."""
+
+    _FIELDS = struct.Struct("=IIQq")
+
+    def __init__(self, engine: Engine, d: Any, slot: int, dtype: np.dtype[Any]) -> None:
+        self._d = d
+        self._slot = slot
+        self._claim = ffi.new("sd_claim *")
+        self._bytes = ffi.buffer(self._claim)
+        self._dtype = dtype
+        self._size = dtype.itemsize
+        # A handler that keeps its ticks reads what came later, but no memory that is gone: both hold the engine.
+        self._arena_at, self._arena = engine.memory(slot, copied=False)
+        self._copied_at, self._copied = engine.memory(slot, copied=True)
+        # Slicing takes a third of the time of making an array, where records lie at whole multiples of their size.
+        whole = lib.SD_BLOCK_HEADER % self._size == 0 and lib.SD_BLOCK_BYTES % self._size == 0
+        self._records = self._arena[: len(self._arena) // self._size * self._size].view(dtype) if whole else None
+
+    def more(self) -> bool:
+        """Runs native handlers until there is a strand for Python, or the dispatcher stops (False)."""
+        return bool(lib.sd_worker_next(self._d, self._slot, self._claim) == 1)
+
+    def take(self) -> tuple[int, npt.NDArray[Any]]:
+        """The claimed strand, and its records in a row: valid until it is ended."""
+        strand, _, address, n = self._FIELDS.unpack_from(self._bytes)
+        at = address - self._arena_at
+        if self._records is not None and 0 <= at < self._arena.nbytes:
+            first = at // self._size
+            return strand, self._records[first : first + n]
+        base = self._arena
+        if not 0 <= at < base.nbytes:
+            base, at = self._copied, address - self._copied_at
+        return strand, base[at : at + n * self._size].view(self._dtype)
+
+    def go_on(self) -> bool:
+        """All of it was handled: the next one, as ``more``."""
+        return bool(lib.sd_worker_go_on(self._d, self._slot, self._claim) == 1)
+
+    def failed(self, handled: int, code: int, message: str) -> bool:
+        """The first ``handled`` records were, the next one failed: the next strand, as ``more``."""
+        text = message.encode(errors="backslashreplace")[:255]
+        if lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, text) != lib.SD_OK:
+            raise EngineError(f"{handled} of {self._claim.n} records cannot have been handled")
+        return self.more()
+
+
 class Engine:
     """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
 
@@ -237,25 +276,17 @@ class Engine:
 
     # ---- workers
 
-    def new_claim(self) -> Any:
-        return ffi.new("sd_claim *")
+    def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:
+        """Address and bytes of what a worker's claims lie in, read-only; they hold the engine."""
+        size = ffi.new("uint64_t *")
+        address = int(ffi.cast("uintptr_t", lib.sd_claims_memory(self._d, slot, copied, size)))
+        whole = np.asarray(_Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
+        whole.flags.writeable = False  # what waits after a claim lies in the same block
+        return address, whole
 
-    def worker_next(self, slot: int, claim: Any) -> Claim | None:
-        """Runs native handlers until Python has a strand to run, or the dispatcher stops (None)."""
-        if lib.sd_worker_next(self._d, slot, claim) != 1:
-            return None
-        size = claim.n * self.config.record_size
-        # A handler that keeps its ticks reads what came later, but no memory that is gone: the buffer holds the engine.
-        records = ffi.gc(claim.records, self._let_go)
-        return Claim(claim.strand, claim.handler, claim.n, ffi.buffer(records, size))
-
-    def _let_go(self, _: Any) -> None:
-        """Nothing is to be done: that this method is referred to is what keeps the engine."""
-
-    def worker_done(self, slot: int, claim: Any, handled: int, code: int = 0, message: str = "") -> None:
-        text = message.encode(errors="backslashreplace")[:255]
-        if lib.sd_worker_done(self._d, slot, claim, handled, code, text) != lib.SD_OK:
-            raise EngineError(f"{handled} of {claim.n} records cannot have been handled")
+    def claims(self, slot: int, dtype: np.dtype[Any]) -> Claims:
+        """What a Python worker has to do."""
+        return Claims(self, self._d, slot, dtype)
 
     # ---- publishers
 

@@ -12,6 +12,7 @@ import numpy as np
 from strand._bindings.books import BookMemory
 from strand._bindings.engine import NativeFunction, builtin
 from strand.errors import ConfigurationError
+from strand.handlers.context import Call, Context
 
 __all__ = [
     "BOOK_ROW",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 OnTick = Callable[[Any, Any], None]
-OnTicks = Callable[[str, Any, Any], None]
+OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
 
 COUNT_ROW = np.dtype(
     [
@@ -87,7 +88,7 @@ class Handler:
 
     ``state`` is the dtype of a symbol's row; it starts as zeros. Exactly one of ``function`` (native), ``memory``
     (native, with memory of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made) and
-    ``on_ticks`` (Python) is set.
+    ``bind`` (Python: what to call with a symbol's ticks) is set.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Handler:
     function: NativeFunction | None = None
     memory: Callable[[int], SymbolMemory] | None = None
     on_tick: OnTick | None = None
-    on_ticks: OnTicks | None = None
+    bind: Callable[[Context], Call] | None = None
     needs_ticks: bool = False
     params_dtype: np.dtype[Any] | None = None
     cache: bool = True
@@ -104,7 +105,7 @@ class Handler:
     @property
     def is_native(self) -> bool:
         """Whether it runs without the GIL."""
-        return self.on_ticks is None
+        return self.bind is None
 
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction | None:
         """The function the engine calls for records of a dtype and rows of a dtype; None for a Python handler."""

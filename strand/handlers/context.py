@@ -1,0 +1,68 @@
+"""What a Python handler knows of where it is: its symbol, its row, the time, a logger."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, MutableMapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Call", "Context", "FailedOnTick"]
+
+#: What a worker calls with a symbol's next ticks.
+Call = Callable[[npt.NDArray[Any]], None]
+
+
+class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cause__, happened
+    """A handler failed on one tick of a batch, and had handled those before it."""
+
+    def __init__(self, handled: int) -> None:
+        super().__init__(handled)
+        self.handled = handled
+
+
+class _Logger(logging.LoggerAdapter[logging.Logger]):
+    """Puts the symbol before what is logged, and into the record's ``symbol``."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        symbol = (self.extra or {})["symbol"]
+        kwargs["extra"] = {"symbol": symbol, **(kwargs.get("extra") or {})}
+        return f"{symbol}: {msg}", kwargs
+
+
+class Context:
+    """One symbol's place in a Python handler, the same object at every call for it.
+
+    ``symbol`` is its name, ``key`` its index (``instrument_id``), ``row`` its row, ``params`` its record of
+    parameters (None without). ``log`` is a logger named ``strand.handlers.NAME`` that says which symbol it is.
+    """
+
+    def __init__(self, handler: str, symbol: str, key: int, row: Any, params: Any = None) -> None:
+        self.handler = handler
+        self.symbol = symbol
+        self.key = key
+        self.row = row
+        self.params = params
+        self.ticks: npt.NDArray[Any] | None = None
+
+    @property
+    def time(self) -> int:
+        """The feed's time at the last tick of this call's batch, ns since the UNIX epoch; 0 before the first one."""
+        ticks = self.ticks
+        return int(ticks["ts_recv"].max()) if ticks is not None and len(ticks) else 0
+
+    @cached_property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """For ``ctx.log.info(...)``: what a handler logs names its symbol."""
+        return _Logger(logging.getLogger(f"strand.handlers.{self.handler}"), {"symbol": self.symbol})
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.handler} for {self.symbol}>"
+
+
+def row_or_none(rows: npt.NDArray[Any] | None, key: int) -> np.void | None:
+    """A symbol's record of parameters, where there are any."""
+    return None if rows is None else rows[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
-from strand.handlers import Handler, batch_handler, book, handler, native
+from strand.handlers import Context, Handler, Tick, batch_handler, book, chain, handler, native, object_handler
 from strand.policies import Fifo
 from strand.replay import ReplayResult, replay
 from strand.stats import Statistics
@@ -14,15 +14,19 @@ __all__ = [
     "PRICE_SCALE",
     "TICK",
     "UNDEF_PRICE",
+    "Context",
     "Dispatcher",
     "Fifo",
     "Handler",
     "ReplayResult",
     "Statistics",
     "StrandError",
+    "Tick",
     "batch_handler",
     "book",
+    "chain",
     "handler",
     "native",
+    "object_handler",
     "replay",
 ]

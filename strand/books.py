@@ -77,8 +77,10 @@ class Books:
         memories: Sequence[object | None],
         handler_of_symbol: npt.NDArray[np.uint16],
         rows: Rows,
+        paths: Sequence[tuple[str, ...]] | None = None,
     ) -> None:
         self._table = table
+        self._paths = paths or [()] * len(memories)
         self._memories = [memory if isinstance(memory, BookMemory) else None for memory in memories]
         self._handler_of_symbol = handler_of_symbol
         self._rows = rows
@@ -91,7 +93,10 @@ class Books:
         memory = self._memories[self._handler_of_symbol[index]]
         if memory is None:
             raise ConfigurationError(f"books: the handler of {self._table.name(index)} keeps no book")
-        return Book(self._table.name(index), index, memory, self._rows.at(index))
+        row = self._rows.at(index)
+        for name in self._paths[self._handler_of_symbol[index]]:  # in a chain
+            row = row[name]
+        return Book(self._table.name(index), index, memory, row)
 
     @property
     def live_orders(self) -> int:

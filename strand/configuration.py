@@ -12,6 +12,7 @@ from strand._bindings.engine import CACHED_BLOCKS, block_records
 from strand.errors import ConfigurationError
 from strand.grouping import strands_for
 from strand.handlers import Handler, HandlerLike, resolve
+from strand.handlers.state import padded
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 
@@ -105,20 +106,6 @@ def assign_handlers(
                 f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype"
             )
     return distinct, of_symbol
-
-
-def padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
-    """The same fields in records as far apart as rows are."""
-    assert dtype.fields is not None
-    names = list(dtype.names or ())
-    return np.dtype(
-        {
-            "names": names,
-            "formats": [dtype.fields[n][0] for n in names],
-            "offsets": [dtype.fields[n][1] for n in names],
-            "itemsize": itemsize,
-        }
-    )
 
 
 def pool_blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:

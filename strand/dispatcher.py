@@ -25,6 +25,7 @@ from strand._bindings.engine import (
     Code,
     Engine,
     EngineConfig,
+    NativeFunction,
     StrandLook,
     histogram_floors_ns,
 )
@@ -33,7 +34,6 @@ from strand.configuration import (
     assign_handlers,
     check_conflate,
     choice,
-    padded,
     pool_blocks,
     positive,
     symbol_counts,
@@ -51,6 +51,7 @@ from strand.errors import (
 from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import HandlerLike
 from strand.handlers.context import Call, Context
+from strand.handlers.opened import Opening, open_handler
 from strand.policies import Fifo, Policy
 from strand.records import RecordReader
 from strand.rows import Rows
@@ -188,11 +189,10 @@ class Dispatcher:
             )
         )
         stride = (row_bytes + LINE - 1) // LINE * LINE
-        self._memories = [h.memory(len(self._table)) if h.memory is not None else None for h in self._handlers]
-        self._functions = [
-            h.compile(dtype, key, padded(h.state, stride)) if memory is None else memory.function
-            for h, memory in zip(self._handlers, self._memories, strict=True)
-        ]
+        opening = Opening(self._table, dtype, key, stride)
+        self._opened = [open_handler(h, opening) for h in self._handlers]
+        self._functions = [opened.function for opened in self._opened]
+        self._memories = [opened.memory for opened in self._opened]
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
         self._strand_of: npt.NDArray[np.uint32] | None = None
         self._route_lock = threading.Lock()
@@ -397,7 +397,8 @@ class Dispatcher:
     @property
     def books(self) -> Books:
         """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
-        return Books(self._table, self._memories, self._handler_of_symbol, self._rows)
+        paths = [opened.path for opened in self._opened]
+        return Books(self._table, self._memories, self._handler_of_symbol, self._rows, paths)
 
     @property
     def workers(self) -> int:
@@ -415,7 +416,7 @@ class Dispatcher:
         for f in self._engine.failures():
             symbol = self._table.name(f.key) if f.key is not None else f"strand {f.strand}"
             handler, reason = self._handlers[f.handler], f.message
-            if handler.on_tick is not None and not reason:
+            if handler.is_compiled and not reason:
                 reason = "it raised an exception; call it from Python with this row and tick to see which"
             error = HandlerError(symbol, f.sequence, handler.name, f.code, reason)
             if f.code == RAISED:
@@ -501,13 +502,23 @@ class Dispatcher:
     def _meet(self, strand: int) -> Call:
         """What a worker that holds a strand of a Python handler calls with its ticks, from their first on."""
         key = int(self._key_of_strand[strand])
-        handler = self._handlers[self._handler_of_symbol[key]]
-        assert handler.bind is not None
-        context = Context(handler.name, self._table.name(key), key, self._rows.at(key))
-        call: Call = handler.bind(context)
+        number = self._handler_of_symbol[key]
+        handler, opened = self._handlers[number], self._opened[number]
+        assert opened.bind is not None
+        params = None if opened.params is None else opened.params[key]
+        context = Context(
+            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states
+        )
+        call: Call = opened.bind(context, self)
         self._calls[strand] = call
         self._contexts[key] = context
         return call
+
+    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
+        """For chains that end in Python: runs their compiled part over ticks that this worker holds."""
+        slot = self._slot
+        assert slot is not None
+        return self._engine.track(slot, function, ticks, after)
 
     @property
     def _slot(self) -> int | None:

@@ -240,6 +240,7 @@ class Engine:
         self.config = config
         self._d = ffi.gc(out[0], lib.sd_dispatcher_destroy)
         self._keep: list[Any] = []
+        self._tracked: dict[int, Any] = {}
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]) -> None:
         code = lib.sd_dispatcher_route(
@@ -287,6 +288,23 @@ class Engine:
     def claims(self, slot: int, dtype: np.dtype[Any]) -> Claims:
         """What a Python worker has to do."""
         return Claims(self, self._d, slot, dtype)
+
+    def track(
+        self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
+    ) -> tuple[int, int, str]:
+        """Runs a function over records that a slot holds, and copies the start of the row after each into ``after``."""
+        handler = self._tracked.get(id(function))
+        if handler is None:
+            handler = ffi.new("sd_handler *")
+            params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+            self._keep.append((function, params))
+            handler.fn, handler.params, handler.pure = function.pointer, params, function.pure
+            self._tracked[id(function)] = handler
+        failure = ffi.new("sd_failure *")
+        done = lib.sd_chain_track(
+            self._d, slot, handler, _bytes(records), len(records), after.itemsize, _bytes(after), failure
+        )
+        return int(done), int(failure.code), ffi.string(failure.message).decode(errors="replace")
 
     # ---- publishers
 

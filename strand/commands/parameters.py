@@ -13,7 +13,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand.handlers import BUILTIN, Handler
+from strand.handlers import BUILTIN, Handler, resolve
+from strand.handlers.objects import is_object_class
 
 __all__ = ["CoreList", "HandlerName", "StrandCount", "progress", "show"]
 
@@ -39,9 +40,9 @@ class HandlerName(click.ParamType[Handler | str]):
         finally:
             sys.path.pop(0)
         found: Any = getattr(module, attribute, None)
-        if not isinstance(found, Handler):
+        if not isinstance(found, Handler) and not is_object_class(found):
             self.fail(f"{value!r} is no handler: decorate it with @strand.handler or @strand.batch_handler", param, ctx)
-        return found
+        return resolve(found)
 
 
 class CoreList(click.ParamType[list[int]]):

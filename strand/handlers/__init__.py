@@ -23,8 +23,11 @@ from strand.handlers.base import (
     resolve,
     spin,
 )
+from strand.handlers.chain import chain
 from strand.handlers.compiled import handler
+from strand.handlers.context import Context
 from strand.handlers.native import native
+from strand.handlers.objects import Tick, object_handler
 from strand.handlers.python import batch_handler
 
 __all__ = [
@@ -33,13 +36,17 @@ __all__ = [
     "COUNT_ROW",
     "SPIN_ROW",
     "VWAP_ROW",
+    "Context",
     "Handler",
     "HandlerLike",
     "SymbolMemory",
+    "Tick",
     "batch_handler",
     "book",
+    "chain",
     "handler",
     "native",
+    "object_handler",
     "resolve",
     "spin",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from strand._bindings.books import BookMemory
 from strand._bindings.engine import NativeFunction, builtin
 from strand.errors import ConfigurationError
 from strand.handlers.context import Call, Context
+from strand.handlers.parameters import by_symbol
 
 __all__ = [
     "BOOK_ROW",
@@ -84,11 +85,12 @@ class SymbolMemory(Protocol):
 
 @dataclass(frozen=True)
 class Handler:
-    """A handler ready to be given to a dispatcher. Made by the functions of this module.
+    """A handler ready to be given to a dispatcher. Made by the functions of this package.
 
-    ``state`` is the dtype of a symbol's row; it starts as zeros. Exactly one of ``function`` (native), ``memory``
-    (native, with memory of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made) and
-    ``bind`` (Python: what to call with a symbol's ticks) is set.
+    ``state`` is the dtype of a symbol's row; it starts as zeros. ``function`` (native), ``memory`` (native, with memory
+    of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
+    with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
+    of parameters a symbol has, where it has any.
     """
 
     name: str
@@ -98,7 +100,11 @@ class Handler:
     on_tick: OnTick | None = None
     bind: Callable[[Context], Call] | None = None
     needs_ticks: bool = False
+    parts: tuple[tuple[str, Handler], ...] = ()
     params_dtype: np.dtype[Any] | None = None
+    params_defaults: Mapping[str, Any] = field(default_factory=dict)
+    params_values: Mapping[str, Mapping[str, Any]] | None = None
+    needs_states: tuple[str, ...] = ()
     cache: bool = True
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
@@ -106,6 +112,23 @@ class Handler:
     def is_native(self) -> bool:
         """Whether it runs without the GIL."""
         return self.bind is None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether numba compiles it, or a part of it."""
+        return self.on_tick is not None or any(part.is_compiled for _, part in self.parts)
+
+    def with_params(self, values: Any) -> Handler:
+        """The same handler with parameters by symbol: ``{"AAPL": {"threshold": 2.0}, "*": {...}}``, ``"*"`` being all
+        others, or a DataFrame with a column a parameter and the symbols in its index or a column ``symbol``.
+
+        What a symbol is not given it has from ``"*"``, and then from the defaults of the class that declares the
+        parameters. Raises ConfigurationError for a column that is no parameter; names and values are checked when the
+        dispatcher is made.
+        """
+        if self.params_dtype is None:
+            raise ConfigurationError(f"handler {self.name!r} has no parameters: declare them with params=")
+        return replace(self, params_values=by_symbol(values, self.params_dtype.names or ()))
 
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction | None:
         """The function the engine calls for records of a dtype and rows of a dtype; None for a Python handler."""
@@ -119,7 +142,7 @@ class Handler:
         return self._compiled[signature]
 
 
-HandlerLike = Handler | str
+HandlerLike = Handler | str | type
 
 
 def _builtin(name: str, state: np.dtype[Any], params: bytes = b"") -> Handler:
@@ -164,13 +187,17 @@ def name_of(function: Callable[..., None]) -> str:
 
 
 def resolve(like: HandlerLike) -> Handler:
-    """A handler from what the user gave: a handler, or the name of a built-in one."""
+    """A handler from what the user gave: one, the name of a built-in one, or a class whose objects are handlers."""
+    from strand.handlers.objects import is_object_class, object_handler
+
     if isinstance(like, Handler):
         return like
     if isinstance(like, str):
         if like not in BUILTIN:
             raise ConfigurationError(f"handler: {like!r} is not one of {', '.join(sorted(BUILTIN))}")
         return BUILTIN[like]()
+    if is_object_class(like):
+        return object_handler(like)
     raise ConfigurationError(
         f"handler: {like!r} is no handler; decorate a function with @strand.handler or @strand.batch_handler"
     )

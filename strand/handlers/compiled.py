@@ -13,7 +13,7 @@ from strand._bindings.engine import NativeFunction, pointer_from_address
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import Handler, OnTick, name_of
 from strand.handlers.compile_errors import explain
-from strand.handlers.state import row_dtype
+from strand.handlers.state import defaults_of, row_dtype
 
 __all__ = ["compile_loop", "handler", "numba_module"]
 
@@ -40,7 +40,9 @@ def handler(
     def wrap(function: OnTick) -> Handler:
         called = name or name_of(function)
         _check_arguments(called, function, parameters is not None)
-        return Handler(called, row, on_tick=function, params_dtype=parameters, cache=cache)
+        return Handler(
+            called, row, on_tick=function, params_dtype=parameters, params_defaults=defaults_of(params), cache=cache
+        )
 
     return wrap
 

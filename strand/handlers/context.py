@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cached_property
 from typing import Any
 
@@ -37,16 +37,30 @@ class Context:
     """One symbol's place in a Python handler, the same object at every call for it.
 
     ``symbol`` is its name, ``key`` its index (``instrument_id``), ``row`` its row, ``params`` its record of
-    parameters (None without). ``log`` is a logger named ``strand.handlers.NAME`` that says which symbol it is.
+    parameters (None without). After other handlers in a chain, ``after["book"]`` is an array of shape (n,): the row
+    of that part of the chain right after each tick of the batch. ``log`` is a logger named
+    ``strand.handlers.NAME`` that says which symbol it is.
     """
 
-    def __init__(self, handler: str, symbol: str, key: int, row: Any, params: Any = None) -> None:
+    def __init__(
+        self,
+        handler: str,
+        symbol: str,
+        key: int,
+        row: Any,
+        *,
+        params: Any = None,
+        states: Mapping[str, np.dtype[Any]] | None = None,
+    ) -> None:
         self.handler = handler
         self.symbol = symbol
         self.key = key
         self.row = row
         self.params = params
+        self.object: Any = None
         self.ticks: npt.NDArray[Any] | None = None
+        self.states: Mapping[str, np.dtype[Any]] = states or {}
+        self.after: Mapping[str, npt.NDArray[Any]] = {}
 
     @property
     def time(self) -> int:
@@ -61,8 +75,3 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context of {self.handler} for {self.symbol}>"
-
-
-def row_or_none(rows: npt.NDArray[Any] | None, key: int) -> np.void | None:
-    """A symbol's record of parameters, where there are any."""
-    return None if rows is None else rows[key]

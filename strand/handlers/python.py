@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand.handlers.base import Handler, OnTicks, name_of
 from strand.handlers.context import Call, Context
-from strand.handlers.state import row_dtype
+from strand.handlers.state import defaults_of, row_dtype
 
 __all__ = ["batch_handler"]
 
@@ -29,7 +29,9 @@ def batch_handler(*, state: Any, params: Any = None, name: str | None = None) ->
     def wrap(function: OnTicks) -> Handler:
         call: Any = function
         bind = _with_context(call) if _takes_context(function) else _without(call)
-        return Handler(name or name_of(function), row, bind=bind, params_dtype=parameters)
+        return Handler(
+            name or name_of(function), row, bind=bind, params_dtype=parameters, params_defaults=defaults_of(params)
+        )
 
     return wrap
 

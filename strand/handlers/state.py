@@ -9,7 +9,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["row_dtype"]
+__all__ = ["defaults_of", "padded", "row_dtype"]
 
 #: What Python's own types stand for.
 _PLAIN = {bool: np.dtype("?"), int: np.dtype("<i8"), float: np.dtype("<f8")}
@@ -77,4 +77,26 @@ def _field(hint: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     raise ConfigurationError(
         f"{where}: {hint!r} is not a type of a field; those are numpy's scalar types, int, float, bool, classes of "
         "such fields, and Annotated[T, n] for n of them"
+    )
+
+
+def defaults_of(state: Any) -> dict[str, Any]:
+    """What an annotated class sets its fields to, for those that it does; empty for all that is no such class."""
+    if not isinstance(state, type) or issubclass(state, np.generic):
+        return {}
+    names = typing.get_type_hints(state, include_extras=True)
+    return {name: getattr(state, name) for name in names if hasattr(state, name)}
+
+
+def padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
+    """The same fields in records as far apart as rows are."""
+    assert dtype.fields is not None
+    names = list(dtype.names or ())
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [dtype.fields[n][0] for n in names],
+            "offsets": [dtype.fields[n][1] for n in names],
+            "itemsize": itemsize,
+        }
     )

@@ -1,0 +1,190 @@
+"""Chains: several handlers over each tick, one after the other, where the later ones see what the earlier ones made
+of it.
+
+A chain's row has a field for each handler, its row; they lie in their order, each at a multiple of 8 bytes. All of them
+but the last have to be native: a Python one at the end gets its ticks a batch at a time, and beside each tick the
+others' rows as they were right after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.chain import MOST_PARTS, Part, chained
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler, HandlerLike, resolve
+from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.opened import Opened, Opening, Site, check_names, open_part, params_of
+from strand.handlers.watches import check_states
+
+__all__ = ["chain", "open_chain"]
+
+_ALIGN = 8
+
+
+def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike) -> Handler:
+    """Runs handlers one after the other on each tick: ``strand.chain(strand.book(), my_signal)``.
+
+    Each has its own row, a field of the chain's row that is called as the handler is, or by the keyword it is given
+    with. A compiled handler sees its own fields as always, and the rows of those before it by their names:
+    ``row.book.bid_price`` is the top of the book right after this very tick. In C the row of the handler before ends
+    where one's own begins. A Python handler has to be the last one: ``ctx.after["book"]`` is an array of the book's
+    rows, one a tick; an object's ``on_book`` is called with them.
+
+    Raises ConfigurationError for fewer than two handlers, names that come twice, and a Python one before the end.
+    """
+    given = [resolve(like) for like in handlers]
+    parts = [(part.name, part) for part in given] + [(called, resolve(like)) for called, like in named.items()]
+    flat = tuple(inner for called, part in parts for inner in (part.parts or ((called, part),)))
+    if not 2 <= len(flat) <= MOST_PARTS:
+        raise ConfigurationError(f"chain: give from 2 to {MOST_PARTS} handlers, not {len(flat)}")
+    check_names([called for called, _ in flat])
+    for called, part in flat[:-1]:
+        if not part.is_native:
+            raise ConfigurationError(
+                f"chain: {called!r} is run by Python and has to be the last; those before it have to be compiled"
+            )
+    called, last = flat[-1]
+    return Handler(
+        name or "+".join(called for called, _ in flat),
+        _chain_dtype(flat),
+        parts=flat,
+        bind=last.bind,
+        needs_ticks=any(part.needs_ticks for _, part in flat),
+    )
+
+
+def _chain_dtype(parts: tuple[tuple[str, Handler], ...]) -> np.dtype[Any]:
+    offsets, end = [], 0
+    for _, part in parts:
+        offsets.append(end)
+        end += -(-part.state.itemsize // _ALIGN) * _ALIGN
+    return np.dtype(
+        {
+            "names": [called for called, _ in parts],
+            "formats": [part.state for _, part in parts],
+            "offsets": offsets,
+            "itemsize": end,
+        }
+    )
+
+
+def _offset(dtype: np.dtype[Any], name: str) -> int:
+    assert dtype.fields is not None
+    return int(dtype.fields[name][1])
+
+
+def _seen_by(index: int, handler: Handler, stride: int) -> np.dtype[Any]:
+    """The chain's row as one of its compiled parts sees it: its own fields, and the rows of itself and those before."""
+    called, part = handler.parts[index]
+    own = part.state.fields
+    assert own is not None
+    base = _offset(handler.state, called)
+    before = [other for other, _ in handler.parts[: index + 1]]
+    for field in own:
+        if field in before:
+            raise ConfigurationError(
+                f"chain: {called!r} has a field {field!r}, the name of a handler of the chain; rename one"
+            )
+    return np.dtype(
+        {
+            "names": [*own, *before],
+            "formats": [*(about[0] for about in own.values()), *(handler.state[other] for other in before)],
+            "offsets": [*(base + about[1] for about in own.values()), *(_offset(handler.state, o) for o in before)],
+            "itemsize": stride,
+        }
+    )
+
+
+def open_chain(handler: Handler, opening: Opening) -> Opened:
+    """Puts the handlers of a chain to work, as one."""
+    states = {called: part.state for called, part in handler.parts}
+    natives: list[Part] = []
+    memory: object | None = None
+    path: tuple[str, ...] = ()
+    python = handler.bind is not None
+    for index, (called, part) in enumerate(handler.parts[: -1 if python else None]):
+        opened = open_part(part, opening, _seen_by(index, handler, opening.row_stride))
+        assert opened.function is not None
+        # A compiled handler's own row is part of the one it sees; others are given theirs.
+        offset = 0 if part.on_tick is not None else _offset(handler.state, called)
+        natives.append(Part(opened.function, offset))
+        if opened.memory is not None and memory is None:
+            memory, path = opened.memory, (called,)
+    function = chained(natives)
+    if not python:
+        return Opened(function, memory=memory, path=path)
+    called, last = handler.parts[-1]
+    del states[called]
+    check_states(last.name, last.needs_states, states)
+    prefix = _prefix_of(handler.state, list(states))
+
+    def bind(context: Context, site: Site) -> Call:
+        assert last.bind is not None
+        context.row = context.row[called]
+        return _Tracked(context, site, function, last.bind(context), prefix)
+
+    return Opened(None, memory=memory, path=path, params=params_of(last, opening.table), states=states, bind=bind)
+
+
+def _prefix_of(row: np.dtype[Any], names: list[str]) -> np.dtype[Any]:
+    """The first of a row's fields alone."""
+    assert row.fields is not None
+    end = max(offset + -(-dtype.itemsize // _ALIGN) * _ALIGN for dtype, offset, *_ in (row.fields[n] for n in names))
+    offsets = [_offset(row, name) for name in names]
+    return np.dtype({"names": names, "formats": [row[n] for n in names], "offsets": offsets, "itemsize": end})
+
+
+class _Tracked:
+    """Runs a chain's compiled part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
+
+    When that fails on a tick, the others of the batch come again, but for the compiled part they have been: what it
+    made of them is kept until then.
+    """
+
+    def __init__(self, context: Context, site: Site, function: Any, call: Call, prefix: np.dtype[Any]) -> None:
+        self._context = context
+        self._site = site
+        self._function = function
+        self._call = call
+        self._prefix = prefix
+        self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+
+    def __call__(self, ticks: npt.NDArray[Any]) -> None:
+        after = np.empty(len(ticks), self._prefix)
+        known = self._take_ahead(ticks, after)
+        done, code, message = self._site.track(self._function, ticks[known:], after[known:])
+        done += known
+        context = self._context
+        context.after = {name: after[name][:done] for name in self._prefix.names or ()}
+        failed: FailedOnTick | None = None
+        if done:
+            try:
+                self._call(ticks[:done])
+            except FailedOnTick as error:
+                failed = error
+            except BaseException as error:
+                failed = FailedOnTick(0)
+                failed.__cause__ = error
+        if failed is not None:
+            first = failed.handled + 1
+            self._ahead = (ticks[first:done].copy(), after[first:done].copy())
+            raise failed
+        if done < len(ticks):
+            raise FailedOnTick(done) from RuntimeError(message or f"code {code}")
+
+    def _take_ahead(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
+        """How many of the ticks the compiled part has handled already; what it made of them goes into ``after``."""
+        if self._ahead is None:
+            return 0
+        old, rows = self._ahead
+        n = min(len(old), len(ticks))
+        if not (ticks[:n] == old[:n]).all():  # they were dropped meanwhile
+            self._ahead = None
+            return 0
+        after[:n] = rows[:n]
+        self._ahead = (old[n:], rows[n:]) if n < len(old) else None
+        return n

@@ -1,0 +1,172 @@
+"""Handlers that are Python objects, one a symbol."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler, name_of
+from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.state import defaults_of, row_dtype
+from strand.handlers.watches import STATES, watches_of
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
+
+__all__ = ["METHODS", "Tick", "is_object_class", "object_handler"]
+
+#: What is called for ticks of one kind.
+BY_KIND: Final = {
+    "on_order": KIND_ORDER,
+    "on_trade": KIND_TRADE,
+    "on_quote": KIND_QUOTE,
+    "on_status": KIND_STATUS,
+}
+#: All methods that are called where they are defined.
+METHODS: Final = (*BY_KIND, *STATES, "on_tick", "on_start", "on_stop")
+
+#: What an object handler has where it declares no state.
+OBJECT_ROW = np.dtype([("ticks", "<u8")])
+
+
+class Tick(NamedTuple):
+    """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
+
+    ``action`` and ``side`` are bytes of one letter.
+    """
+
+    ts_event: int
+    ts_recv: int
+    order_id: int
+    price: int
+    size: int
+    instrument_id: int
+    sequence: int
+    ref_id: int
+    publisher_id: int
+    action: bytes
+    side: bytes
+    flags: int
+    depth: int
+    kind: int
+
+
+#: Unpacked so a tick takes a third of what numpy's tolist() does.
+_FIELDS: Final = struct.Struct("<QQQqIIQQHccBBH")
+_new_tick: Final = partial(tuple.__new__, Tick)
+
+
+@overload
+def object_handler(cls: Callable[..., Any], /) -> Handler: ...
+@overload
+def object_handler(
+    *, state: Any = None, params: Any = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], Handler]: ...
+def object_handler(
+    cls: Callable[..., Any] | None = None, /, *, state: Any = None, params: Any = None, name: str | None = None
+) -> Handler | Callable[[Callable[..., Any]], Handler]:
+    """Makes a handler of a class, or of what makes such objects: each symbol has one, from its first tick on.
+
+    Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
+    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_trade``, ``on_quote`` and ``on_status`` for those
+    of their kind; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have changed;
+    ``on_stop()`` when the run has ended. Ticks are ``strand.Tick``.
+    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them.
+
+    A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
+    another that begins with ``on_``.
+    """
+    row = OBJECT_ROW if state is None else row_dtype(state)
+    parameters = None if params is None else row_dtype(params, "params")
+
+    def wrap(factory: Callable[..., Any]) -> Handler:
+        called = name or name_of(factory)
+        if isinstance(factory, type):
+            _check_methods(called, factory)
+        return Handler(
+            called,
+            row,
+            bind=partial(_bind, factory, called, state is None),
+            params_dtype=parameters,
+            params_defaults=defaults_of(params),
+            needs_states=tuple(method for method in STATES if hasattr(factory, method)),
+            needs_ticks=True,
+        )
+
+    return wrap if cls is None else wrap(cls)
+
+
+def is_object_class(like: object) -> bool:
+    """Whether it is a class whose objects are handlers."""
+    return isinstance(like, type) and any(hasattr(like, method) for method in METHODS)
+
+
+def _check_methods(name: str, thing: object) -> None:
+    defined = [method for method in METHODS if callable(getattr(thing, method, None))]
+    if not defined:
+        raise ConfigurationError(f"handler {name!r}: it has none of the methods {', '.join(METHODS)}")
+    strange = [other for other in dir(thing) if other.startswith("on_") and other not in METHODS]
+    if strange:
+        raise ConfigurationError(f"handler {name!r}: {strange[0]!r} is never called; there are {', '.join(METHODS)}")
+
+
+def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context) -> Call:
+    """The object of a symbol, and what to call with its ticks."""
+    thing = factory()
+    _check_methods(name, thing)
+    context.object = thing
+    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
+    for_all = getattr(thing, "on_tick", None)
+    watches = watches_of(thing, name, context.states)
+    only = None if for_all is not None else _mask_of(for_kind)
+    row = context.row
+    if hasattr(thing, "on_start"):
+        thing.on_start(context)
+
+    def call(ticks: npt.NDArray[Any]) -> None:
+        context.ticks = ticks
+        events: dict[int, list[tuple[Callable[[Any], None], Any]]] = {}
+        for watch in watches:
+            watch.look(context.after, events)
+        positions: Iterable[int] = range(len(ticks))
+        chosen = ticks
+        if only is not None:
+            wanted = only[ticks["kind"]]
+            wanted[list(events)] = True
+            at = np.flatnonzero(wanted)
+            chosen, positions = ticks[at], at.tolist()
+        i = 0
+        try:
+            for i, fields in zip(positions, _FIELDS.iter_unpack(chosen.data), strict=True):
+                tick = _new_tick(fields)
+                if for_all is not None:
+                    for_all(tick)
+                if (method := for_kind.get(fields[_KIND])) is not None:
+                    method(tick)
+                if i in events:
+                    for method, value in events[i]:
+                        method(value)
+        except BaseException as error:
+            for watch in watches:
+                watch.stand(context.after, i)
+            raise FailedOnTick(i) from error
+        for watch in watches:
+            watch.stand(context.after, len(ticks) - 1)
+        if counts:
+            row["ticks"] += len(ticks)
+
+    return call
+
+
+_KIND: Final = Tick._fields.index("kind")
+
+
+def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """By kind of a tick, whether it is wanted."""
+    mask = np.zeros(1 << 16, dtype=bool)
+    mask[list(kinds)] = True
+    return mask

@@ -1,0 +1,101 @@
+"""Handlers put to work: what each is made into for one table of symbols, by a dispatcher or a plain loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.engine import NativeFunction
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler
+from strand.handlers.context import Call, Context
+from strand.handlers.parameters import records
+from strand.handlers.state import padded
+from strand.handlers.watches import check_states
+from strand.symbols import SymbolTable
+
+__all__ = ["Opened", "Opening", "Site", "open_handler"]
+
+
+class Site(Protocol):
+    """Where handlers run: what a chain needs to run its compiled part for its Python one."""
+
+    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
+        """Runs a function tick by tick, and copies the row as it is after each; returns how many it handled, and the
+        code and message of its failure on the next one."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What handlers are opened for: the symbols, the records and their key, and bytes from one row to the next."""
+
+    table: SymbolTable
+    record: np.dtype[Any]
+    key: str
+    row_stride: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One handler put to work. ``function`` is what the engine calls, None for a Python handler.
+
+    ``memory``: what a part of it keeps beside its row (order books), ``path``: the names that lead to that part's row.
+    ``bind``: makes what Python calls for a symbol, from its context and where it runs.
+    """
+
+    function: NativeFunction | None
+    memory: object | None = None
+    path: tuple[str, ...] = ()
+    params: npt.NDArray[Any] | None = None
+    states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    bind: Callable[[Context, Site], Call] | None = None
+
+
+def open_handler(handler: Handler, opening: Opening) -> Opened:
+    """Puts a handler to work. Raises ConfigurationError, naming it, where it cannot."""
+    if handler.parts:
+        from strand.handlers.chain import open_chain
+
+        return open_chain(handler, opening)
+    check_states(handler.name, handler.needs_states, {})
+    return open_part(handler, opening, padded(handler.state, opening.row_stride))
+
+
+def open_part(handler: Handler, opening: Opening, row: np.dtype[Any]) -> Opened:
+    """A handler that is none of several: for a compiled one, rows are as in ``row``."""
+    params = params_of(handler, opening.table)
+    if handler.bind is not None:
+        bind = handler.bind
+        return Opened(None, params=params, bind=lambda context, _: bind(context))
+    memory = None
+    if handler.memory is not None:
+        memory = handler.memory(len(opening.table))
+        function = memory.function
+    else:
+        compiled = handler.compile(opening.record, opening.key, row)
+        assert compiled is not None
+        function = compiled
+    if params is not None:
+        function = dataclasses.replace(function, params=params.tobytes())
+    return Opened(function, memory=memory, params=params)
+
+
+def params_of(handler: Handler, table: SymbolTable) -> npt.NDArray[Any] | None:
+    """One record of parameters a symbol, where the handler declares any."""
+    if handler.params_dtype is None:
+        return None
+    return records(handler.name, handler.params_dtype, handler.params_defaults, handler.params_values, table)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Names of a chain's parts, which are fields of its row."""
+    for i, name in enumerate(names):
+        if not name.isidentifier():
+            raise ConfigurationError(f"chain: {name!r} cannot be a field's name; give it one: chain(signal=...)")
+        if name in names[:i]:
+            raise ConfigurationError(f"chain: two handlers are named {name!r}; give one another name: chain(other=...)")

@@ -1,0 +1,83 @@
+"""What an object after others in a chain is told of them: that the book's top has changed, that a bar has closed."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+
+__all__ = ["STATES", "Watch", "check_states", "watches_of"]
+
+#: The method; the fields of a row that it is about; the part of the row it is given (None: all of it); what to chain.
+STATES: Final = {
+    "on_book": (("bid_price", "bid_size", "ask_price", "ask_size"), None, "a book: strand.chain(strand.book(), ...)"),
+    "on_bar": (("bars",), "last", "bars: strand.chain(strand.bars(...), ...)"),
+}
+
+Events = dict[int, list[tuple[Callable[[Any], None], Any]]]
+
+
+class Watch:
+    """Finds where the state of a part of the chain has changed, and calls an object's method with it then."""
+
+    def __init__(self, method: Callable[[Any], None], part: str, dtype: np.dtype[Any], name: str) -> None:
+        fields, self._given, _ = STATES[name]
+        self._method = method
+        self._part = part
+        self._fields = list(fields)
+        shown = dtype if self._given is None else dtype[self._given]
+        names = [field for field in shown.names or () if not field.startswith("_")]
+        make: Any = namedtuple
+        self._make = make(name.removeprefix("on_").title(), names, rename=True)._make
+        self._names = names
+        self._stands: Any = tuple(np.zeros(1, dtype)[self._fields][0].item())
+
+    def look(self, after: Mapping[str, npt.NDArray[Any]], events: Events) -> None:
+        """Adds a call for each tick that changed something."""
+        rows = after[self._part]
+        watched = [rows[field] for field in self._fields]
+        changed = np.zeros(len(rows), dtype=bool)
+        for column, before in zip(watched, self._stands, strict=True):
+            changed[0] |= column[0] != before
+            changed[1:] |= column[1:] != column[:-1]
+        at = np.flatnonzero(changed)
+        shown = rows[at] if self._given is None else rows[self._given][at]
+        for i, values in zip(at.tolist(), shown[self._names].tolist(), strict=True):
+            events.setdefault(i, []).append((self._method, self._make(values)))
+
+    def stand(self, after: Mapping[str, npt.NDArray[Any]], at: int) -> None:
+        """The calls up to tick ``at`` have been made."""
+        self._stands = after[self._part][self._fields][at].item()
+
+
+def _part_for(name: str, states: Mapping[str, np.dtype[Any]]) -> str | None:
+    """The last part of the chain so far whose rows a method is about."""
+    fields, given, _ = STATES[name]
+    wanted = {*fields, *(() if given is None else (given,))}
+    return next((part for part in reversed(list(states)) if wanted <= set(states[part].names or ())), None)
+
+
+def check_states(handler: str, methods: tuple[str, ...], states: Mapping[str, np.dtype[Any]]) -> None:
+    """Raises ConfigurationError for a method that nothing in the chain gives cause to call."""
+    for method in methods:
+        if _part_for(method, states) is None:
+            raise ConfigurationError(f"handler {handler!r}: {method} is only called after {STATES[method][2]}")
+
+
+def watches_of(thing: object, handler: str, states: Mapping[str, np.dtype[Any]]) -> list[Watch]:
+    """What there is to watch for an object."""
+    found = []
+    for name in STATES:
+        method = getattr(thing, name, None)
+        if method is None:
+            continue
+        check_states(handler, (name,), states)
+        part = _part_for(name, states)
+        assert part is not None
+        found.append(Watch(method, part, states[part], name))
+    return found

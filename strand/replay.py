@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,9 @@ class ReplayResult:
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
-    ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them,
-    ``pacing`` how well the pace was kept, None for as fast as it goes.
+    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
+    strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
+    a handler keeps them, ``pacing`` how well the pace was kept, None for as fast as it goes.
     """
 
     info: FeedInfo
@@ -60,6 +62,8 @@ class ReplayResult:
     skipped: Skipped
     failures: tuple[str, ...]
     books: Books | None = None
+    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
 
     @property
@@ -102,6 +106,7 @@ def replay(
     pin_publisher: bool = True,
     speed: float = 0.0,
     pacer: Pacer | None = None,
+    out: Mapping[str, str | os.PathLike[str]] | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -112,8 +117,12 @@ def replay(
     ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
     Dispatcher. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
-    paused and stepped meanwhile. A paced replay that is interrupted has handled what it had published, and its result
-    is the KeyboardInterrupt's ``partial``.
+    paused and stepped meanwhile. A replay that is paced, or writes to files, and is interrupted has handled what it
+    had published, and its result is the KeyboardInterrupt's ``partial``.
+
+    ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
+    collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
+    what was final by then.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
@@ -139,13 +148,14 @@ def replay(
         if first is None and (unknown := _unknown(feed, wanted)) is not None:
             raise unknown
         ready = time.perf_counter()
-        dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, **options)
+        dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, out=out, **options)
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         with _pinned(dispatcher, pin_publisher), dispatcher:
             setup_s = time.perf_counter() - ready
+            named = _named(_chain(first, batches), feed, dispatcher)
             try:
-                for batch in _chain(first, batches) if pacer is None else pacer.paced(_chain(first, batches)):
+                for batch in named if pacer is None else pacer.paced(named):
                     chosen = batch if limit is None else batch[: limit - ticks]
                     dispatcher.publish(chosen)
                     _count(by_symbol, chosen["instrument_id"])
@@ -157,7 +167,7 @@ def replay(
             except FeedError as error:
                 fault = error
             except KeyboardInterrupt as error:
-                if pacer is None:
+                if pacer is None and not out:
                     raise
                 interrupt = error
             dispatcher.drain()
@@ -182,6 +192,8 @@ def replay(
         feed_statistics=feed_statistics,
         skipped=skipped_of(feed),
         failures=tuple(str(f) for f in dispatcher.failures),
+        outputs={name: output.array() for name, output in dispatcher.outputs.items() if output.path is None},
+        written={name: (output.path, output.records) for name, output in dispatcher.outputs.items() if output.path},
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
     )
@@ -243,6 +255,16 @@ def _chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickB
     if first is not None:
         yield first
         yield from rest
+
+
+def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher) -> Iterator[TickBatch]:
+    """Batches whose symbols' names the dispatcher knows: they are written beside what their ticks emit."""
+    known = -1
+    for batch in batches:
+        if len(dispatcher.outputs) and len(feed.symbols) != known:
+            dispatcher.learn_symbols(feed.symbols)
+            known = len(feed.symbols)
+        yield batch
 
 
 def _count(by_symbol: npt.NDArray[np.int64], keys: npt.NDArray[Any]) -> None:

@@ -17,6 +17,7 @@ from strand import feeds, report
 from strand.bench.cli import bench
 from strand.commands.convert import convert
 from strand.commands.gen import gen
+from strand.commands.include import include
 from strand.commands.listen import listen
 from strand.commands.parameters import CoreList, HandlerName, StrandCount
 from strand.commands.parameters import progress as _progress
@@ -45,6 +46,7 @@ def cli() -> None:
 cli.add_command(bench)
 cli.add_command(convert)
 cli.add_command(gen)
+cli.add_command(include)
 cli.add_command(listen)
 cli.add_command(serve)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.tables import Prices, columns_of, to_arrow, to_pandas, to_polars
+
 if TYPE_CHECKING:
     from strand._bindings.engine import Engine
     from strand.handlers import Handler
@@ -57,6 +59,50 @@ class Rows:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array, dtype=dtype, copy=copy is not False)
+
+    # ---- as tables
+
+    def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
+        """A structured array with a field ``symbol`` before the row's own, for symbols that have a name or a row that
+        is not all zeros. ``handler``: the one whose symbols are meant, where there are several."""
+        names, rows = self._named(handler)
+        width = max((len(name) for name in names), default=1)
+        fields = [(name, rows.dtype[name]) for name in rows.dtype.names or ()]
+        out = np.zeros(len(names), np.dtype([("symbol", f"U{width}"), *fields]))
+        out["symbol"] = names
+        for name, _ in fields:
+            out[name] = rows[name]
+        return out
+
+    def to_pandas(self, handler: str | None = None, *, prices: Prices = "int") -> Any:
+        """A pandas.DataFrame of the symbols that ``to_numpy`` has, which are its index.
+
+        A part of a chain gives columns like ``book.bid_price``, a sub-array lists, bytes text. ``prices``: ``"int"``
+        leaves them in 1e-9, ``"float"`` gives units of currency, NaN where there is none, for the 8-byte signed
+        fields that are named ``price``, ``open``, ``high``, ``low``, ``close``, ``vwap`` or end in ``_price``; or name
+        the columns.
+        Raises MissingExtraError without pandas, ConfigurationError for a column that cannot be a price, ValueError
+        where symbols have several handlers and none is named.
+        """
+        return to_pandas(columns_of(*self._named(handler), prices))
+
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "int") -> Any:
+        """A polars.DataFrame with a column ``symbol``, else as ``to_pandas``."""
+        return to_polars(columns_of(*self._named(handler), prices))
+
+    def to_arrow(self, handler: str | None = None, *, prices: Prices = "int") -> Any:
+        """A pyarrow.Table with a column ``symbol``, else as ``to_pandas``."""
+        return to_arrow(columns_of(*self._named(handler), prices))
+
+    def _named(self, handler: str | None) -> tuple[list[str], npt.NDArray[Any]]:
+        """Names and rows of one handler's symbols."""
+        rows = self.array if handler is None else self.of_handler(handler)
+        ours = np.ones(len(rows), bool)
+        if handler is not None:
+            ours = self._handler_of_symbol == self._names.index(handler)
+        touched: npt.NDArray[np.bool_] = np.any(np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1), axis=1)
+        kept = [i for i in np.flatnonzero(ours).tolist() if touched[i] or self._table.has_name(i)]
+        return [self._table.name(i) for i in kept], rows[kept]
 
     def keep(self) -> None:
         """Copies the rows out of the engine, which may then go."""

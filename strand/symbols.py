@@ -57,6 +57,10 @@ class SymbolTable(Sequence[str]):
             return self._names[index]
         return f"#{index}"
 
+    def has_name(self, index: int) -> bool:
+        """Whether the name at an index is one that was given."""
+        return self._names is not None and index < len(self._names) and bool(self._names[index])
+
     def index(self, symbol: str | int, start: int = 0, stop: int | None = None) -> int:  # noqa: ARG002 - Sequence's
         """The index of a name, or of an index itself. Raises UnknownSymbolError."""
         if isinstance(symbol, str):

@@ -19,6 +19,8 @@ from strand._bindings import lib
 assert lib.SD_OK == 0
 for module in (strand, strand.feeds):
     assert module.__file__.startswith(sys.prefix), f"imported from {module.__file__}"
+import pathlib
+assert (pathlib.Path(strand.get_include()) / "sd_handler.h").is_file()
 print("imports from", strand.__path__[0])
 """
 
@@ -77,7 +79,8 @@ def main() -> None:
         if "-cp311-abi3-linux" not in wheel.name:
             raise SystemExit(f"{wheel.name} is not an abi3 wheel for CPython 3.11 and newer")
         names = set(zipfile.ZipFile(wheel).namelist())
-        require(names, source_files("strand", "strand") | source_files("feeds", "strand/feeds"), wheel)
+        headers = {f"strand/include/{name}" for name in ("sd_handler.h", "sd_tick.h", "sd_error.h", "handlers/book.h")}
+        require(names, source_files("strand", "strand") | source_files("feeds", "strand/feeds") | headers, wheel)
 
         venv.create(scratch / "venv", with_pip=True)
         python = scratch / "venv" / "bin" / "python"

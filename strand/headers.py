@@ -1,0 +1,19 @@
+"""Where the C headers are that a handler of one's own is compiled with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["HEADERS", "get_include"]
+
+#: What is installed: the handler's contract, the tick, result codes, and the row of order books for chains.
+HEADERS: Final = ("sd_handler.h", "sd_tick.h", "sd_error.h", "handlers/book.h")
+
+
+def get_include() -> str:
+    """The folder with ``sd_handler.h``, for the compiler's ``-I``."""
+    here = Path(__file__).resolve().parent
+    installed = here / "include"
+    # In a checkout they are where they are written.
+    return str(installed if installed.is_dir() else here.parent / "csrc")

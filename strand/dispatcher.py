@@ -424,6 +424,12 @@ class Dispatcher:
         return Books(self._table, self._memories, self._handler_of_symbol, self._rows, paths)
 
     @property
+    def objects(self) -> Mapping[str, Any]:
+        """The objects of an object handler, by symbol, for those that have had ticks."""
+        contexts = sorted(self._contexts.copy().values(), key=lambda context: context.key)
+        return {context.symbol: context.object for context in contexts if context.object is not None}
+
+    @property
     def workers(self) -> int:
         return self._workers
 

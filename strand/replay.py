@@ -43,7 +43,8 @@ class ReplayResult:
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
-    a handler keeps them, ``pacing`` how well the pace was kept, None for as fast as it goes.
+    a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
+    None for as fast as it goes.
     """
 
     info: FeedInfo
@@ -65,6 +66,7 @@ class ReplayResult:
     outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
+    objects: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ticks_per_s(self) -> float:
@@ -196,6 +198,7 @@ def replay(
         written={name: (output.path, output.records) for name, output in dispatcher.outputs.items() if output.path},
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
+        objects=dispatcher.objects,
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]

@@ -100,7 +100,8 @@ class Rows:
         ours = np.ones(len(rows), bool)
         if handler is not None:
             ours = self._handler_of_symbol == self._names.index(handler)
-        touched: npt.NDArray[np.bool_] = np.any(np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1), axis=1)
+        plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+        touched: npt.NDArray[np.bool_] = np.any(plain, axis=1)
         kept = [i for i in np.flatnonzero(ours).tolist() if touched[i] or self._table.has_name(i)]
         return [self._table.name(i) for i in kept], rows[kept]
 

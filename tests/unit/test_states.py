@@ -1,0 +1,116 @@
+"""Records as users declare them: annotated classes, lists, dtypes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from strand import Dispatcher, batch_handler, handler
+from strand.errors import ConfigurationError
+from strand.handlers.state import defaults_of, row_dtype
+
+
+class Level:
+    price: np.int64
+    size: np.uint32
+
+
+class State:
+    count: np.uint64
+    last: np.int64 = 7  # type: ignore[assignment]
+    flag: bool
+    ratio: float
+    number: int
+    name: Annotated[bytes, 6]
+    histogram: Annotated[npt.NDArray[np.uint32], 4]
+    grid: Annotated[npt.NDArray[np.float64], (2, 3)]
+    shares: Annotated[np.uint16, 2]
+    best: Level
+    levels: Annotated[Level, 3]
+
+
+def test_a_class_s_annotations_are_the_fields_in_their_order() -> None:
+    dtype = row_dtype(State)
+    assert dtype.names == tuple(State.__annotations__)
+    assert dtype["count"] == np.dtype("<u8")
+    assert (dtype["flag"], dtype["ratio"], dtype["number"]) == (np.dtype("?"), np.dtype("<f8"), np.dtype("<i8"))
+    assert dtype["name"] == np.dtype("S6")
+    assert (dtype["histogram"].base, dtype["histogram"].shape) == (np.dtype("<u4"), (4,))
+    assert dtype["grid"].shape == (2, 3)
+    assert dtype["shares"].base == np.dtype("<u2")
+    assert dtype["best"] == np.dtype([("price", "<i8"), ("size", "<u4")], align=True)
+    assert dtype["levels"].shape == (3,)
+    assert dtype.isalignedstruct
+
+
+def test_what_a_class_sets_are_defaults() -> None:
+    assert defaults_of(State) == {"last": 7}
+    assert defaults_of([("x", "u8")]) == {}
+
+
+class Loose:
+    histogram: npt.NDArray[np.float64]
+
+
+class Text:
+    name: np.bytes_
+
+
+class Objects:
+    things: list[int]
+
+
+class Sizes:
+    things: Annotated[np.float64, "many"]
+
+
+class Empty:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (Loose, "Loose.histogram: say how large it is"),
+        (Text, "Text.name: bytes_ has no size of its own"),
+        (Objects, r"Objects.things: list\[int\] is not a type of a field"),
+        (Sizes, "Sizes.things: 'many' is not the size"),
+        (Empty, "Empty has no annotated fields"),
+        ("no such", "is no dtype"),
+        ("u8", "give a structured dtype"),
+        ([("x", "O")], "cannot hold Python objects"),
+    ],
+)
+def test_a_record_that_cannot_be_one_is_refused_by_its_field(state: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        batch_handler(state=state)
+
+
+def test_a_compiled_handler_reads_and_writes_all_kinds_of_fields() -> None:
+    pytest.importorskip("numba")
+    import strand
+
+    @handler(state=State)
+    def fills(row, tick):  # type: ignore[no-untyped-def]
+        row.count += 1
+        row.flag = True
+        row.ratio = 0.5
+        row.histogram[tick.size % 4] += 1
+        row.grid[1, 2] = tick.size
+        row.best.price = tick.price
+        row.levels[1].size += 3
+
+    ticks = np.zeros(6, strand.TICK)
+    ticks["size"] = np.arange(6)
+    ticks["price"] = 11
+    with Dispatcher(1, fills, workers=1, cores=None) as d:
+        d.publish(ticks)
+    row = d.rows[0]
+    assert (row["count"], row["flag"], row["ratio"]) == (6, True, 0.5)
+    assert row["histogram"].tolist() == [2, 2, 1, 1]
+    assert row["grid"].tolist() == [[0, 0, 0], [0, 0, 5]]
+    assert row["best"]["price"] == 11
+    assert row["levels"]["size"].tolist() == [0, 18, 0]

@@ -1,0 +1,274 @@
+"""Chains: each handler runs on each tick in turn, and sees what those before it have made of that very tick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import PAIR_ROW, balanced, ticks_for
+
+from strand import Dispatcher, batch_handler, book, chain, handler, native, replay
+from strand.errors import ConfigurationError, HandlerError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.handlers import BOOK_ROW
+
+OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
+
+
+class Tops:
+    """Keeps the top after each tick that changed it."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.trades = 0
+
+    def on_book(self, top: Any) -> None:
+        self.seen.append((top.bid_price, top.ask_price))
+
+    def on_trade(self, tick: Any) -> None:
+        self.trades += 1
+
+
+@batch_handler(state=[("ticks", "u8"), ("sum", "u8")])
+def python(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    tops = ctx.after["book"]
+    assert len(tops) == len(ticks)
+    row["ticks"] += len(ticks)
+    row["sum"] += (tops["bid_size"] + tops["ask_size"]).sum(dtype=np.uint64)
+
+
+def compiled() -> Any:
+    pytest.importorskip("numba")
+
+    @handler(state=[("ticks", "u8"), ("sum", "u8")])
+    def signal(row, tick):  # type: ignore[no-untyped-def]
+        row.ticks += 1
+        row.signal.sum += row.book.bid_size + row.book.ask_size
+
+    return signal
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_compiled_and_a_python_signal_see_the_same_tops(workers: int) -> None:
+    alone = replay(sample_path(), "book", **OPTIONS)
+    one = replay(sample_path(), chain(book(), compiled()), workers=workers, cores=None, **OPTIONS)
+    other = replay(sample_path(), chain(book(), python), workers=workers, cores=None, **OPTIONS)
+    for result, name in ((one, "signal"), (other, "python")):
+        assert (result.rows.array["book"] == alone.rows.array).all()
+        assert result.rows.array[name]["ticks"].tolist() == alone.rows.array["ticks"].tolist()
+    assert (one.rows.array["signal"]["sum"] == other.rows.array["python"]["sum"]).all()
+    assert one.rows.array["signal"]["sum"].any()
+
+
+def test_the_state_a_signal_sees_is_that_after_the_very_tick() -> None:
+    ticks = ticks_for([0, 0, 0], kind=1)
+    ticks["order_id"], ticks["price"], ticks["size"], ticks["side"] = [1, 2, 1], [10, 11, 10], [5, 6, 5], b"B"
+    ticks["action"] = [b"A", b"A", b"C"]
+    seen: list[tuple[int, int]] = []
+
+    @batch_handler(state=[("n", "u8")])
+    def looks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        seen.extend(ctx.after["book"][["bid_price", "bid_orders"]].tolist())
+
+    with Dispatcher(1, chain(book(), looks), workers=1, cores=None) as d:
+        d.publish(ticks)
+    assert seen == [(10, 1), (11, 1), (11, 1)]
+    assert d.books[0].order(2) is not None
+
+
+def test_books_of_a_chain_are_asked_as_others_are() -> None:
+    one = replay(sample_path(), "book", **OPTIONS).books
+    other = replay(sample_path(), chain(book(), "count"), **OPTIONS).books
+    assert one is not None
+    assert other is not None
+    assert (one["AAAHD"].bids() == other["AAAHD"].bids()).all()
+    assert len(other["AAAHD"]) == len(one["AAAHD"]) > 0
+
+
+def test_an_object_is_told_of_each_change_of_the_top() -> None:
+    result = replay(sample_path(), chain(book(), Tops), **OPTIONS)
+    expected: dict[str, list[tuple[int, int]]] = {}
+
+    @batch_handler(state=[("n", "u8")])
+    def remembers(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        fields = ["bid_price", "ask_price", "bid_size", "ask_size"]
+        expected.setdefault(symbol, []).extend(ctx.after["book"][fields].tolist())
+
+    replay(sample_path(), chain(book(), remembers), **OPTIONS)
+    for symbol, tops in expected.items():
+        changes = [top[:2] for before, top in zip([(0, 0, 0, 0), *tops], tops, strict=False) if top != before]
+        assert result.objects[symbol].seen == changes
+    assert sum(thing.trades for thing in result.objects.values()) > 0
+
+
+def test_native_handlers_are_chained_and_each_finds_its_own_row_and_parameters(c_handlers: Path) -> None:
+    raw = native(c_handlers, "on_raw", state=[("ticks", "u8")], params=np.array([36, 60], "<u4").tobytes())
+    summed = native(c_handlers, "on_sum", state=PAIR_ROW)
+    like = chain(raw, "count", last=summed)
+    assert like.state.names == ("on_raw", "count", "last")
+    ticks = ticks_for(np.arange(1_000) % 7)
+    with Dispatcher(7, like, workers=2, cores=None) as d:
+        d.publish(ticks)
+        d.drain()
+        balanced(d)
+    counts = np.bincount(ticks["instrument_id"])
+    rows = d.rows.array
+    assert rows["on_raw"]["ticks"].tolist() == rows["count"]["ticks"].tolist() == counts.tolist()
+    for key in range(7):
+        assert rows["last"]["total"][key] == ticks["size"][ticks["instrument_id"] == key].sum()
+
+
+def test_a_handler_works_alone_and_in_a_chain_as_it_is() -> None:
+    pytest.importorskip("numba")
+
+    @handler(state=[("ticks", "u8")])
+    def counts(row, tick):  # type: ignore[no-untyped-def]
+        row.ticks += 1
+
+    for like, path in ((counts, ()), (chain("count", counts), ("counts",)), (chain(book(), mine=counts), ("mine",))):
+        with Dispatcher(1, like, workers=1, cores=None) as d:
+            d.publish(ticks_for([0] * 9))
+        row = d.rows[0]
+        for name in path:
+            row = row[name]
+        assert row["ticks"] == 9
+
+
+def test_a_chain_in_a_chain_is_one_chain() -> None:
+    like = chain(chain(book(), "count"), python)
+    assert [name for name, _ in like.parts] == ["book", "count", "python"]
+    assert not like.is_native
+    assert chain(book(), "count").is_native
+
+
+# ---- failures
+
+
+def test_a_native_part_that_fails_names_tick_and_reason(c_handlers: Path) -> None:
+    like = chain("count", native(c_handlers, "on_sum", state=PAIR_ROW))
+    ticks = ticks_for([0] * 10)
+    ticks["action"][6] = b"X"
+    with (
+        pytest.raises(
+            HandlerError, match=r"'count\+on_sum' failed on #0 at sequence 7: action X at sequence 7"
+        ) as caught,
+        Dispatcher(1, like, workers=1, cores=None) as d,
+    ):
+        d.publish(ticks)
+    assert caught.value.code == 42
+
+
+def test_a_compiled_part_that_raises_says_so() -> None:
+    pytest.importorskip("numba")
+
+    @handler(state=[("n", "u8")])
+    def refuses(row, tick):  # type: ignore[no-untyped-def]
+        if tick.action == b"X":
+            raise ValueError("no")
+        row.n += 1
+
+    ticks = ticks_for([0] * 10)
+    ticks["action"][4] = b"X"
+    with (
+        pytest.raises(HandlerError, match="at sequence 5: it raised an exception"),
+        Dispatcher(1, chain("count", refuses), workers=1, cores=None) as d,
+    ):
+        d.publish(ticks)
+    assert d.rows[0]["refuses"]["n"] == 4
+
+
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
+@pytest.mark.parametrize("bad", [0, 3, 9])
+def test_after_a_python_failure_the_compiled_part_does_no_tick_twice(on_full: str, bad: int) -> None:
+    """Rule 2 in a chain: what comes again after a release is what the Python part has not had."""
+    seen: list[int] = []
+
+    class Picky:
+        def on_tick(self, tick: Any) -> None:
+            if tick.action == b"X":
+                raise ValueError("no X")
+            seen.append(tick.sequence)
+
+    ticks = ticks_for([0] * 10)
+    ticks["action"][bad] = b"X"
+    with Dispatcher(1, chain("count", Picky), workers=1, cores=None, on_error="quarantine", on_full=on_full) as d:
+        d.pause(0)
+        d.publish(ticks)
+        d.resume(0)
+        d.drain()
+        (error,) = d.failures
+        assert (error.sequence, error.reason) == (bad + 1, "ValueError: no X")
+        assert isinstance(error.__cause__, ValueError)
+        d.release(0)
+        d.drain()
+        balanced(d)
+        if on_full == "block":
+            assert seen == [i + 1 for i in range(10) if i != bad]
+            assert d.rows[0]["count"]["ticks"] == 10
+        more = ticks_for([0] * 5)
+        more["sequence"] += 100
+        d.publish(more)
+        d.drain()
+        assert seen[-5:] == [101, 102, 103, 104, 105]
+        assert d.rows[0]["count"]["ticks"] == 15
+
+
+def test_a_compiled_part_that_fails_before_a_python_one_names_the_tick(c_handlers: Path) -> None:
+    seen: list[int] = []
+    look = batch_handler(state=[("n", "u8")], name="look")(lambda symbol, ticks, row: seen.extend(ticks["sequence"]))
+    ticks = ticks_for([0] * 10)
+    ticks["action"][6] = b"X"
+    with Dispatcher(
+        1, chain(native(c_handlers, "on_sum", state=PAIR_ROW), look), workers=1, cores=None, on_error="quarantine"
+    ) as d:
+        d.publish(ticks)
+        d.drain()
+        (error,) = d.failures
+        assert error.sequence == 7
+        assert "action X" in error.reason
+        d.release(0)
+        d.drain()
+        balanced(d)
+    assert seen == [1, 2, 3, 4, 5, 6, 8, 9, 10]
+    assert d.rows[0]["on_sum"]["ticks"] == 9
+
+
+# ---- what cannot be chained
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: chain(book()), "from 2 to 16 handlers, not 1"),
+        (lambda: chain(python, book()), "'python' is run by Python and has to be the last"),
+        (lambda: chain(book(), book()), "two handlers are named 'book'"),
+        (lambda: chain(book(), "no such"), "is not one of"),
+        (lambda: chain("count", native(1, state=PAIR_ROW)), "'0x1' cannot be a field's name"),
+        (lambda: chain(*(["count"] * 17)), "not 17"),
+    ],
+)
+def test_what_cannot_be_chained_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        make()
+
+
+def test_a_field_that_is_called_as_a_part_is_refused() -> None:
+    pytest.importorskip("numba")
+    named = handler(state=[("book", "u8")], name="mine")(lambda row, tick: None)
+    with pytest.raises(ConfigurationError, match="'mine' has a field 'book'"):
+        Dispatcher(1, chain(book(), named))
+
+
+def test_a_method_that_would_never_be_called_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"'Tops': on_book is only called after a book: strand.chain"):
+        Dispatcher(1, Tops)
+    with pytest.raises(ConfigurationError, match="on_book is only called after a book"):
+        Dispatcher(1, chain("count", Tops))
+
+
+def test_a_chain_s_row_has_its_parts_as_fields() -> None:
+    like = chain(book(), python)
+    assert like.state["book"] == BOOK_ROW
+    assert like.name == "book+python"

@@ -1,0 +1,199 @@
+"""Handlers that are objects, one a symbol; and what Python handlers know of where they are."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import ticks_for
+
+from strand import TICK, Context, Dispatcher, Tick, batch_handler, object_handler
+from strand.errors import ConfigurationError, HandlerError
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
+
+KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
+
+
+class All:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+
+    def on_start(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.calls.append(("start", ctx.key))
+
+    def on_tick(self, tick: Tick) -> None:
+        self.calls.append(("tick", tick.sequence))
+
+    def on_order(self, tick: Tick) -> None:
+        self.calls.append(("order", tick.sequence))
+
+    def on_trade(self, tick: Tick) -> None:
+        self.calls.append(("trade", tick.sequence))
+
+    def on_quote(self, tick: Tick) -> None:
+        self.calls.append(("quote", tick.sequence))
+
+    def on_status(self, tick: Tick) -> None:
+        self.calls.append(("status", tick.sequence))
+
+
+class Trades:
+    def __init__(self, least: int = 0) -> None:
+        self.least = least
+        self.ticks: list[Tick] = []
+
+    def on_trade(self, tick: Tick) -> None:
+        if tick.action == b"X":
+            raise ValueError("no X")
+        if tick.size >= self.least:
+            self.ticks.append(tick)
+
+
+def market(n: int = 60, symbols: int = 3) -> Any:
+    ticks = ticks_for(np.arange(n) % symbols)
+    ticks["kind"] = np.random.default_rng(3).integers(0, 6, n)
+    ticks["side"] = b"N"
+    return ticks
+
+
+def test_each_symbol_has_an_object_and_each_tick_calls_what_is_defined_for_it() -> None:
+    ticks = market()
+    with Dispatcher(["A", "B", "C", "D"], All, workers=2, cores=None, batch_ticks=16) as d:
+        d.publish(ticks)
+    assert list(d.objects) == ["A", "B", "C"]
+    for key, symbol in enumerate("ABC"):
+        expected = [("start", key)]
+        for tick in ticks[ticks["instrument_id"] == key]:
+            expected.append(("tick", tick["sequence"]))
+            expected += [(name, tick["sequence"]) for name, kind in KINDS.items() if kind == tick["kind"]]
+        assert d.objects[symbol].calls == expected
+        assert d.rows[symbol]["ticks"] == 20
+    assert d.rows["D"]["ticks"] == 0
+
+
+def test_only_ticks_of_the_kinds_that_are_wanted_are_made() -> None:
+    ticks = market()
+    with Dispatcher(3, Trades, workers=1, cores=None) as d:
+        d.publish(ticks)
+    for key in range(3):
+        mine = ticks[(ticks["instrument_id"] == key) & (ticks["kind"] == KIND_TRADE)]
+        assert [tuple(tick) for tick in d.objects[f"#{key}"].ticks] == mine.tolist()
+        assert d.rows[key]["ticks"] == 20
+
+
+def test_a_tick_has_the_fields_of_the_record_and_may_be_kept() -> None:
+    assert Tick._fields == TICK.names
+    from strand.handlers.objects import _FIELDS
+
+    assert _FIELDS.size == TICK.itemsize
+    rng = np.random.default_rng(5)
+    ticks = np.frombuffer(rng.integers(1, 255, 64 * 20, dtype=np.uint8).tobytes(), TICK)
+    assert [Tick(*fields) for fields in struct.iter_unpack(_FIELDS.format, ticks.data)] == ticks.tolist()
+
+
+def test_a_factory_makes_objects_with_arguments() -> None:
+    ticks = ticks_for([0] * 10, kind=KIND_TRADE)
+    like = object_handler(name="large", state=[("n", "u8")])(functools.partial(Trades, least=7))
+    with Dispatcher(1, like, workers=1, cores=None) as d:
+        d.publish(ticks)
+    assert [tick.size for tick in d.objects["#0"].ticks] == [7, 8, 9]
+    assert d.rows.of_handler("large").dtype.names == ("n",)
+
+
+def test_a_failure_is_that_of_the_very_tick_and_the_others_come_again() -> None:
+    ticks = ticks_for([0] * 10, kind=KIND_TRADE)
+    ticks["kind"][:3] = KIND_ORDER
+    ticks["action"][5] = b"X"
+    with Dispatcher(1, Trades, workers=1, cores=None, on_error="quarantine") as d:
+        d.publish(ticks)
+        d.drain()
+        (error,) = d.failures
+        assert (error.sequence, error.reason) == (6, "ValueError: no X")
+        assert isinstance(error.__cause__, ValueError)
+        d.release(0)
+        d.drain()
+    assert [tick.sequence for tick in d.objects["#0"].ticks] == [4, 5, 7, 8, 9, 10]
+
+
+def test_what_fails_at_the_start_fails_on_the_first_tick() -> None:
+    class Broken:
+        def on_start(self, ctx: Context) -> None:
+            raise RuntimeError("no start")
+
+    with (
+        pytest.raises(HandlerError, match="'Broken' failed on A at sequence 1: RuntimeError: no start"),
+        Dispatcher(["A"], Broken, workers=1, cores=None) as d,
+    ):
+        d.publish(ticks_for([0, 0]))
+
+
+class Misspelt:
+    def on_trades(self, tick: Tick) -> None: ...
+    def on_tick(self, tick: Tick) -> None: ...
+
+
+class Nothing:
+    def trade(self, tick: Tick) -> None: ...
+
+
+def test_a_class_without_methods_or_with_strange_ones_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'Misspelt': 'on_trades' is never called; there are on_order"):
+        Dispatcher(1, Misspelt)
+    with pytest.raises(ConfigurationError, match="is no handler"):
+        Dispatcher(1, Nothing)
+    with pytest.raises(ConfigurationError, match="'Nothing': it has none of the methods on_order"):
+        object_handler(Nothing)
+
+
+def test_other_records_than_ticks_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"reads strand\.TICK records"):
+        Dispatcher(1, All, dtype=np.dtype([("key", "<u4"), ("x", "<f8")]), key="key")
+
+
+# ---- the context
+
+
+def test_a_batch_handler_that_takes_four_arguments_gets_its_context() -> None:
+    seen: dict[str, set[int]] = {}
+
+    @batch_handler(state=[("n", "u8")], name="mine")
+    def takes(symbol: str, ticks: Any, row: Any, ctx: Context) -> None:
+        seen.setdefault(symbol, set()).add(id(ctx))
+        assert (ctx.symbol, ctx.key, ctx.handler) == (symbol, ticks["instrument_id"][0], "mine")
+        assert ctx.time == ticks["ts_recv"].max()
+        ctx.row["n"] += len(ticks)
+        assert row["n"] == ctx.row["n"]
+        assert repr(ctx) == f"<Context of mine for {symbol}>"
+
+    with Dispatcher(["A", "B"], takes, workers=1, cores=None, quantum_ticks=10) as d:
+        d.publish(ticks_for([0, 1] * 50))
+    assert d.rows.array["n"].tolist() == [50, 50]
+    assert {symbol: len(ids) for symbol, ids in seen.items()} == {"A": 1, "B": 1}
+
+
+def test_what_is_logged_names_handler_and_symbol(caplog: pytest.LogCaptureFixture) -> None:
+    @batch_handler(state=[("n", "u8")], name="talks")
+    def talks(symbol: str, ticks: Any, row: Any, ctx: Context) -> None:
+        ctx.log.warning("%d ticks", len(ticks), extra={"more": 1})
+
+    with caplog.at_level(logging.INFO), Dispatcher(["A"], talks, workers=1, cores=None) as d:
+        d.publish(ticks_for([0]))
+    (record,) = caplog.records
+    assert (record.name, record.getMessage()) == ("strand.handlers.talks", "A: 1 ticks")
+    assert (record.symbol, record.more) == ("A", 1)  # type: ignore[attr-defined]
+
+
+def test_names_that_are_learned_later_reach_the_context() -> None:
+    seen: list[str] = []
+    like = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: seen.append(symbol))
+    with Dispatcher(["", "B"], like, workers=1, cores=None) as d:
+        d.publish(ticks_for([0]))
+        d.drain()
+        d.learn_symbols(["A"])
+        d.publish(ticks_for([0]))
+    assert seen == ["#0", "A"]

@@ -18,6 +18,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ ALL = (
 
 
 #: Symbols and messages, the smaller ones first.
-SIZES = [(50, 2_000_000), (8_172, 2_000_000), (50, 10_000_000), (8_172, 10_000_000)]
+SIZES = [(50, 2_000_000), (8_172, 200_000), (8_172, 2_000_000), (8_172, 10_000_000)]
 
 # ---- the events
 
@@ -149,8 +150,9 @@ def _order_events(ticks: Any, events: Any) -> int:
 # ---- running a side
 
 
-def run_side(side: Side, job: str, folder: Path, cores: int) -> tuple[float, float, npt.NDArray[Any]]:
+def run_side(side: Side, job: str, folder: Path, patience: float) -> tuple[float, float, npt.NDArray[Any]]:
     """Seconds to load, seconds to run from the word to the last process's answer, and the results."""
+    cores = len(os.sched_getaffinity(0))
     shards = side.shards or cores
     outs = [folder / f"out{i}.npy" for i in range(1 if side.threads else shards)]
     running = [
@@ -163,6 +165,9 @@ def run_side(side: Side, job: str, folder: Path, cores: int) -> tuple[float, flo
         )
         for i, out in enumerate(outs)
     ]
+    # As long again for what is not counted: starting, compiling, and collecting the results.
+    late = threading.Timer(2 * patience, lambda: [process.kill() for process in running])
+    late.start()
     try:
         load_s = max(answer(process)["load_s"] for process in running)
         begun = time.perf_counter()
@@ -175,7 +180,12 @@ def run_side(side: Side, job: str, folder: Path, cores: int) -> tuple[float, flo
         run_s = time.perf_counter() - begun
         for process in running:
             answer(process)
+    except SideError:
+        if late.is_alive():
+            raise
+        raise SideError(f"stopped after {2 * patience:.0f} s") from None
     finally:
+        late.cancel()
         for process in running:
             process.kill()
             process.communicate()
@@ -191,7 +201,7 @@ def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
             found: dict[str, Any] = json.loads(line)
             return found
     said = process.stderr.read().strip().splitlines()
-    raise SideError(said[-1] if said else f"it ended with status {process.wait()}")
+    raise SideError("failed: " + (said[-1] if said else f"it ended with status {process.wait()}"))
 
 
 def assert_same(job: str, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
@@ -204,7 +214,7 @@ def assert_same(job: str, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> N
         same = np.array_equal(ours[["symbol", "volume"]], theirs[["symbol", "volume"]])
         same = same and bool(np.allclose(ours["notional"], theirs["notional"], rtol=1e-9, atol=0))
     if not same:
-        raise SideError("its results are not those of the first side")
+        raise SideError("failed: its results are not those of the first side")
 
 
 # ---- measuring
@@ -236,8 +246,7 @@ class Rules:
 
 
 def measure(sides: list[Side], job: str, folder: Path, rules: Rules, given_up: dict[str, str]) -> dict[str, Times]:
-    """Each side in turn, as often as the rules say; one that took longer than the patience, once."""
-    cores = len(os.sched_getaffinity(0))
+    """Each side in turn, as often as the rules say; one that took a sixth of the patience, once."""
     times = {side.name: Times(note=missing(side) or given_up.get(side.name, "")) for side in sides}
     first: npt.NDArray[Any] | None = None
     for _ in range(rules.turns):
@@ -246,17 +255,17 @@ def measure(sides: list[Side], job: str, folder: Path, rules: Rules, given_up: d
             if found.note:
                 continue
             try:
-                load_s, run_s, results = run_side(side, job, folder, cores)
+                load_s, run_s, results = run_side(side, job, folder, rules.patience)
                 if first is None:
                     first = results
                 assert_same(job, first, results)
             except SideError as error:
-                found.note = f"failed: {error}"
+                found.note = str(error)
                 found.run.clear()
                 continue
             found.load.append(load_s)
             found.run.append(run_s)
-            if load_s + run_s > rules.patience:
+            if load_s + run_s > rules.patience / 6:
                 found.note = "one turn"
     return times
 
@@ -305,6 +314,16 @@ def table(job: str, symbols: int, messages: int, events: int, times: dict[str, T
     yield ""
 
 
+def too_slow(times: Times, messages: int, larger: int, patience: float) -> str | None:
+    """Why a side is not asked for the next larger size."""
+    if not times.run:
+        return times.note or None
+    took = times.load_s + times.run_s
+    if took * larger / messages <= patience:
+        return None
+    return f"not measured: {messages / 1e6:g} M took it {took:.0f} s"
+
+
 def put_into(path: Path, lines: list[str]) -> None:
     """Replaces what is between the marks."""
     begin, end = "<!-- measured:begin -->", "<!-- measured:end -->"
@@ -336,22 +355,21 @@ def main(  # noqa: PLR0917
         sizes, turns = [(50, 50_000)], 1
     lines = [f"{machine()} Medians of {turns}, sides in turn.", ""]
     click.echo(lines[0])
-    given_up: dict[str, str] = {}
+    given_up: dict[tuple[str, int, str], str] = {}
     for symbols, messages in sizes or SIZES:
+        larger = min((m for s, m in sizes or SIZES if s == symbols and m > messages), default=messages)
         with tempfile.TemporaryDirectory(prefix="strand-peers-") as name:
             folder = Path(name)
             write_events(folder, symbols, messages)
             for job in JOBS:
-                known = {side: why for (side, of), why in given_up.items() if of == job}
+                known = {side: why for (of, n, side), why in given_up.items() if (of, n) == (job, symbols)}
                 times = measure(sides, job, folder, Rules(turns, patience), known)
                 found = list(table(job, symbols, messages, len(np.load(folder / f"{job}.npy", mmap_mode="r")), times))
                 click.echo("\n".join(found))
                 lines += found
                 for side, at in times.items():
-                    larger = max((m for s, m in sizes or SIZES if m > messages), default=messages)
-                    if at.run and (at.load_s + at.run_s) * larger / messages > patience:
-                        took = f"{messages / 1e6:g} M messages took it {at.load_s + at.run_s:.0f} s"
-                        given_up[side, job] = f"not measured: {took}, which leaves too few of {patience:.0f}"
+                    if (why := too_slow(at, messages, larger, patience)) is not None:
+                        given_up[job, symbols, side] = why
     if out:
         put_into(out, lines)
 

@@ -127,16 +127,10 @@ def load(task: Task) -> Callable[[], Callable[[], Any]]:
         book_type=BookType.L3_MBO if book else BookType.L1_MBP,
     )
     events = task.events()
-    symbols, firsts = np.unique(events["symbol"], return_index=True)
-    ids = {symbol: InstrumentId(Symbol(f"S{symbol}"), venue) for symbol in symbols.tolist()}
+    ids = {symbol: InstrumentId(Symbol(f"S{symbol}"), venue) for symbol in np.unique(events["symbol"]).tolist()}
     for name in ids.values():
         engine.add_instrument(equity(name))
-    data = deltas(events, ids) if book else trades(events, ids)
-    # Each instrument's first is added by itself, which is how the engine learns what there is of whom.
-    for first in firsts.tolist():
-        engine.add_data([data[first]], sort=False)
-    alone = set(firsts.tolist())
-    engine.add_data([item for i, item in enumerate(data) if i not in alone], sort=True)
+    engine.add_data(deltas(events, ids) if book else trades(events, ids))
     actor = (Tops if book else Averages)(ids)
     engine.add_actor(actor)
 

@@ -53,9 +53,13 @@ class Task:
     way: str
 
     def events(self) -> Any:
-        """The job's events of this shard, in order. Read, not mapped: what is timed reads no file."""
-        events = np.load(self.folder / f"{self.job}.npy")
-        return events if self.shards == 1 else events[shard_of(events["symbol"], self.shards) == self.shard]
+        """The job's events of this shard, in order, in memory of this process."""
+        path = self.folder / f"{self.job}.npy"
+        if self.shards == 1:
+            return np.load(path)
+        # Mapped, so that all processes have one copy of what they choose from.
+        events = np.load(path, mmap_mode="r")
+        return np.asarray(events[shard_of(events["symbol"], self.shards) == self.shard])
 
 
 def shard_of(symbols: Any, shards: int) -> Any:
@@ -65,7 +69,10 @@ def shard_of(symbols: Any, shards: int) -> Any:
 
 def by_symbol(events: Any) -> tuple[Any, Any]:
     """Events with those of a symbol together, in order, and where each symbol's begin and the last end."""
-    events = events[np.argsort(events["symbol"], kind="stable")]
+    keys = events["symbol"]
+    if int(keys.max(initial=0)) < 1 << 16:
+        keys = keys.astype(np.uint16)  # which numpy sorts by radix
+    events = events[np.argsort(keys, kind="stable")]
     begins = np.flatnonzero(np.diff(events["symbol"], prepend=np.uint32(2**32 - 1)))
     return events, np.append(begins, len(events))
 

@@ -5,7 +5,7 @@
 #   make test     the test suite
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
 #   make lint types asan tsan aarch64 model spin fuzz wheel    the rest of what continuous integration runs
-#   make bad-input bench bench-feeds    every bit flipped; speed
+#   make bad-input bench bench-feeds bench-peers    every bit flipped; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
 
@@ -18,6 +18,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 DURATION ?= 60
 PYTEST ?=
+PEER_PACKAGES ?= nautilus_trader hftbacktest
+PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
 
@@ -27,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input bench bench-feeds wheel clean
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input bench bench-feeds bench-peers wheel clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -125,6 +127,18 @@ fuzz: $(VENV)/.fuzz
 bench-feeds: install
 	$(BIN)/pip install --quiet --no-build-isolation --editable '.[bench]'
 	$(BIN)/python bench/feeds.py $(PARTS)
+
+# Beside other packages, each installed from the index into an environment of their own if it can be: docs/peers.md.
+PEERS := build/peers
+bench-peers:
+	@tools/make_venv.sh $(PEERS)
+	$(PEERS)/bin/pip install --quiet 'setuptools>=77' wheel 'cffi>=1.17'
+	$(PEERS)/bin/pip install --quiet --no-build-isolation --editable '.[numba]'
+	@mkdir -p $(PEERS)/why
+	@for peer in $(PEER_PACKAGES); do \
+	  $(PEERS)/bin/pip install --quiet $$peer 2>$(PEERS)/why/$$peer || \
+	    export "PEER_$${peer^^}=$$(grep -m1 ERROR $(PEERS)/why/$$peer)"; \
+	done; $(PEERS)/bin/python bench/peers.py --out docs/peers.md $(PEERS_OPTIONS)
 
 wheel: install
 	$(BIN)/python tools/check_dist.py dist

@@ -12,12 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds._striped import StripedChunks, worth_striping
 from strand.feeds._wanted import wanted_names
 from strand.feeds.base import BaseFeed, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
-from strand.feeds.sources import RawStream
 from strand.feeds.streams import InflateLimits, InputStream, open_stream
 from strand.ticks import TICK
 
@@ -106,9 +104,7 @@ class DecodedFeed(BaseFeed):
             self._chunks.remove(chunks)
 
     def _chunks_of(self, stream: InputStream) -> Chunks:
-        # Looking for a few ticks takes less time than copying the file does.
-        if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
-            return StripedChunks(stream, headroom=self._headroom)
+        """The stream in the pieces that the decoder just begun is given."""
         return read_chunks(stream, chunk_bytes=_CHUNK, headroom=self._headroom)
 
     def _decode(self, chunks: Chunks, decoder: Decoder) -> Iterator[TickBatch]:

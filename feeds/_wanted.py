@@ -23,7 +23,9 @@ def wanted_names(select: Selection) -> Callable[[Sequence[str]], npt.NDArray[np.
         return lambda names: np.ones(len(names), np.bool_)
     globs = [pattern for pattern in select.symbols if any(letter in pattern for letter in _WILD)]
     exact = frozenset(select.symbols).difference(globs)
-    matches = re.compile("|".join(map(fnmatch.translate, globs))).match if globs else lambda _: None
+    if not globs:
+        return lambda names: np.fromiter(map(exact.__contains__, names), np.bool_, count=len(names))
+    matches = re.compile("|".join(map(fnmatch.translate, globs))).match
 
     def judge(names: Sequence[str]) -> npt.NDArray[np.bool_]:
         found = (name in exact or matches(name) is not None for name in names)

@@ -42,9 +42,12 @@ from strand._bindings.itch import (
 from strand.errors import UnknownFormatError
 from strand.feeds._decoded import BATCH_STEP, DecodedFeed, file_bytes
 from strand.feeds._itch_directory import ItchSymbols, MarketEvent, StockAttributes, market_event
+from strand.feeds._itch_stripes import StripedItch, worth_striping
 from strand.feeds.base import FeedInfo
+from strand.feeds.read_ahead import Chunks
 from strand.feeds.selection import Selection
-from strand.feeds.streams import InflateLimits
+from strand.feeds.sources import RawStream
+from strand.feeds.streams import InflateLimits, InputStream
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 
 __all__ = [
@@ -174,6 +177,11 @@ class ItchFeed(DecodedFeed):
         self._decoder = ItchDecoder(**self._options, directory_of=self._decoder)
         self._symbols.follow(self._decoder)
         return self._decoder
+
+    def _chunks_of(self, stream: InputStream) -> Chunks:
+        if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
+            return StripedItch(stream, self._decoder, headroom=self._headroom)
+        return super()._chunks_of(stream)
 
     def _latest(self) -> ItchDecoder:
         return self._decoder

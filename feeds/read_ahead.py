@@ -43,15 +43,19 @@ class Chunks:
 
         ``carry``: the unused end of what the last call returned, at most ``headroom`` bytes.
         """
+        data = self._read(carry, len(self._buffer) - self._headroom)
+        self.waiting_ns = self.reading_ns
+        return data
+
+    def _read(self, carry: memoryview, size: int) -> memoryview | None:
         start = self._headroom - len(carry)
         self._buffer[start : self._headroom] = carry
         begun = time.perf_counter_ns()
         with self._lock:
             if self._closed:
                 raise FeedError("the feed was closed while it was being read")
-            got = self._stream.readinto(self._buffer[self._headroom :])
+            got = self._stream.readinto(self._buffer[self._headroom : self._headroom + size])
         self.reading_ns += time.perf_counter_ns() - begun
-        self.waiting_ns = self.reading_ns
         return self._buffer[start : self._headroom + got] if got else None
 
     def close(self) -> None:

@@ -96,29 +96,28 @@ class RawStream(Source):
             view = view[: self._end - self._at]
         if not view:
             return 0
-        got = self.read_at(view, self._at)
-        self._at += got
-        return got
-
-    def read_at(self, view: memoryview, at: int) -> int:
-        """Reads what there is from byte ``at`` on, without moving on itself; for several threads at once."""
         try:
-            got = os.preadv(self._fd, [view], at)
+            got = os.preadv(self._fd, [view], self._at)
         except OSError as error:
-            raise _os_error(error, self.path, at) from error
-        if got == 0 and at < (self._size if self._end is None else self._end):
+            raise _os_error(error, self.path, self._at) from error
+        if got == 0 and self._at < (self._size if self._end is None else self._end):
             raise TruncatedFeedError(
                 f"the file had {self._size} bytes when it was opened and ends here now; read it when whoever "
                 "writes it is done"
-                if at < self._size
+                if self._at < self._size
                 else "the file ends before what it announces",
                 path=self.path,
-                offset=at,
+                offset=self._at,
             )
+        self._at += got
         return got
 
+    def fileno(self) -> int:
+        """The file's descriptor, to read at a place of one's own; -1 when closed."""
+        return self._fd
+
     def stand_at(self, at: int) -> None:
-        """Says that all before byte ``at`` was handed out, by ``read_at``."""
+        """Goes on at byte ``at`` of the file, all before it having been read otherwise."""
         self._head = b""
         self._at = at
         self.bytes_out = at - self._start

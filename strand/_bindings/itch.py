@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.ticks import TICK
 
 __all__ = [
     "ATTRIBUTED",
@@ -67,8 +68,13 @@ DIRECT_LISTING: Final[int] = lib.SD_ITCH_DIRECT_LISTING
 DIRECT_LISTING_OPEN: Final[int] = lib.SD_ITCH_DIRECT_LISTING_OPEN
 BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
 
+#: The length field that leads each message.
+PREFIX_BYTES: Final = 2
+
 _SYMBOL_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
 _FOREVER: Final = (1 << 64) - 1
+_WHOLE: Final = f"V{TICK.itemsize}"
+_NO_TICKS: Final = np.empty(0, TICK)
 
 #: What a directory message says of a stock beside its name, as it says it: text, and big-endian numbers.
 ATTRIBUTES: Final = np.dtype(
@@ -133,6 +139,7 @@ class ItchDecoder:
         self._keeps = keeps
         self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
         self._attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
+        self._adopted = _NO_TICKS
         state = self._state
         if directory_of is not None:
             old = directory_of._state
@@ -157,9 +164,18 @@ class ItchDecoder:
         """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``).
 
         Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
-        The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
+        The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``. Ticks of stripes
+        that were adopted come first, and ``data`` is what follows those.
         """
         state = self._state
+        if len(self._adopted):
+            given = min(len(self._adopted), len(out))
+            out[:given].view(_WHOLE)[:] = self._adopted[:given].view(_WHOLE)
+            self._adopted = self._adopted[given:]
+            made, used, sound = self.decode(data, last=last, out=out[given:]) if given < len(out) else (0, 0, True)
+            return given + made, used, sound
+        if not data and not last:
+            return 0, 0, True
         source = ffi.from_buffer("uint8_t[]", data)
         ticks = ffi.from_buffer("sd_tick[]", out, require_writable=True)
         code = lib.sd_itch_decode(state, source, len(data), int(last), ticks, len(out))
@@ -171,6 +187,31 @@ class ItchDecoder:
             used += state.consumed
         return made, used, code == lib.SD_OK
 
+    def adopt(self, stripe: Any, ticks: npt.NDArray[Any]) -> bool:
+        """Whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended. If so, what follows it is
+        decoded next, and its ``ticks`` come with the next calls of ``decode``; until all have come they must stay."""
+        if not lib.sd_itch_stripe_adopt(self._state, stripe):
+            return False
+        self._adopted = ticks[: stripe.made]
+        return True
+
+    @property
+    def offset(self) -> int:
+        """Bytes of the stream decoded so far."""
+        return int(self._state.offset)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether frames of true lengths were seen, and the last one was sound."""
+        return bool(self._state.prefixed) and not self._state.lost
+
+    def decided(self) -> npt.NDArray[np.uint8]:
+        """By locate, whether it is wanted, with every locate judged that has a name. Of a selection's decoder."""
+        assert self._wanted is not None
+        if self._state.undecided:
+            self._decide_all()
+        return self._wanted
+
     def decide(self) -> None:
         """Judges the locates named since the last time: what a call that returned SD_AGAIN waits for."""
         assert self._keeps is not None
@@ -179,12 +220,16 @@ class ItchDecoder:
         if state.undecided == 1:  # a directory whose every entry is followed by messages of its symbol
             name = ffi.string(state.symbols[state.asked], _SYMBOL_BYTES).decode("ascii").rstrip(" ")
             self._wanted[state.asked] = self._keeps([name])[0]
+            state.undecided = 0
         else:
-            which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
-            self._wanted[which] = self._keeps(
-                [name.decode("ascii").rstrip(" ") for name in self._names()[which].tolist()]
-            )
-        state.undecided = 0
+            self._decide_all()
+
+    def _decide_all(self) -> None:
+        assert self._keeps is not None
+        assert self._wanted is not None
+        which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
+        self._wanted[which] = self._keeps([name.decode("ascii").rstrip(" ") for name in self._names()[which].tolist()])
+        self._state.undecided = 0
 
     def _names(self) -> npt.NDArray[np.bytes_]:
         names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{_SYMBOL_BYTES}")

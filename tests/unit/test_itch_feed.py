@@ -9,7 +9,6 @@ import gzip
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds import Feed, TickBatch, _decoded, _striped
+from strand.feeds import Feed, TickBatch
 from strand.feeds.itch import ItchFeed, recognise
 from strand.feeds.read_ahead import ReadAhead
 from strand.feeds.selected import SelectedFeed
@@ -366,93 +365,6 @@ def test_a_selection_pushed_down_gives_what_masking_gives(
     for _ in range(2):
         np.testing.assert_array_equal(read(feed)[0], expected)
         assert feed.statistics()["ticks"] + feed.statistics()["not_selected"] == 11_999
-
-
-def readers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("strand read")]
-
-
-@pytest.fixture
-def striped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Selections are read by several threads, in small pieces, however small the file is."""
-    monkeypatch.setattr(_decoded, "worth_striping", lambda _: True)
-    monkeypatch.setattr(_striped, "_CHUNK", 10_000)
-
-
-EVERYTHING = Selection(("*",))
-
-
-@pytest.mark.parametrize("messages", [0, 1, 475, 476, 477, 2_857, 20_000])
-def test_a_file_read_by_several_threads_is_the_same(tmp_path: Path, striped: None, messages: int) -> None:
-    path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + long_stream(messages))
-    feed = ItchFeed(path, select=EVERYTHING)
-    for _ in range(3):
-        ticks, error = read(feed)
-        assert error is None
-        assert ticks["order_id"].tolist() == list(range(messages))
-        assert feed.statistics()["bytes_in"] == feed.statistics()["bytes_out"] == path.stat().st_size
-    assert not readers()
-
-
-def test_a_file_that_shrinks_under_several_threads_is_reported_behind_what_there_was(
-    tmp_path: Path, striped: None
-) -> None:
-    path = write(tmp_path, long_stream(200_000))
-    batches = ItchFeed(path, batch_ticks=4096, select=EVERYTHING).batches()
-    next(batches)
-    os.truncate(path, 21 * 100_000)
-    rest, error = drain(batches)
-    assert isinstance(error, TruncatedFeedError)
-    assert "when it was opened" in str(error)
-    assert error.offset == 21 * 100_000
-    assert rest["order_id"].tolist() == list(range(4096, 100_000))
-    assert not readers()
-
-
-def test_closing_a_feed_ends_the_threads_that_read_it(tmp_path: Path, striped: None) -> None:
-    path = write(tmp_path, long_stream(200_000))
-    feed = ItchFeed(path, batch_ticks=4096, select=EVERYTHING)
-    batches = feed.batches()
-    next(batches)
-    assert readers()
-    feed.close()
-    assert not readers()
-    with pytest.raises(FeedError, match="closed"):
-        list(batches)
-    feed = ItchFeed(path, batch_ticks=4096, select=EVERYTHING)
-    for _ in feed.batches():
-        break
-    gc.collect()
-    assert not readers()
-
-
-def test_closing_wakes_a_reader_that_waits_for_its_threads(
-    tmp_path: Path, striped: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entered, released = threading.Event(), threading.Event()
-
-    def stuck(*_: object) -> int:
-        entered.set()
-        released.wait()
-        return 0
-
-    monkeypatch.setattr(_striped, "_fill", stuck)
-    feed = ItchFeed(write(tmp_path, long_stream(9)), select=EVERYTHING)
-    caught: list[FeedError | None] = []
-    waiting = threading.Thread(target=lambda: caught.append(read(feed)[1]))
-    waiting.start()
-    entered.wait()
-    while not feed._chunks:
-        time.sleep(0.001)
-    closing = threading.Thread(target=feed.close)
-    closing.start()
-    while not feed._chunks[0]._shared.stop:  # type: ignore[attr-defined]
-        time.sleep(0.001)
-    released.set()
-    closing.join()
-    waiting.join()
-    assert "closed" in str(caught[0])
-    assert not readers()
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path) -> None:

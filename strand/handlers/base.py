@@ -59,18 +59,18 @@ BOOK_ROW = np.dtype(
         ("ask_size", "<u8"),
         ("bid_orders", "<u4"),
         ("ask_orders", "<u4"),
+        ("orders", "<u4"),
+        ("state", "<u4"),
         ("bid_levels", "<u4"),
         ("ask_levels", "<u4"),
         ("volume", "<u8"),
         ("trades", "<u8"),
         ("last_price", "<i8"),
         ("crossed", "<u8"),
-        ("orders", "<u4"),
         ("unknown", "<u4"),
         ("duplicates", "<u4"),
         ("clipped", "<u4"),
         ("unusable", "<u4"),
-        ("state", "<u4"),
     ]
 )
 

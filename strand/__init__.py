@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
-from strand.handlers import Context, Handler, Tick, batch_handler, book, chain, handler, native, object_handler
+from strand.handlers import Context, Handler, Tick, batch_handler, book, chain, depth, handler, native, object_handler
 from strand.policies import Fifo
 from strand.replay import ReplayResult, replay
 from strand.stats import Statistics
@@ -25,6 +25,7 @@ __all__ = [
     "batch_handler",
     "book",
     "chain",
+    "depth",
     "handler",
     "native",
     "object_handler",

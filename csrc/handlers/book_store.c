@@ -4,7 +4,7 @@
 
 #include "sd_atomic.h"
 
-enum { FIRST_INDEX_BITS = 4, MOST_INDEX_BITS = 31, FIRST_ROOM = 4, MOST_ROOM = 1 << 30 };
+enum { FIRST_INDEX_BITS = 4, MOST_INDEX_BITS = 31, MOST_ROOM = 1 << 30 };
 
 /* ---- memory */
 
@@ -17,11 +17,6 @@ static uint64_t level_bytes(uint32_t room) { return room * sizeof(sd_level); }
 
 /* Of both sides: keys and levels. */
 static uint64_t ladder_bytes(uint32_t room) { return 2 * (uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)); }
-
-/* 4, 6, 8, 12, 16 and so on. */
-static uint32_t next_room(uint32_t room) {
-  return !room ? FIRST_ROOM : room & (room - 1) ? room / 3 * 4 : room / 2 * 3;
-}
 
 uint64_t sd_book_order_bytes(const sd_book *b) { return order_bytes(index_length(b)); }
 
@@ -130,7 +125,7 @@ static int grow_orders(sd_book *b, sd_pool *pool) {
 }
 
 static int grow_levels(sd_book *b, sd_pool *pool) {
-  uint32_t room = next_room(b->level_room);
+  uint32_t room = sd_ladder_room(b->level_room);
   sd_level *grown = room > MOST_ROOM ? NULL : sd_pool_take(pool, level_bytes(room));
   if (!grown) return 0;
   if (b->levels) memcpy(grown, b->levels, b->levels_used * sizeof *grown);
@@ -142,7 +137,7 @@ static int grow_levels(sd_book *b, sd_pool *pool) {
 
 static int grow_ladder(sd_book *b, sd_pool *pool) {
   sd_book old = *b;
-  uint32_t room = next_room(b->rung_room);
+  uint32_t room = sd_ladder_room(b->rung_room);
   int64_t *grown = room > MOST_ROOM ? NULL : sd_pool_take(pool, ladder_bytes(room));
   if (!grown) return 0;
   b->ladder = grown;
@@ -164,25 +159,6 @@ static inline int make_room(sd_book *b, sd_pool *pool, int side) {
 
 /* ---- levels */
 
-/* Most prices are among the best few: those are halved without a branch, the others found in growing steps. */
-enum { WINDOW = 16 };
-
-uint32_t sd_book_rung(const sd_book *b, int side, int64_t price) {
-  const int64_t *keys = sd_book_keys(b, side), key = sd_book_key(side, price);
-  uint32_t high = b->n[side], step = WINDOW, low;
-  while (SD_UNLIKELY(step <= high && keys[high - step] >= key)) {
-    high -= step;
-    step *= 2;
-  }
-  low = step <= high ? high - step + 1 : 0;
-  for (uint32_t n = high - low; n;) {
-    uint32_t half = (n + 1) / 2;
-    low += keys[low + half - 1] < key ? half : 0;
-    n -= half;
-  }
-  return low;
-}
-
 static uint32_t new_level(sd_book *b, int side, int64_t price) {
   uint32_t level;
   if (b->free_level) {
@@ -201,7 +177,7 @@ static inline int is_rung(const int64_t *keys, uint32_t n, uint32_t at, int64_t 
 
 /* The level of a price, made if it is not there. There is room. */
 static uint32_t level_at(sd_book *b, int side, int64_t price, uint32_t at) {
-  int64_t *keys = sd_book_keys(b, side), key = sd_book_key(side, price);
+  int64_t *keys = sd_book_keys(b, side), key = sd_ladder_key(side, price);
   uint32_t *rungs = sd_book_rungs(b, side), n = b->n[side];
   if (SD_UNLIKELY(!is_rung(keys, n, at, key))) at = sd_book_rung(b, side, price);
   if (at < n && keys[at] == key) return rungs[at];

@@ -16,9 +16,8 @@
 
 #include <stdint.h>
 
+#include "handlers/ladder.h"
 #include "handlers/pool.h"
-
-enum { SD_ASK = 0, SD_BID = 1 };
 
 #define SD_NO_ORDER UINT32_MAX
 
@@ -54,9 +53,6 @@ typedef struct sd_book {
 
 _Static_assert(sizeof(sd_book) == 64, "a book is a cache line");
 
-/* A price as it stands in a ladder: greater is better on both sides. */
-static inline int64_t sd_book_key(int side, int64_t price) { return side == SD_BID ? price : -price; }
-
 static inline int64_t *sd_book_keys(const sd_book *b, int side) { return b->ladder + (side ? b->rung_room : 0); }
 
 /* The level of each rung. */
@@ -81,7 +77,9 @@ static inline uint32_t sd_book_slot(const sd_book *b, uint64_t hash) {
 }
 
 /* The first rung of a side that is not worse than a price: where its level is, or belongs. */
-uint32_t sd_book_rung(const sd_book *b, int side, int64_t price);
+static inline uint32_t sd_book_rung(const sd_book *b, int side, int64_t price) {
+  return sd_ladder_find(sd_book_keys(b, side), b->n[side], sd_ladder_key(side, price));
+}
 
 /* Where an order lies; SD_NO_ORDER: there is none. */
 uint32_t sd_book_find(const sd_book *b, uint64_t id);

@@ -57,9 +57,10 @@ class HftEvents:
     """Conversion of hftbacktest's events to ticks of key 0.
 
     ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
-    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out, and order_id
-    of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; qty times ``size_scale`` must be whole. Events that
-    are valid at the exchange only make no tick: the same event comes again in the order it was received.
+    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out, and
+    order_id of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; qty times ``size_scale`` must
+    be whole. Events that are valid at the exchange only make no tick: the same event comes again in the order it was
+    received.
     """
 
     rounds_prices = False

@@ -9,7 +9,7 @@
     kind = "trade"                  # none, order, trade, quote, status
     symbol = "s"
     gapless = true                  # each symbol's sequence rises by one: what is missing is noted
-    more = true                     # the rules behind this one are tried on the message too: for messages of several lists
+    more = true                     # the rules behind this one are tried on the message too
 
     [message.fields]
     ts_event = { path = "T", unit = "ms" }      # s, ms, us, ns, iso

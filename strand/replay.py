@@ -223,8 +223,7 @@ def _for_feed(
     def of(like: HandlerLike) -> Handler:
         key = like if isinstance(like, str) else id(like)
         if key not in made:
-            plain = resolve(like)
-            made[key] = plain if plain.for_feed is None else plain.for_feed(info)
+            made[key] = resolve(like).known(info)
         return made[key]
 
     by_symbol = None if handlers is None else {symbol: of(like) for symbol, like in handlers.items()}

@@ -185,7 +185,7 @@ def book(*, fills: str | None = None) -> Handler:
 
 
 def _fills_of(info: FeedInfo) -> str:
-    """What a fill does in a feed. Raises ConfigurationError where that is one thing in one file and another in the next."""
+    """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
     parts = info.details.get("feeds") if info.format == "merged" else None
     found = {_reports_fills(part) for part in parts or [{"format": info.format} | info.details]}
     if len(found) > 1:

@@ -7,6 +7,9 @@ from typing import Any
 from strand import UNDEF_PRICE
 
 QUOTE, TRADE = 3, 2
+COUNTED = (
+    "ticks", "volume", "trades", "last_price", "crossed", "snapshots", "absent", "beyond", "unusable", "passed_over",
+)  # fmt: skip
 SNAPSHOT, BEST = 32, 4
 
 
@@ -17,9 +20,7 @@ class PlainDepth:
         self.top, self.max_levels = top, max_levels
         self.sides: dict[str, dict[int, int]] = {"A": {}, "B": {}}
         self.in_snapshot = False
-        self.count = dict.fromkeys(
-            ("ticks", "volume", "trades", "last_price", "crossed", "snapshots", "absent", "beyond", "unusable", "passed_over"), 0
-        )  # fmt: skip
+        self.count = dict.fromkeys(COUNTED, 0)
 
     def apply(self, t: Any) -> None:
         """One tick, a record of TICK."""

@@ -201,7 +201,7 @@ def tardis_lines(rng: np.random.Generator, n: int) -> list[list[str]]:
 
 
 def test_tardis_files_give_the_book_their_documentation_describes(tmp_path: Path) -> None:
-    """A snapshot after rows that are none starts afresh; amounts are exact; 0 removes, an amount below a unit does not."""
+    """A snapshot after other rows starts afresh; amounts are exact; 0 removes, an amount below a unit does not."""
     header = ["exchange", "symbol", "timestamp", "local_timestamp", "is_snapshot", "side", "price", "amount"]
     lines = tardis_lines(np.random.default_rng(5), 2_000)
     path = tmp_path / "incremental.csv"
@@ -311,4 +311,4 @@ def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", docs(), flags=re.S)
     done = run_python(example)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == re.findall(r"#> (.*)", example)
+    assert done.stdout.splitlines() == re.findall(r"    # (\[.*)", example)

@@ -138,6 +138,11 @@ class Books:
         """Memory that the books take, for orders, levels and indexes, used or at hand."""
         return sum(memory.bytes for memory in self._memories if memory is not None)
 
+    @property
+    def order_bytes(self) -> int:
+        """Of ``bytes``, what orders and their indexes take; the rest is levels, and 64 bytes a symbol."""
+        return sum(memory.order_bytes for memory in self._memories if isinstance(memory, BookMemory))
+
 
 def _letter(side: str) -> str:
     if side not in ("bid", "ask"):

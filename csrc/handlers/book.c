@@ -373,9 +373,14 @@ uint64_t sd_books_live(const sd_books *books) {
   return live;
 }
 
+uint64_t sd_books_order_bytes(const sd_books *books) {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < books->n; i++) bytes += sd_book_order_bytes(&books->book[i]);
+  return bytes;
+}
+
 uint64_t sd_books_bytes(const sd_books *books) {
-  uint64_t bytes = sizeof *books + books->n * sizeof(sd_book);
-  for (uint64_t i = 0; i < books->n; i++)
-    bytes += sd_book_order_bytes(&books->book[i]) + sd_book_level_bytes(&books->book[i]);
+  uint64_t bytes = sizeof *books + books->n * sizeof(sd_book) + sd_books_order_bytes(books);
+  for (uint64_t i = 0; i < books->n; i++) bytes += sd_book_level_bytes(&books->book[i]);
   return bytes;
 }

@@ -79,5 +79,7 @@ int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd
 /* Orders resting in all books, and the memory they take with all that is kept for them. */
 uint64_t sd_books_live(const sd_books *books);
 uint64_t sd_books_bytes(const sd_books *books);
+/* Of it, what orders and their indexes take. */
+uint64_t sd_books_order_bytes(const sd_books *books);
 
 #endif

@@ -135,6 +135,14 @@ class Handler:
             raise ConfigurationError(f"handler {self.name!r} has no parameters: declare them with params=")
         return replace(self, params_values=by_symbol(values, self.params_dtype.names or ()))
 
+    def known(self, info: FeedInfo) -> Handler:
+        """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""
+        if self.for_feed is not None:
+            return self.for_feed(info)
+        parts = tuple((name, part.known(info)) for name, part in self.parts)
+        same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
+        return self if same else replace(self, parts=parts)
+
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction | None:
         """The function the engine calls for records of a dtype and rows of a dtype; None for a Python handler."""
         if self.on_tick is None:

@@ -163,8 +163,8 @@ def test_fills_are_read_as_the_format_of_the_feed_means_them(tmp_path: Path) -> 
     wrong = replay(dbn, book(fills="reduce"), workers=1, cores=None)
     assert by_dbn.rows.array["unknown"].sum() == 0
     assert wrong.rows.array["unknown"].sum() > 0
-    for name in by_itch.symbols:
-        for field in ("bid_price", "ask_price", "bid_size", "ask_size", "orders", "bid_levels") if name else ():
+    for name in filter(None, day.symbols):
+        for field in ("bid_price", "ask_price", "bid_size", "ask_size", "orders", "bid_levels"):
             expected = by_itch.rows[name][field]
             assert by_dbn.rows[name][field] == chained.rows[name]["book"][field] == expected, (name, field)
     with pytest.raises(ConfigurationError, match="give handlers by symbol"):

@@ -31,7 +31,7 @@ _EVENTS: Final = {
     2: (b"T", KIND_TRADE),
     3: (b"R", KIND_QUOTE),  # depth cleared up to the price
     4: (b"A", KIND_QUOTE),  # depth of a snapshot
-    5: (b"M", KIND_QUOTE),  # best bid or offer
+    5: (b"M", KIND_QUOTE),  # best bid or offer; in `flags`, the 4 of its number says so
     10: (b"A", KIND_ORDER),
     11: (b"C", KIND_ORDER),
     12: (b"M", KIND_ORDER),
@@ -57,9 +57,10 @@ class HftEvents:
     """Conversion of hftbacktest's events to ticks of key 0.
 
     ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
-    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out. A
-    price stands for its shortest decimal, none is ``UNDEF_PRICE``; qty times ``size_scale`` must be whole. Events that
-    are valid at the exchange only make no tick: the same event comes again in the order it was received.
+    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out, and
+    order_id of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; qty times ``size_scale`` must
+    be whole. Events that are valid at the exchange only make no tick: the same event comes again in the order it was
+    received.
     """
 
     rounds_prices = False
@@ -90,7 +91,8 @@ class HftEvents:
         out = np.zeros(len(records), TICK)
         out["ts_event"] = records["exch_ts"]
         out["ts_recv"] = records["local_ts"]
-        out["order_id"] = records["order_id"]
+        # A level's exact amount would be there, if it were not in `size`.
+        out["order_id"] = np.where(self._kinds[numbers] == KIND_QUOTE, 0, records["order_id"])
         out["price"] = np.where(np.isnan(records["px"]), UNDEF_PRICE, prices)
         out["size"] = sizes
         out["sequence"] = rows + (position + 1)

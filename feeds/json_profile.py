@@ -9,6 +9,7 @@
     kind = "trade"                  # none, order, trade, quote, status
     symbol = "s"
     gapless = true                  # each symbol's sequence rises by one: what is missing is noted
+    more = true                     # the rules behind this one are tried on the message too
 
     [message.fields]
     ts_event = { path = "T", unit = "ms" }      # s, ms, us, ns, iso
@@ -31,6 +32,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -184,6 +186,7 @@ class MessageRule:
     symbol: Path_ | str
     kind: int
     gapless: bool
+    more: bool
     fields: tuple[_Field, ...]
 
     def matches(self, message: Any) -> bool:
@@ -223,10 +226,13 @@ class JsonProfile:
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
         """The records of a message, or why they are none; None where no rule is for it."""
+        found: list[Iterator[Record | BadRecord]] = []
         for rule in self.rules:
             if rule.matches(message):
-                return rule.records(message)
-        return None
+                found.append(rule.records(message))
+                if not rule.more:
+                    break
+        return chain.from_iterable(found) if found else None
 
 
 def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
@@ -254,7 +260,7 @@ def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
 
 
 def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
-    _only(table, ("where", "each", "symbol", "symbol_constant", "kind", "gapless", "fields"), where)
+    _only(table, ("where", "each", "symbol", "symbol_constant", "kind", "gapless", "more", "fields"), where)
     kind = table.get("kind", "none")
     if kind not in _KINDS:
         raise ConfigurationError(f"{where}: kind: {kind!r} is none of {', '.join(_KINDS)}")
@@ -273,6 +279,7 @@ def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
         symbol=_path(table["symbol"], f"{where}: symbol") if "symbol" in table else str(table["symbol_constant"]),
         kind=_KINDS[kind],
         gapless=bool(table.get("gapless", False)),
+        more=bool(table.get("more", False)),
         fields=tuple(_field(name, given, unit, f"{where}: {name}") for name, given in fields.items()),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
-from strand.handlers import Context, Handler, Tick, batch_handler, book, chain, handler, native, object_handler
+from strand.handlers import Context, Handler, Tick, batch_handler, book, chain, depth, handler, native, object_handler
 from strand.headers import get_include
 from strand.policies import Fifo
 from strand.replay import ReplayResult, replay
@@ -26,6 +26,7 @@ __all__ = [
     "batch_handler",
     "book",
     "chain",
+    "depth",
     "get_include",
     "handler",
     "native",

@@ -1,4 +1,4 @@
-"""Order books, asked after their ticks: levels, orders, queue positions."""
+"""Books, asked after their ticks: levels, orders, queue positions."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.books import LEVEL, ORDER, BookMemory
+from strand._bindings.depths import DEPTH_LEVEL, DepthMemory
 from strand.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["LEVEL", "ORDER", "Book", "Books"]
+__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook", "keeps_books"]
 
 #: More than any book has.
 _ALL = 1 << 20
 
 
-class Book:
-    """One symbol's book. Answers are copies, in units of the ticks: prices in 1e-9, sizes in shares or contracts.
+class _Levels:
+    """What every book answers, by the memory that keeps it. Answers are copies, in units of the ticks.
 
     Ask while nothing of the symbol is being handled: after ``drain`` with nothing published since, while its strand is
     paused, or after the stop.
     """
 
-    def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any) -> None:
+    def __init__(self, symbol: str, index: int, memory: BookMemory | DepthMemory, row: Any) -> None:
         self.symbol = symbol
         self._index = index
-        self._memory = memory
+        self._levels_of = memory.levels
         self._row = row
 
     def levels(self, side: str, n: int | None = None) -> npt.NDArray[Any]:
         """The best ``n`` price levels of a side (``"bid"`` or ``"ask"``), best first; all without ``n``.
 
-        An array of ``LEVEL`` (price, size, orders) with as many rows as there are levels, ``n`` at most.
+        An array of ``LEVEL`` (price, size, orders), or ``DEPTH_LEVEL`` (price, size) where no orders are kept, with as
+        many rows as there are levels, ``n`` at most.
         """
         letter = _letter(side)
         there = int(self._row["bid_levels" if letter == "B" else "ask_levels"])
-        return self._memory.levels(self._index, letter, there if n is None else min(_count("n", n), there))
+        return self._levels_of(self._index, letter, there if n is None else min(_count("n", n), there))
 
     def bids(self, n: int | None = None) -> npt.NDArray[Any]:
         """``levels("bid", n)``."""
@@ -50,6 +52,14 @@ class Book:
     def asks(self, n: int | None = None) -> npt.NDArray[Any]:
         """``levels("ask", n)``."""
         return self.levels("ask", n)
+
+
+class Book(_Levels):
+    """One symbol's book of orders. Prices are in 1e-9, sizes in shares or contracts."""
+
+    def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any) -> None:
+        super().__init__(symbol, index, memory, row)
+        self._memory = memory
 
     def orders(self, side: str) -> npt.NDArray[Any]:
         """All resting orders of a side, best level first and in queue order within it: an array of ``ORDER``."""
@@ -68,6 +78,22 @@ class Book:
         return f"<Book of {self.symbol}: {len(self)} orders>"
 
 
+class DepthBook(_Levels):
+    """One symbol's book of price levels. Prices are in 1e-9, sizes in the feed's units (docs/handlers/depth.md)."""
+
+    def __len__(self) -> int:
+        """Levels of both sides."""
+        return int(self._row["bid_levels"]) + int(self._row["ask_levels"])
+
+    def __repr__(self) -> str:
+        return f"<DepthBook of {self.symbol}: {len(self)} levels>"
+
+
+def keeps_books(memory: object | None) -> bool:
+    """Whether a handler's memory is one of books."""
+    return isinstance(memory, (BookMemory, DepthMemory))
+
+
 class Books:
     """The books of a dispatcher: ``books["AAPL"]``. Memory of all of them is ``bytes``, orders ``live_orders``."""
 
@@ -81,14 +107,17 @@ class Books:
     ) -> None:
         self._table = table
         self._paths = paths or [()] * len(memories)
-        self._memories = [memory if isinstance(memory, BookMemory) else None for memory in memories]
+        self._memories = [m if isinstance(m, (BookMemory, DepthMemory)) else None for m in memories]
         self._handler_of_symbol = handler_of_symbol
         self._rows = rows
         if not any(self._memories):
-            raise ConfigurationError("books: no handler here keeps books; give handler='book' or strand.book()")
+            raise ConfigurationError("books: no handler here keeps books; give handler='book' or 'depth'")
 
-    def __getitem__(self, symbol: str | int) -> Book:
-        """A symbol's book. Raises UnknownSymbolError, and ConfigurationError for a symbol with another handler."""
+    def __getitem__(self, symbol: str | int) -> Any:
+        """A symbol's ``Book``, or ``DepthBook`` where its handler is ``depth``.
+
+        Raises UnknownSymbolError, and ConfigurationError for a symbol whose handler keeps none.
+        """
         index = self._table.index(symbol)
         memory = self._memories[self._handler_of_symbol[index]]
         if memory is None:
@@ -96,17 +125,23 @@ class Books:
         row = self._rows.at(index)
         for name in self._paths[self._handler_of_symbol[index]]:  # in a chain
             row = row[name]
-        return Book(self._table.name(index), index, memory, row)
+        kind = Book if isinstance(memory, BookMemory) else DepthBook
+        return kind(self._table.name(index), index, memory, row)
 
     @property
     def live_orders(self) -> int:
         """Orders resting in all books."""
-        return sum(memory.live_orders for memory in self._memories if memory is not None)
+        return sum(memory.live_orders for memory in self._memories if isinstance(memory, BookMemory))
 
     @property
     def bytes(self) -> int:
         """Memory that the books take, for orders, levels and indexes, used or at hand."""
         return sum(memory.bytes for memory in self._memories if memory is not None)
+
+    @property
+    def order_bytes(self) -> int:
+        """Of ``bytes``, what orders and their indexes take; the rest is levels, and 64 bytes a symbol."""
+        return sum(memory.order_bytes for memory in self._memories if isinstance(memory, BookMemory))
 
 
 def _letter(side: str) -> str:

@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.books import BookMemory
 from strand._bindings.engine import (
     IDLE,
     ON_ERROR,
@@ -29,7 +28,7 @@ from strand._bindings.engine import (
     StrandLook,
     histogram_floors_ns,
 )
-from strand.books import Books
+from strand.books import Books, keeps_books
 from strand.configuration import (
     assign_handlers,
     check_conflate,
@@ -414,12 +413,12 @@ class Dispatcher:
 
     @property
     def keeps_books(self) -> bool:
-        """Whether a handler here keeps order books."""
-        return any(isinstance(memory, BookMemory) for memory in self._memories)
+        """Whether a handler here keeps books, of orders or of levels."""
+        return any(keeps_books(memory) for memory in self._memories)
 
     @property
     def books(self) -> Books:
-        """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
+        """What ``strand.book()`` and ``strand.depth()`` keep. Raises ConfigurationError where no handler does."""
         paths = [opened.path for opened in self._opened]
         return Books(self._table, self._memories, self._handler_of_symbol, self._rows, paths)
 

@@ -24,7 +24,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
-from strand.handlers import HandlerLike, resolve
+from strand.handlers import Handler, HandlerLike, resolve
 from strand.pacing import Pacer, Pacing
 from strand.rows import Rows
 from strand.stats import Statistics
@@ -150,6 +150,7 @@ def replay(
         if first is None and (unknown := _unknown(feed, wanted)) is not None:
             raise unknown
         ready = time.perf_counter()
+        handler, handlers = _for_feed(handler, handlers, feed.info)
         dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, out=out, **options)
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
@@ -226,6 +227,22 @@ def _feed(
     start_ns, end_ns = (None if moment is None else moment.ns(day, source.info.path) for moment in moments)
     select = Selection(tuple(wanted), start_ns, end_ns)
     return SelectedFeed(source, select) if select else source
+
+
+def _for_feed(
+    handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None, info: FeedInfo
+) -> tuple[HandlerLike | None, Mapping[str, HandlerLike] | None]:
+    """Handlers as they are where the feed is known; what was one handler for several symbols stays one."""
+    made: dict[int | str, Handler] = {}
+
+    def of(like: HandlerLike) -> Handler:
+        key = like if isinstance(like, str) else id(like)
+        if key not in made:
+            made[key] = resolve(like).known(info)
+        return made[key]
+
+    by_symbol = None if handlers is None else {symbol: of(like) for symbol, like in handlers.items()}
+    return None if handler is None else of(handler), by_symbol
 
 
 def _unknown(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:

@@ -18,24 +18,25 @@
 
 #include "sd_handler.h"
 
-/* A symbol's state after its last tick. Prices are SD_UNDEF_PRICE where a side is empty; all 0 before the first tick. */
+/* A symbol's state after its last tick. Prices are SD_UNDEF_PRICE where a side is empty; all 0 before the first tick. What most
+ * ticks change comes first: one cache line. */
 typedef struct sd_book_row {
   uint64_t ticks;
   uint64_t last_ts_recv;
   int64_t bid_price, ask_price;
   uint64_t bid_size, ask_size;     /* at the best price */
   uint32_t bid_orders, ask_orders; /* likewise */
+  uint32_t orders;                 /* resting */
+  uint32_t state;                  /* letter of the trading state; 0: none seen */
   uint32_t bid_levels, ask_levels; /* prices with an order */
   uint64_t volume;
   uint64_t trades;     /* fills and trades that count into volume */
   int64_t last_price;  /* of the last of them; 0: none yet */
   uint64_t crossed;    /* ticks that left the best bid at or above the best ask */
-  uint32_t orders;     /* resting */
   uint32_t unknown;    /* changes of an order that is not there */
   uint32_t duplicates; /* adds of an order that is there already: left out */
   uint32_t clipped;    /* fills and cancels of more than was left: all of it went */
   uint32_t unusable;   /* adds and changes without a price, a side or a size: left out */
-  uint32_t state;      /* letter of the trading state; 0: none seen */
 } sd_book_row;
 
 typedef struct sd_books sd_books;
@@ -78,5 +79,7 @@ int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd
 /* Orders resting in all books, and the memory they take with all that is kept for them. */
 uint64_t sd_books_live(const sd_books *books);
 uint64_t sd_books_bytes(const sd_books *books);
+/* Of it, what orders and their indexes take. */
+uint64_t sd_books_order_bytes(const sd_books *books);
 
 #endif

@@ -73,3 +73,8 @@ class BookMemory:
     def bytes(self) -> int:
         """Memory of all books, for orders and indexes, used or at hand."""
         return int(lib.sd_books_bytes(self._books))
+
+    @property
+    def order_bytes(self) -> int:
+        """Of it, what orders and their indexes take."""
+        return int(lib.sd_books_order_bytes(self._books))

@@ -2,7 +2,7 @@
 
 Four kinds, all accepted wherever a handler is asked for:
 
-- the name of a built-in one (``"count"``, ``"vwap"``, ``"book"``, ``"spin"``);
+- the name of a built-in one (``"count"``, ``"vwap"``, ``"book"``, ``"depth"``, ``"spin"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time.
@@ -26,6 +26,7 @@ from strand.handlers.base import (
 from strand.handlers.chain import chain
 from strand.handlers.compiled import handler
 from strand.handlers.context import Context
+from strand.handlers.depth import depth, depth_row
 from strand.handlers.native import native
 from strand.handlers.objects import Tick, object_handler
 from strand.handlers.python import batch_handler
@@ -44,6 +45,8 @@ __all__ = [
     "batch_handler",
     "book",
     "chain",
+    "depth",
+    "depth_row",
     "handler",
     "native",
     "object_handler",

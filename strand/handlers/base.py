@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from strand._bindings.engine import NativeFunction, builtin
 from strand.errors import ConfigurationError
 from strand.handlers.context import Call, Context
 from strand.handlers.parameters import by_symbol
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
 
 __all__ = [
     "BOOK_ROW",
@@ -59,18 +62,18 @@ BOOK_ROW = np.dtype(
         ("ask_size", "<u8"),
         ("bid_orders", "<u4"),
         ("ask_orders", "<u4"),
+        ("orders", "<u4"),
+        ("state", "<u4"),
         ("bid_levels", "<u4"),
         ("ask_levels", "<u4"),
         ("volume", "<u8"),
         ("trades", "<u8"),
         ("last_price", "<i8"),
         ("crossed", "<u8"),
-        ("orders", "<u4"),
         ("unknown", "<u4"),
         ("duplicates", "<u4"),
         ("clipped", "<u4"),
         ("unusable", "<u4"),
-        ("state", "<u4"),
     ]
 )
 
@@ -91,7 +94,7 @@ class Handler:
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
     of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
-    its numbers.
+    its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Handler:
     needs_states: tuple[str, ...] = ()
     cache: bool = True
     outputs: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    for_feed: Callable[[FeedInfo], Handler] | None = None
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -139,6 +143,14 @@ class Handler:
             raise ConfigurationError(f"handler {self.name!r} has no parameters: declare them with params=")
         return replace(self, params_values=by_symbol(values, self.params_dtype.names or ()))
 
+    def known(self, info: FeedInfo) -> Handler:
+        """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""
+        if self.for_feed is not None:
+            return self.for_feed(info)
+        parts = tuple((name, part.known(info)) for name, part in self.parts)
+        same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
+        return self if same else replace(self, parts=parts)
+
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction | None:
         """The function the engine calls for records of a dtype and rows of a dtype; None for a Python handler."""
         if self.on_tick is None:
@@ -166,25 +178,56 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
     return _builtin("spin", SPIN_ROW, struct.pack("=qqq", work, dear_every, dear_times))
 
 
-def book(*, fills: str = "reduce") -> Handler:
+def book(*, fills: str | None = None) -> Handler:
     """Order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
 
     A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
     where a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a
     queue.
     ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
-    ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. csrc/handlers/book.h has the rules.
+    ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. Without it a replay goes by its feed's
+    format, and refuses a merge of both sorts; a dispatcher, which knows no feed, takes ``"reduce"``.
+    csrc/handlers/book.h has the rules.
     """
-    if fills not in ("reduce", "report"):
+    if fills not in (None, "reduce", "report"):
         raise ConfigurationError(f"fills: {fills!r} is not one of reduce, report")
-    return Handler("book", BOOK_ROW, memory=lambda n: BookMemory(n, fills_report=fills == "report"), needs_ticks=True)
+    return Handler(
+        "book",
+        BOOK_ROW,
+        memory=lambda n: BookMemory(n, fills_report=fills == "report"),
+        needs_ticks=True,
+        for_feed=None if fills is not None else lambda info: book(fills=_fills_of(info)),
+    )
 
 
-#: Handlers by name. ``book``: order books;
+def _fills_of(info: FeedInfo) -> str:
+    """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
+    parts = info.details.get("feeds") if info.format == "merged" else None
+    found = {_reports_fills(part) for part in parts or [{"format": info.format} | info.details]}
+    if len(found) > 1:
+        raise ConfigurationError(
+            "fills: some of the files that are merged report fills beside the changes they make (DBN), others do not; "
+            "give handlers by symbol, with book(fills='report') and book(fills='reduce')"
+        )
+    return "report" if found.pop() else "reduce"
+
+
+def _reports_fills(part: Mapping[str, Any]) -> bool:
+    return part["format"] == "dbn" or part.get("profile") in ("databento", "databento-raw")
+
+
+def _depth() -> Handler:
+    from strand.handlers.depth import depth
+
+    return depth()
+
+
+#: Handlers by name. ``book``: order books; ``depth``: books of price levels;
 #: ``count``: tallies; ``vwap``: volume-weighted average price; ``spin``: no work, order checked.
 BUILTIN: Mapping[str, Callable[[], Handler]] = {
     "book": book,
     "count": lambda: _builtin("count", COUNT_ROW),
+    "depth": _depth,
     "vwap": lambda: _builtin("vwap", VWAP_ROW),
     "spin": lambda: spin(0),
 }

@@ -119,7 +119,7 @@ def tardis_book(row: Row) -> Tick:
         "side": {"bid": "B", "ask": "A"}[row["side"]],
         "price": price(row["price"]),
         "action": "M",
-        "kind": 1,
+        "kind": 3,
     }
 
 

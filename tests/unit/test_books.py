@@ -49,6 +49,10 @@ def same(found: Book, row: Any, plain: PlainBook) -> None:
     for side, letter in (("bid", b"B"), ("ask", b"A")):
         assert as_tuples(found.levels(side), LEVEL_FIELDS) == plain.levels(letter)
         assert as_tuples(found.orders(side), ORDER_FIELDS) == plain.queue(letter)
+        for order in plain.queue(letter):
+            answer = found.order(order[0])
+            assert answer is not None
+            assert (*(int(answer[name]) for name in ORDER_FIELDS), chr(answer["side"])) == (*order, letter.decode())
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -128,6 +132,30 @@ def test_many_levels_and_orders_grow_shrink_and_clear() -> None:
         assert as_tuples(found.levels(side), LEVEL_FIELDS) == plain.levels(letter)
         assert as_tuples(found.orders(side), ORDER_FIELDS) == plain.queue(letter)
     assert len(run(adds, tick("R")).books[0]) == 0
+
+
+@pytest.mark.parametrize("n", [100, 700, 5_000])
+def test_ids_that_all_fall_on_one_slot_of_the_index_are_told_apart(n: int) -> None:
+    """Further from their slot than an entry can say, and round the end of the index; then half of them go."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    spread = np.random.default_rng(7).permutation(n)
+    ids = [((1 << 64) - 1 - k) * inverse % (1 << 64) for k in range(n)]
+    plain = PlainBook()
+    adds = ticks_for(np.zeros(n, np.int64), kind=1)
+    adds["order_id"], adds["price"], adds["size"] = ids, 1 + np.arange(n) % 3, 1
+    adds["action"], adds["side"] = b"A", b"B"
+    gone = adds[spread[: n // 2]].copy()
+    gone["action"], gone["size"] = b"C", 0
+    again = adds[spread[: n // 4]]
+    for t in np.concatenate([adds, gone, again]):
+        if t["action"] == b"A":
+            plain.orders[int(t["order_id"])] = [b"B", int(t["price"]), 1]
+        else:
+            del plain.orders[int(t["order_id"])]
+    d = run(adds, gone, again)
+    assert as_tuples(d.books[0].orders("bid"), ORDER_FIELDS) == plain.queue(b"B")
+    assert all(d.books[0].order(int(i)) is None for i in adds["order_id"][spread[n // 4 : n // 2]])
+    assert (d.rows[0]["unknown"], d.rows[0]["duplicates"]) == (0, 0)
 
 
 def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> None:

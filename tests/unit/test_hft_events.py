@@ -79,7 +79,7 @@ def test_every_event_becomes_the_tick_it_says(  # noqa: PLR0917
     assert ticks["flags"].tolist() == [number | EXCHANGE | LOCAL, number | LOCAL, number]
     assert (ticks["ts_event"].tolist(), ticks["ts_recv"].tolist()) == ([10] * 3, [20] * 3)
     assert ticks["sequence"].tolist() == [1, 2, 3]
-    assert (int(ticks["order_id"][0]), int(ticks["ref_id"][0])) == (7, (1 << 64) - 1)
+    assert (int(ticks["order_id"][0]), int(ticks["ref_id"][0])) == (0 if kind == 3 else 7, (1 << 64) - 1)
 
 
 def test_an_event_that_only_the_exchange_saw_makes_no_tick(tmp_path: Path) -> None:

@@ -1,0 +1,289 @@
+#include "handlers/depth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handlers/ladder.h"
+#include "handlers/pool.h"
+
+/* One side: keys, the best one last, and behind all there is room for, the sizes in the same order. */
+typedef struct sd_depth_side {
+  int64_t *keys;
+  uint32_t n, room;
+} sd_depth_side;
+
+typedef struct sd_depth {
+  sd_depth_side side[2];
+  uint64_t in_snapshot;
+} sd_depth;
+
+struct sd_depths {
+  uint64_t n;
+  sd_depth *book;
+  sd_pool pool;
+};
+
+sd_depths *sd_depths_create(uint64_t n) {
+  if (n == 0 || n > SIZE_MAX / sizeof(sd_depth)) return NULL;
+  sd_depths *depths = malloc(sizeof *depths);
+  if (!depths) return NULL;
+  sd_pool_init(&depths->pool);
+  depths->n = n;
+  depths->book = sd_pool_take(&depths->pool, n * sizeof(sd_depth));
+  if (!depths->book) {
+    sd_depths_destroy(depths);
+    return NULL;
+  }
+  memset(depths->book, 0, n * sizeof(sd_depth));
+  return depths;
+}
+
+void sd_depths_destroy(sd_depths *depths) {
+  if (!depths) return;
+  sd_pool_destroy(&depths->pool);
+  free(depths);
+}
+
+/* ---- one side */
+
+static uint64_t side_bytes(uint32_t room) { return room * (sizeof(int64_t) + sizeof(uint64_t)); }
+
+static uint64_t *sizes_of(const sd_depth_side *s) { return (uint64_t *)(s->keys + s->room); }
+
+static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
+  uint32_t room = sd_ladder_room(s->room);
+  if (room > most) room = most;
+  int64_t *keys = sd_pool_take(pool, side_bytes(room));
+  if (!keys) return 0;
+  if (s->n) {
+    memcpy(keys, s->keys, s->n * sizeof *keys);
+    memcpy(keys + room, sizes_of(s), s->n * sizeof(uint64_t));
+  }
+  sd_pool_give(pool, s->keys, side_bytes(s->room));
+  s->keys = keys;
+  s->room = room;
+  return 1;
+}
+
+/* Takes n levels out, from `at` on. */
+static void cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
+  uint32_t after = s->n - at - n;
+  memmove(&s->keys[at], &s->keys[at + n], after * sizeof *s->keys);
+  memmove(&sizes_of(s)[at], &sizes_of(s)[at + n], after * sizeof(uint64_t));
+  s->n -= n;
+}
+
+static void put_in(sd_depth_side *s, uint32_t at, int64_t key, uint64_t size) {
+  uint64_t *sizes = sizes_of(s);
+  memmove(&s->keys[at + 1], &s->keys[at], (s->n - at) * sizeof *s->keys);
+  memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
+  s->keys[at] = key;
+  sizes[at] = size;
+  s->n++;
+}
+
+/* ---- one tick */
+
+enum { NO_MEMORY = 1, NO_BOOK = 2 };
+
+/* What a tick is applied to, and from which level on, the best one being 0, a side of the row has to be written anew. */
+typedef struct sd_depth_change {
+  sd_depth *book;
+  sd_depth_row *row;
+  sd_pool *pool;
+  uint32_t max_levels;
+  uint32_t from[2];
+} sd_depth_change;
+
+static void touch(sd_depth_change *c, int side, uint32_t level) {
+  if (level < c->from[side]) c->from[side] = level;
+}
+
+static void clear(sd_depth_change *c, int side) {
+  if (c->book->side[side].n) touch(c, side, 0);
+  c->book->side[side].n = 0;
+}
+
+/* Zero: no memory. */
+static int set(sd_depth_change *c, int side, int64_t price, uint64_t size) {
+  sd_depth_side *s = &c->book->side[side];
+  int64_t key = sd_ladder_key(side, price);
+  uint32_t at = sd_ladder_find(s->keys, s->n, key);
+  int there = at < s->n && s->keys[at] == key;
+  if (size == 0) {
+    if (!there) {
+      c->row->absent++;
+      return 1;
+    }
+    touch(c, side, s->n - 1 - at);
+    cut_out(s, at, 1);
+    return 1;
+  }
+  if (there) {
+    sizes_of(s)[at] = size;
+    touch(c, side, s->n - 1 - at);
+    return 1;
+  }
+  if (s->n == c->max_levels) {
+    c->row->beyond++;
+    if (at == 0) return 1;
+    cut_out(s, 0, 1);
+    at--;
+  }
+  if (s->n == s->room && !grow(s, c->pool, c->max_levels)) return 0;
+  put_in(s, at, key, size);
+  touch(c, side, s->n - 1 - at);
+  return 1;
+}
+
+/* Takes away what is better than a price, and what is at it too if `inclusive`. */
+static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
+  sd_depth_side *s = &c->book->side[side];
+  int64_t key = sd_ladder_key(side, price);
+  uint32_t at = sd_ladder_find(s->keys, s->n, key);
+  if (!inclusive && at < s->n && s->keys[at] == key) at++;
+  if (at == s->n) return;
+  s->n = at;
+  touch(c, side, 0);
+}
+
+static int is_price(int64_t price) { return price != SD_UNDEF_PRICE && price != INT64_MIN; }
+
+static int view(sd_depth_change *c, const sd_tick *t) {
+  int64_t ask = (int64_t)t->order_id;
+  if (t->depth == 0) {
+    clear(c, SD_BID);
+    clear(c, SD_ASK);
+    c->row->snapshots++;
+  }
+  if (is_price(t->price) && t->size && !set(c, SD_BID, t->price, t->size)) return 0;
+  return !is_price(ask) || !t->ref_id || set(c, SD_ASK, ask, t->ref_id);
+}
+
+/* Zero: no memory. */
+static int quote(sd_depth_change *c, const sd_tick *t) {
+  if (t->side == 'N') return view(c, t);
+  if (t->side != 'A' && t->side != 'B') {
+    c->row->unusable++;
+    return 1;
+  }
+  int side = t->side == 'B' ? SD_BID : SD_ASK, update = t->action == 'M' || t->action == 'A' || t->action == 'C';
+  if (t->flags & SD_DEPTH_SNAPSHOT && !c->book->in_snapshot) {
+    clear(c, SD_BID);
+    clear(c, SD_ASK);
+    c->row->snapshots++;
+  }
+  c->book->in_snapshot = t->flags & SD_DEPTH_SNAPSHOT;
+  if (t->action == 'R') {
+    if (is_price(t->price)) clear_to(c, side, t->price, 1);
+    else clear(c, side);
+    return 1;
+  }
+  if (!is_price(t->price)) {
+    c->row->unusable++;
+    return 1;
+  }
+  uint64_t size = t->action == 'C' ? 0 : t->order_id ? t->order_id : t->size;
+  if (!update) {
+    clear(c, SD_BID);
+    clear(c, SD_ASK);
+    c->row->snapshots++;
+    return !size || set(c, side, t->price, size);
+  }
+  if (t->action == 'M' && t->flags & SD_DEPTH_BEST) clear_to(c, side, t->price, 0);
+  return set(c, side, t->price, size);
+}
+
+static void trade(sd_depth_row *row, const sd_tick *t) {
+  if (t->size == 0) return;
+  row->volume += t->size;
+  row->trades++;
+  if (is_price(t->price)) row->last_price = t->price;
+}
+
+/* Zero: no memory. */
+static int apply(sd_depth_change *c, const sd_tick *t) {
+  if (t->kind == SD_KIND_QUOTE) return quote(c, t);
+  if (t->kind == SD_KIND_TRADE) trade(c->row, t);
+  else c->row->passed_over++;
+  return 1;
+}
+
+static void show_side(const sd_depth_change *c, int side, uint32_t top) {
+  const sd_depth_side *s = &c->book->side[side];
+  const uint64_t *sizes = sizes_of(s);
+  sd_depth_row *row = c->row;
+  int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
+  for (uint32_t i = c->from[side]; i < top; i++) {
+    prices[i] = i < s->n ? sd_ladder_key(side, s->keys[s->n - 1 - i]) : SD_UNDEF_PRICE;
+    amounts[i] = i < s->n ? (int64_t)sizes[s->n - 1 - i] : 0;
+  }
+  int64_t best = s->n ? sd_ladder_key(side, s->keys[s->n - 1]) : SD_UNDEF_PRICE;
+  uint64_t size = s->n ? sizes[s->n - 1] : 0;
+  if (side == SD_BID) {
+    row->bid_price = best;
+    row->bid_size = size;
+    row->bid_levels = s->n;
+  } else {
+    row->ask_price = best;
+    row->ask_size = size;
+    row->ask_levels = s->n;
+  }
+}
+
+static void show(const sd_depth_change *c, const sd_tick *t, uint32_t top) {
+  sd_depth_row *row = c->row;
+  for (int side = 0; side < 2; side++)
+    if (c->from[side] != UINT32_MAX) show_side(c, side, top);
+  row->ticks++;
+  row->last_ts_recv = t->ts_recv;
+  row->crossed += c->book->side[0].n && c->book->side[1].n && row->bid_price >= row->ask_price;
+}
+
+/* ---- a batch */
+
+static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t number, int64_t at) {
+  ctx->error_code = code;
+  snprintf(ctx->message, sizeof ctx->message, what, number);
+  return at;
+}
+
+int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_depth_params *params = ctx->params;
+  sd_depths *depths = params->depths;
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    if (SD_UNLIKELY(t->instrument_id >= depths->n))
+      return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
+    sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
+    sd_depth_change c = {
+        &depths->book[t->instrument_id], row, &depths->pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
+    if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
+    if (SD_UNLIKELY(!apply(&c, t)))
+      return fail(ctx, NO_MEMORY, "no memory for one more level beside %u", row->bid_levels + row->ask_levels, i);
+    show(&c, t, params->top);
+  }
+  return n;
+}
+
+/* ---- questions */
+
+uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd_depth_level *levels, uint64_t n) {
+  if (symbol >= depths->n) return 0;
+  int which = side == 'B' ? SD_BID : SD_ASK;
+  const sd_depth_side *s = &depths->book[symbol].side[which];
+  uint64_t got = n < s->n ? n : s->n;
+  for (uint64_t i = 0; i < got; i++) {
+    uint64_t at = s->n - 1 - i;
+    levels[i] = (sd_depth_level){sd_ladder_key(which, s->keys[at]), sizes_of(s)[at]};
+  }
+  return got;
+}
+
+uint64_t sd_depths_bytes(const sd_depths *depths) {
+  uint64_t bytes = sizeof *depths + depths->n * sizeof(sd_depth);
+  for (uint64_t i = 0; i < depths->n; i++)
+    bytes += side_bytes(depths->book[i].side[0].room) + side_bytes(depths->book[i].side[1].room);
+  return bytes;
+}

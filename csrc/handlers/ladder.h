@@ -1,0 +1,36 @@
+/* Searching a side's prices, which lie as sorted keys: greater is better, the best one last. */
+#ifndef SD_HANDLERS_LADDER_H
+#define SD_HANDLERS_LADDER_H
+
+#include <stdint.h>
+
+#include "sd_atomic.h"
+
+enum { SD_ASK = 0, SD_BID = 1 };
+
+/* A price as it stands in a ladder: greater is better on both sides. */
+static inline int64_t sd_ladder_key(int side, int64_t price) { return side == SD_BID ? price : -price; }
+
+/* Room for more of what grows: 4, 6, 8, 12, 16 and so on. */
+static inline uint32_t sd_ladder_room(uint32_t room) {
+  return !room ? 4 : room & (room - 1) ? room / 3 * 4 : room / 2 * 3;
+}
+
+/* The first of n keys that is not worse: where it is, or belongs. Most are among the best few: those are halved without a
+ * branch, the others found in growing steps. */
+static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t key) {
+  uint32_t high = n, step = 16, low;
+  while (SD_UNLIKELY(step <= high && keys[high - step] >= key)) {
+    high -= step;
+    step *= 2;
+  }
+  low = step <= high ? high - step + 1 : 0;
+  for (uint32_t left = high - low; left;) {
+    uint32_t half = (left + 1) / 2;
+    low += keys[low + half - 1] < key ? half : 0;
+    left -= half;
+  }
+  return low;
+}
+
+#endif

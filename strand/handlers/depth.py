@@ -1,0 +1,59 @@
+"""The handler ``depth``: books of price levels, from updates and views of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strand._bindings.depths import MOST_TOP, DepthMemory
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler
+
+__all__ = ["depth", "depth_row"]
+
+MOST_LEVELS = 1 << 24
+
+
+def depth_row(top: int) -> np.dtype[np.void]:
+    """The row of ``depth(top=top)``; ``bid_prices`` and the other three hold the best ``top`` levels, best first."""
+    shape = (top,)
+    return np.dtype(
+        [
+            ("ticks", "<u8"),
+            ("last_ts_recv", "<u8"),
+            ("bid_price", "<i8"),
+            ("ask_price", "<i8"),
+            ("bid_size", "<u8"),
+            ("ask_size", "<u8"),
+            ("bid_levels", "<u4"),
+            ("ask_levels", "<u4"),
+            ("volume", "<u8"),
+            ("trades", "<u8"),
+            ("last_price", "<i8"),
+            ("crossed", "<u8"),
+            ("snapshots", "<u4"),
+            ("absent", "<u4"),
+            ("beyond", "<u4"),
+            ("unusable", "<u4"),
+            ("passed_over", "<u8"),
+            ("bid_prices", "<i8", shape),
+            ("bid_sizes", "<u8", shape),
+            ("ask_prices", "<i8", shape),
+            ("ask_sizes", "<u8", shape),
+        ]
+    )
+
+
+def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
+    """Books of price levels of all symbols, from feeds of level updates, snapshots and views (docs/handlers/depth.md).
+
+    A row (``depth_row(top)``) shows the best ``top`` levels of both sides, 1 to 64, and counts what did not fit; prices
+    are in 1e-9, ``UNDEF_PRICE`` where there is no level. ``Dispatcher.books`` and ``ReplayResult.books`` answer for all
+    levels. ``max_levels``: what a side of a symbol keeps at most, which bounds its memory to 24 bytes a level; when
+    it is full the worst level goes, which ``beyond`` counts. Raises ConfigurationError for other values.
+    """
+    for name, value, most in (("top", top, MOST_TOP), ("max_levels", max_levels, MOST_LEVELS)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most:,}")
+    return Handler(
+        "depth", depth_row(top), memory=lambda n: DepthMemory(n, top=top, max_levels=max_levels), needs_ticks=True
+    )

@@ -1,0 +1,106 @@
+"""A book of price levels as plain as can be: two dicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strand import UNDEF_PRICE
+
+QUOTE, TRADE = 3, 2
+COUNTED = (
+    "ticks", "volume", "trades", "last_price", "crossed", "snapshots", "absent", "beyond", "unusable", "passed_over",
+)  # fmt: skip
+SNAPSHOT, BEST = 32, 4
+
+
+class PlainDepth:
+    """One symbol's. ``sides``: price to size."""
+
+    def __init__(self, top: int = 5, max_levels: int = 1 << 20) -> None:
+        self.top, self.max_levels = top, max_levels
+        self.sides: dict[str, dict[int, int]] = {"A": {}, "B": {}}
+        self.in_snapshot = False
+        self.count = dict.fromkeys(COUNTED, 0)
+
+    def apply(self, t: Any) -> None:
+        """One tick, a record of TICK."""
+        self.count["ticks"] += 1
+        size, price, kind = int(t["size"]), int(t["price"]), int(t["kind"])
+        if kind == TRADE and size:
+            self.count["trades"] += 1
+            self.count["volume"] += size
+            if price != UNDEF_PRICE:
+                self.count["last_price"] = price
+        elif kind == QUOTE:
+            side = t["side"].decode()
+            if side == "N":
+                self._view(t, price, size)
+            elif side in self.sides:
+                self._update(t, side, price, int(t["order_id"]) or size)
+            else:
+                self.count["unusable"] += 1
+        elif kind != TRADE:
+            self.count["passed_over"] += 1
+        bids, asks = self.levels("B"), self.levels("A")
+        self.count["crossed"] += bool(bids and asks and bids[0][0] >= asks[0][0])
+
+    def _clear(self) -> None:
+        self.sides = {"A": {}, "B": {}}
+        self.count["snapshots"] += 1
+
+    def _view(self, t: Any, price: int, size: int) -> None:
+        if t["depth"] == 0:
+            self._clear()
+        if price != UNDEF_PRICE and size:
+            self._set("B", price, size)
+        if int(t["order_id"]) != UNDEF_PRICE and int(t["ref_id"]):
+            self._set("A", int(t["order_id"]), int(t["ref_id"]))
+
+    def _update(self, t: Any, side: str, price: int, size: int) -> None:
+        action, snapshot = t["action"].decode(), bool(t["flags"] & SNAPSHOT)
+        if snapshot and not self.in_snapshot:
+            self._clear()
+        self.in_snapshot = snapshot
+        sign = -1 if side == "B" else 1
+        levels = self.sides[side]
+        if action == "R":
+            self.sides[side] = (
+                {} if price == UNDEF_PRICE else {p: s for p, s in levels.items() if sign * p > sign * price}
+            )
+        elif price == UNDEF_PRICE:
+            self.count["unusable"] += 1
+        elif action in ("M", "A", "C"):
+            if action == "M" and t["flags"] & BEST:
+                self.sides[side] = {p: s for p, s in levels.items() if sign * p >= sign * price}
+            self._set(side, price, 0 if action == "C" else size)
+        else:
+            self._clear()
+            if size:
+                self._set(side, price, size)
+
+    def _set(self, side: str, price: int, size: int) -> None:
+        levels = self.sides[side]
+        if size:
+            levels[price] = size
+            if len(levels) > self.max_levels:
+                del levels[self.levels(side)[-1][0]]
+                self.count["beyond"] += 1
+        elif price in levels:
+            del levels[price]
+        else:
+            self.count["absent"] += 1
+
+    def levels(self, side: str) -> list[tuple[int, int]]:
+        """(price, size), best first."""
+        return sorted(self.sides[side].items(), reverse=side == "B")
+
+    def row(self) -> dict[str, Any]:
+        """What a row of the handler has, times left out."""
+        shown: dict[str, Any] = dict(self.count)
+        for name, side in (("bid", "B"), ("ask", "A")):
+            levels = self.levels(side)
+            padded = (levels + [(UNDEF_PRICE, 0)] * self.top)[: self.top]
+            shown[f"{name}_price"], shown[f"{name}_size"] = padded[0]
+            shown[f"{name}_levels"] = len(levels)
+            shown[f"{name}_prices"], shown[f"{name}_sizes"] = (list(column) for column in zip(*padded, strict=True))
+        return shown

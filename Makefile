@@ -5,7 +5,7 @@
 #   make test     the test suite
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
 #   make lint types asan tsan aarch64 model spin fuzz wheel    the rest of what continuous integration runs
-#   make bad-input book-day bench bench-feeds bench-peers    every bit flipped; every order accounted for; speed
+#   make bad-input book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
 
@@ -29,7 +29,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input book-day bench bench-feeds bench-peers wheel clean
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input book-day bench \
+  bench-books bench-feeds bench-peers wheel clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -126,6 +127,10 @@ $(VENV)/.fuzz: $(VENV)/.installed pyproject.toml
 # TARGETS="itch open-npy" runs only those, JOBS=1 one after the other.
 fuzz: $(VENV)/.fuzz
 	tests/fuzz/run.sh $(DURATION) $(TARGETS)
+
+# Full books of a day, from a file: ARGS="--turns 9" and the like.
+bench-books: install
+	@$(BIN)/python bench/books.py $(ARGS)
 
 # Feeds beside the usual tools; PARTS="itch gz" only these, PARTS=memory what replaying 2 GB takes.
 bench-feeds: install

@@ -178,7 +178,7 @@ static inline void show(const sd_change *c, const sd_tick *t, const uint32_t lev
  * together. What was found is a guess by the time a tick's turn comes: it is checked then.
  */
 
-enum { GROUP = 32 };
+enum { GROUP = 32, AHEAD_LEAST = 3 };
 
 typedef struct sd_group {
   sd_book *book[GROUP];
@@ -278,6 +278,14 @@ static void look_ahead(const sd_books *books, unsigned char *rows, const sd_tick
   }
 }
 
+/* The same where there are too few ticks for it to pay. */
+static void look_here(const sd_books *books, const sd_tick *ticks, uint32_t n, sd_group *g) {
+  for (uint32_t i = 0; i < n; i++) {
+    g->book[i] = &books->book[ticks[i].instrument_id];
+    g->order[i] = g->rung[i] = SD_NO_ORDER;
+  }
+}
+
 /* ---- a batch */
 
 static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t number, int64_t at) {
@@ -294,7 +302,8 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   for (int64_t from = 0; from < n; from += GROUP) {
     uint32_t most = n - from < GROUP ? (uint32_t)(n - from) : GROUP, some = 0;
     while (some < most && SD_LIKELY(ticks[from + some].instrument_id < books->n)) some++;
-    look_ahead(books, rows, ticks + from, some, stride, &g);
+    if (some >= AHEAD_LEAST) look_ahead(books, rows, ticks + from, some, stride, &g);
+    else look_here(books, ticks + from, some, &g);
     for (uint32_t i = 0; i < some; i++) {
       const sd_tick *t = &ticks[from + i];
       sd_book *b = g.book[i];

@@ -27,7 +27,7 @@ static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t k
   low = step <= high ? high - step + 1 : 0;
   for (uint32_t left = high - low; left;) {
     uint32_t half = (left + 1) / 2;
-    low += keys[low + half - 1] < key ? half : 0;
+    low += half & -(uint32_t)(keys[low + half - 1] < key);
     left -= half;
   }
   return low;

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,14 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
+from strand.fingerprint import fingerprint_of_rows
+from strand.fingerprint_file import Interval
 from strand.handlers import HandlerLike, resolve
 from strand.pacing import Pacer, Pacing
+from strand.recorder import NoRecorder, Recorder, check_recording
 from strand.rows import Rows
+from strand.run_header import run_header
+from strand.serial import SerialLoop
 from strand.stats import Statistics
 
 __all__ = ["ReplayResult", "replay"]
@@ -41,7 +47,8 @@ class ReplayResult:
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
     ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them,
-    ``pacing`` how well the pace was kept, None for as fast as it goes.
+    ``pacing`` how well the pace was kept, None for as fast as it goes, ``intervals`` what ``fingerprint_every``
+    recorded.
     """
 
     info: FeedInfo
@@ -61,6 +68,13 @@ class ReplayResult:
     failures: tuple[str, ...]
     books: Books | None = None
     pacing: Pacing | None = None
+    intervals: tuple[Interval, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
+        any workers, grouping and batches. Taken when it is first asked for; docs/determinism.md has what it promises."""
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol)
 
     @property
     def ticks_per_s(self) -> float:
@@ -102,6 +116,8 @@ def replay(
     pin_publisher: bool = True,
     speed: float = 0.0,
     pacer: Pacer | None = None,
+    fingerprint_every: int | None = None,
+    fingerprints: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -110,10 +126,13 @@ def replay(
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
-    Dispatcher. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
+    Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A paced replay that is interrupted has handled what it had published, and its result
     is the KeyboardInterrupt's ``partial``.
+    ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
+    taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
+    compares.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
@@ -126,6 +145,8 @@ def replay(
         pacer = Pacer(speed) if speed != 0 else None
     elif speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
+    check_recording(fingerprint_every)
+    given = handler
     if handler is not None:
         handler = resolve(handler)
     wanted = feeds.read_symbols(symbols or ())
@@ -139,17 +160,32 @@ def replay(
         if first is None and (unknown := _unknown(feed, wanted)) is not None:
             raise unknown
         ready = time.perf_counter()
-        dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, **options)
+        make = SerialLoop if options.get("workers") == 0 else Dispatcher
+        dispatcher = make(_names(feed), handler, handlers=handlers, **options)
+        recorder = NoRecorder()
+        if fingerprint_every is not None or fingerprints is not None:
+            header = {} if fingerprints is None else run_header(
+                source,
+                given,
+                handlers,
+                selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
+                feed_options=feed_options or {},
+                every=fingerprint_every,
+                settings={"workers": dispatcher.workers} | options,
+            )
+            recorder = Recorder(dispatcher, lambda: feed.symbols, fingerprint_every, fingerprints, header)
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
-        with _pinned(dispatcher, pin_publisher), dispatcher:
+        with _pinned(dispatcher, pin_publisher), dispatcher, recorder:
             setup_s = time.perf_counter() - ready
+            pieces = recorder.cut(_chain(first, batches))
             try:
-                for batch in _chain(first, batches) if pacer is None else pacer.paced(_chain(first, batches)):
+                for batch in pieces if pacer is None else pacer.paced(pieces):
                     chosen = batch if limit is None else batch[: limit - ticks]
                     dispatcher.publish(chosen)
                     _count(by_symbol, chosen["instrument_id"])
                     ticks += len(chosen)
+                    recorder.published(chosen, by_symbol)
                     if progress is not None:
                         progress(ticks)
                     if ticks == limit:
@@ -162,6 +198,8 @@ def replay(
                 interrupt = error
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
+            error = str(fault) if fault is not None else "interrupted" if interrupt is not None else None
+            recorder.end(by_symbol, sum(dispatcher.statistics().dropped.values()), error)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -184,6 +222,7 @@ def replay(
         failures=tuple(str(f) for f in dispatcher.failures),
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
+        intervals=recorder.intervals,
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]
@@ -260,7 +299,7 @@ def _names(feed: Feed) -> Sequence[str]:
 
 
 @contextmanager
-def _pinned(dispatcher: Dispatcher, pin: bool) -> Iterator[None]:
+def _pinned(dispatcher: Dispatcher | SerialLoop, pin: bool) -> Iterator[None]:
     """Pins the calling thread to the first core that no worker is pinned to, if there is one."""
     allowed = os.sched_getaffinity(0)
     free = sorted(allowed - {w.core for w in dispatcher.statistics().workers if w.core is not None})

@@ -1,0 +1,240 @@
+"""A plain loop with a dispatcher's face: every tick's handler runs where the tick is published, before the next one.
+
+The reference that runs on many cores are compared with. It shares neither queues nor workers nor scheduling with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.books import BookMemory
+from strand._bindings.engine import histogram_floors_ns
+from strand._bindings.serial import PlainRows, SerialRun, Stumble
+from strand.books import Books
+from strand.configuration import assign_handlers, padded
+from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
+from strand.handlers import Handler, HandlerLike
+from strand.records import RecordReader
+from strand.rows import Rows
+from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.symbols import SymbolTable
+from strand.ticks import TICK
+from strand.worker import RAISED, describe
+
+__all__ = ["SerialLoop"]
+
+#: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
+_OF_QUEUES: Final = frozenset(
+    "workers cores policy strands counts capacity_ticks on_full idle quantum_ticks quantum_us batch_ticks "
+    "publisher_drains max_publishers memory_bytes".split()
+)
+
+
+class SerialLoop:
+    """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
+    when all of them are handled.
+
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key`` and ``fields`` as the Dispatcher takes them. Its arguments
+    about workers and queues are taken too, and have nothing to act on. ``on_error`` can only be ``"stop"``.
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        on_error: str = "stop",
+        dtype: np.dtype[Any] = TICK,
+        key: str = "instrument_id",
+        fields: Mapping[str, str] | None = None,
+        **of_queues: Any,
+    ) -> None:
+        unknown = sorted(of_queues.keys() - _OF_QUEUES)
+        if unknown:
+            raise ConfigurationError(f"{unknown[0]}: a dispatcher takes no such argument")
+        if on_error != "stop":
+            raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
+        self._table = SymbolTable(symbols)
+        self._reader = RecordReader(dtype, key, fields)
+        self._handlers, self._handler_of_symbol = assign_handlers(
+            self._table, handler, handlers, self._reader.dtype
+        )
+        self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
+        self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
+        self._memories = [h.memory(len(self._table)) if h.memory is not None else None for h in self._handlers]
+        self._runs = [self._run_of(h, m) for h, m in zip(self._handlers, self._memories, strict=True)]
+        self._failure: HandlerError | None = None
+        self._closed = False
+        self._handled = self._accepted = self._busy_ns = 0
+
+    def _run_of(self, handler: Handler, memory: Any) -> SerialRun | None:
+        """What runs a native handler; None for a Python one."""
+        record = self._reader.dtype
+        if memory is not None:
+            return SerialRun(memory.function, self._memory, record.itemsize)
+        function = handler.compile(record, self._reader.key, padded(handler.state, self._memory.stride))
+        return None if function is None else SerialRun(function, self._memory, record.itemsize)
+
+    # ---- the loop
+
+    def publish(self, records: npt.NDArray[Any] | np.void) -> int:
+        """Handles the records, and returns how many there were.
+
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
+        it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
+        """
+        array = self._reader.read(records)
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoppedError("the loop has been stopped: nothing more can be published")
+        keys = array[self._reader.key]
+        outside = np.flatnonzero(keys >= len(self._table))
+        end = int(outside[0]) if len(outside) else len(array)
+        self._accepted += end
+        begun = time.perf_counter_ns()
+        try:
+            self._loop(array[:end], keys[:end])
+        finally:
+            self._busy_ns += time.perf_counter_ns() - begun
+        if end < len(array):
+            raise UnknownSymbolError(
+                f"record {end}: {self._reader.key} is {keys[end]}, but there are {len(self._table)} symbols (0 to "
+                f"{len(self._table) - 1}); the {end} records before it were published",
+                position=end,
+            )
+        return len(array)
+
+    def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
+        """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
+        if len(array) == 0:
+            return
+        of_record = self._handler_of_symbol[keys]
+        for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
+            number = int(of_record[start])
+            run = self._runs[number]
+            if run is not None:
+                stumble = run(array[start:end])
+                self._handled += end - start if stumble is None else stumble.index
+                if stumble is not None:
+                    self._fail(number, array[start + stumble.index], stumble, None)
+            else:
+                for first, last in _stretches(keys[start:end]):
+                    self._call(number, array[start + first : start + last])
+
+    def _call(self, number: int, records: npt.NDArray[Any]) -> None:
+        on_ticks = self._handlers[number].on_ticks
+        assert on_ticks is not None
+        key = int(records[self._reader.key][0])
+        shown = records.view()
+        shown.flags.writeable = False
+        try:
+            on_ticks(self._table.name(key), shown, self._rows.at(key))
+        except Exception as error:
+            self._fail(number, records[0], Stumble(0, RAISED, describe(error), False), error)
+        self._handled += len(records)
+
+    def _fail(self, number: int, record: Any, stumble: Stumble, cause: Exception | None) -> None:
+        handler = self._handlers[number]
+        reason = stumble.message
+        if stumble.published:
+            reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
+        elif handler.on_tick is not None and not reason:
+            reason = "it raised an exception; call it from Python with this row and tick to see which"
+        names = self._reader.dtype.names or ()
+        sequence = int(record["sequence"]) if "sequence" in names else self._handled
+        symbol = self._table.name(int(record[self._reader.key]))
+        self._failure = HandlerError(symbol, sequence, handler.name, stumble.code, reason)
+        raise self._failure from cause
+
+    def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
+        """True: all that was published has been handled. Raises HandlerError when a handler has failed."""
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._closed:
+            self._closed = True
+            self._rows.keep()
+
+    # ---- looking on
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index."""
+        return self._table
+
+    def learn_symbols(self, names: Sequence[str]) -> None:
+        """Takes over names that a feed has met since: by index, where there was none yet."""
+        self._table.learn(names)
+
+    @property
+    def rows(self) -> Rows:
+        """All symbols' state."""
+        return self._rows
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether a handler here keeps order books."""
+        return any(isinstance(memory, BookMemory) for memory in self._memories)
+
+    @property
+    def books(self) -> Books:
+        """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
+        return Books(self._table, self._memories, self._handler_of_symbol, self._rows)
+
+    @property
+    def workers(self) -> Literal[0]:
+        return 0
+
+    @property
+    def n_strands(self) -> Literal[0]:
+        return 0
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The handler's failure that ended the run, if one did."""
+        return [] if self._failure is None else [self._failure]
+
+    def statistics(self) -> Statistics:
+        """Totals since the start; latencies are not measured."""
+        floors = histogram_floors_ns()
+        none = Latency.from_histogram(np.zeros(len(floors), np.uint64), floors)
+        failed = len(self.failures)
+        left = self._accepted - self._handled - failed
+        dropped = dict.fromkeys(("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"), 0)
+        return Statistics(
+            accepted=self._accepted,
+            handled=self._handled,
+            dropped=dropped | {"failed": failed, "abandoned": left},
+            pending=0,
+            claimed=self._handled,
+            visits=0,
+            stolen=0,
+            cut=0,
+            parks=0,
+            wakes=0,
+            watermark=self._accepted,
+            wait=none,
+            handler=none,
+            end_to_end=none,
+            workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
+        )
+
+
+def _stretches(values: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Where equal values lie in a row: start and end of each stretch."""
+    cuts = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
+    return list(itertools.pairwise([0, *cuts, len(values)]))

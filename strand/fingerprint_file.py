@@ -127,7 +127,9 @@ class read_fingerprints:  # noqa: N801 - used like a function
             raise TruncatedFeedError("the file ends in the middle", path=self.path, line=number + 1) from error
         except (ValueError, zlib.error, gzip.BadGzipFile) as error:
             what = TruncatedFeedError if not isinstance(error, zlib.error) and number > 1 else FormatError
-            raise what(f"this is no line of a fingerprint file: {error}", path=self.path, line=max(number, 1)) from error
+            raise what(
+                f"this is no line of a fingerprint file: {error}", path=self.path, line=max(number, 1)
+            ) from error
         except OSError as error:
             raise FormatError(f"cannot be read: {error.strerror or error}", path=self.path) from error
 

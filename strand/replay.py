@@ -164,14 +164,24 @@ def replay(
         dispatcher = make(_names(feed), handler, handlers=handlers, **options)
         recorder = NoRecorder()
         if fingerprint_every is not None or fingerprints is not None:
-            header = {} if fingerprints is None else run_header(
-                source,
-                given,
-                handlers,
-                selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
-                feed_options=feed_options or {},
-                every=fingerprint_every,
-                settings={"workers": dispatcher.workers} | options,
+            header = (
+                {}
+                if fingerprints is None
+                else run_header(
+                    source,
+                    given,
+                    handlers,
+                    selection={
+                        "symbols": list(wanted),
+                        "start": start,
+                        "end": end,
+                        "limit": limit,
+                        "position": position,
+                    },
+                    feed_options=feed_options or {},
+                    every=fingerprint_every,
+                    settings={"workers": dispatcher.workers} | options,
+                )
             )
             recorder = Recorder(dispatcher, lambda: feed.symbols, fingerprint_every, fingerprints, header)
         ticks = 0

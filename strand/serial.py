@@ -64,9 +64,7 @@ class SerialLoop:
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         self._table = SymbolTable(symbols)
         self._reader = RecordReader(dtype, key, fields)
-        self._handlers, self._handler_of_symbol = assign_handlers(
-            self._table, handler, handlers, self._reader.dtype
-        )
+        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, self._reader.dtype)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
         self._memories = [h.memory(len(self._table)) if h.memory is not None else None for h in self._handlers]

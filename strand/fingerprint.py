@@ -31,6 +31,7 @@ __all__ = [
     "layout_of",
     "packed",
     "row_digests",
+    "row_head",
 ]
 
 DIGEST_BYTES: Final = 16
@@ -69,7 +70,7 @@ def _assign(out: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
             _assign(out[name], rows[name])
 
 
-def _head(layout: np.dtype[Any]) -> bytes:
+def row_head(layout: np.dtype[Any]) -> bytes:
     """What stands for a row's layout in its digest: names and types of the fields."""
     return blake2b(repr(layout.descr).encode(), digest_size=8).digest()
 
@@ -79,7 +80,7 @@ def row_digests(
 ) -> Digests:
     """The digests of some symbols, shape (n, 2): ``at`` their indices, ``counts`` their ticks, ``rows`` their rows'
     packed bytes, shape (n, bytes a row), ``head`` what stands for the layout."""
-    data, width = memoryview(rows.tobytes()), rows.shape[1]
+    data, width = rows.tobytes(), rows.shape[1]
     found = [
         blake2b(b"%b%d %b\0%b" % (head, count, names[i].encode(), data[j * width : (j + 1) * width]), digest_size=16)
         for j, (i, count) in enumerate(zip(at, counts, strict=True))
@@ -102,12 +103,12 @@ class OutputDigest:
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.records = 0
-        self._hash = blake2b(_head(layout_of(dtype)), digest_size=DIGEST_BYTES)
+        self._hash = blake2b(row_head(layout_of(dtype)), digest_size=DIGEST_BYTES)
 
     def add(self, records: npt.NDArray[Any]) -> None:
         """Takes in the next records, shape (n,), in the output's order."""
         self.records += len(records)
-        self._hash.update(packed(records))
+        self._hash.update(packed(records).tobytes())
 
     def digest(self) -> bytes:
         """Of all records so far."""
@@ -131,7 +132,7 @@ class RowBytes:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._heads = [_head(layout_of(view.dtype)) for _, view in rows.by_handler()]
+        self._heads = [row_head(layout_of(view.dtype)) for _, view in rows.by_handler()]
         self._seen = [np.zeros((0, 0), np.uint8)] * len(self._heads)
 
     def changed(
@@ -160,8 +161,7 @@ def fingerprint_of_rows(
 ) -> str:
     """The fingerprint of rows at rest, of the ticks by symbol, and of outputs."""
     sums = [digest_sum(digests) for _, digests in RowBytes(rows).changed(names, counts)]
-    total = np.sum(sums, axis=0, dtype=np.uint64) if sums else np.zeros(2, np.uint64)
-    return fingerprint_of(total, outputs)
+    return fingerprint_of(digest_sum(np.array(sums, np.uint64).reshape(-1, 2)), outputs)
 
 
 class Running:
@@ -184,7 +184,7 @@ class Running:
         grouped[self._key] = 0
         starts = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]]) if len(ticks) else np.zeros(0, int)
         ends = np.append(starts[1:], len(ticks)).tolist()
-        data, size = memoryview(grouped.view(np.uint8)), ticks.dtype.itemsize
+        data, size = grouped.tobytes(), ticks.dtype.itemsize
         hashes = self._hashes
         for key, start, end in zip(sorted_keys[starts].tolist(), starts.tolist(), ends, strict=True):
             if key not in hashes:

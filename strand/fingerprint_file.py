@@ -27,11 +27,11 @@ _MAGIC: Final = '{"strand_fingerprints": '
 
 class SymbolState(NamedTuple):
     """A symbol at rest: ``rows`` and ``input`` digests (16 hexadecimal digits) of its row and of its ticks so far,
-    ``count`` how many ticks, ``sequence`` that of the last one."""
+    ``ticks`` how many, ``sequence`` that of the last one."""
 
     rows: str
     input: str
-    count: int
+    ticks: int
     sequence: int
 
 
@@ -105,11 +105,11 @@ class read_fingerprints:  # noqa: N801 - used like a function
         self._lines = self._read()
         number, first = next(self._lines, (1, {}))
         if "strand_fingerprints" not in first:
-            raise FormatError("this is no fingerprint file: make one with strand replay --fingerprints", path=path)
+            raise FormatError("this is no fingerprint file: make one with strand replay --fingerprints", path=self.path)
         if first["strand_fingerprints"] != VERSION:
             raise FormatError(
                 f"the file's version is {first['strand_fingerprints']}, and this release reads {VERSION}",
-                path=path,
+                path=self.path,
                 line=number,
             )
         self.header = first

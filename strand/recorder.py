@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds import TickBatch
+from strand.feeds import Feed, TickBatch
 from strand.fingerprint import Digests, RowBytes, Running, digest_sum, fingerprint_of
 from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
     from strand.serial import SerialLoop
 
-__all__ = ["NoRecorder", "Recorder", "check_recording"]
+__all__ = ["NoRecorder", "Recorder", "check_recording", "recorder_for"]
 
 
 class NoRecorder:
@@ -40,8 +40,8 @@ class NoRecorder:
     def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
         """Ticks that were handed to the dispatcher; ``counts`` of all so far, by symbol."""
 
-    def end(self, counts: npt.NDArray[np.int64], dropped: int, error: str | None) -> None:
-        """The run is at rest and at its end."""
+    def end(self, counts: npt.NDArray[np.int64], dropped: int, error: BaseException | None) -> None:
+        """The run is at rest and at its end, or at the error that ended it."""
 
 
 class Recorder(NoRecorder):
@@ -113,11 +113,12 @@ class Recorder(NoRecorder):
             self._dispatcher.drain()
             self._record(counts)
 
-    def end(self, counts: npt.NDArray[np.int64], dropped: int, error: str | None) -> None:
+    def end(self, counts: npt.NDArray[np.int64], dropped: int, error: BaseException | None) -> None:
         # Once more where the last interval ended with the ticks: a handler may act at the end of a run.
         self._record(counts)
         if self._file is not None:
-            dump(self._file, End(self._ticks, self._intervals[-1].fingerprint, dropped, error))
+            words = None if error is None else str(error) or type(error).__name__
+            dump(self._file, End(self._ticks, self._intervals[-1].fingerprint, dropped, words))
 
     def _record(self, counts: npt.NDArray[np.int64]) -> None:
         names = self._learn()
@@ -161,6 +162,19 @@ class Recorder(NoRecorder):
     def _state(self, i: int, counts: npt.NDArray[np.int64]) -> SymbolState:
         rows, inputs = self._row_digests[i].tobytes()[:8].hex(), self._input_digests[i].tobytes()[:8].hex()
         return SymbolState(rows, inputs, int(counts[i]), int(self._last[i]))
+
+
+def recorder_for(
+    dispatcher: Dispatcher | SerialLoop,
+    feed: Feed,
+    every: int | None,
+    path: str | os.PathLike[str] | None,
+    header: Callable[[], Mapping[str, Any]],
+) -> NoRecorder:
+    """What records a replay: as often as asked, into the file asked for, or not at all."""
+    if every is None and path is None:
+        return NoRecorder()
+    return Recorder(dispatcher, lambda: feed.symbols, every, path, header() if path is not None else {})
 
 
 def check_recording(every: int | None) -> None:

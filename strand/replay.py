@@ -28,7 +28,7 @@ from strand.fingerprint import fingerprint_of_rows
 from strand.fingerprint_file import Interval
 from strand.handlers import HandlerLike, resolve
 from strand.pacing import Pacer, Pacing
-from strand.recorder import NoRecorder, Recorder, check_recording
+from strand.recorder import check_recording, recorder_for
 from strand.rows import Rows
 from strand.run_header import run_header
 from strand.serial import SerialLoop
@@ -73,7 +73,7 @@ class ReplayResult:
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
-        any workers, grouping and batches. Taken when it is first asked for; docs/determinism.md has what it promises."""
+        any workers, grouping and batches. Taken when it is first asked for."""
         return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol)
 
     @property
@@ -126,7 +126,8 @@ def replay(
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
-    Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
+    Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the
+    calling thread for the length of the call to a core no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A paced replay that is interrupted has handled what it had published, and its result
     is the KeyboardInterrupt's ``partial``.
@@ -138,14 +139,8 @@ def replay(
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has. Raises HandlerError, ConfigurationError.
     """
-    for name, value, least in (("limit", limit, 1), ("position", position, 0)):
-        if value is not None and value < least:
-            raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
-    if pacer is None:
-        pacer = Pacer(speed) if speed != 0 else None
-    elif speed != 0:
-        raise ConfigurationError("speed: give it to the pacer")
     check_recording(fingerprint_every)
+    pacer = _check(limit, position, speed, pacer)
     given = handler
     if handler is not None:
         handler = resolve(handler)
@@ -162,28 +157,20 @@ def replay(
         ready = time.perf_counter()
         make = SerialLoop if options.get("workers") == 0 else Dispatcher
         dispatcher = make(_names(feed), handler, handlers=handlers, **options)
-        recorder = NoRecorder()
-        if fingerprint_every is not None or fingerprints is not None:
-            header = (
-                {}
-                if fingerprints is None
-                else run_header(
-                    source,
-                    given,
-                    handlers,
-                    selection={
-                        "symbols": list(wanted),
-                        "start": start,
-                        "end": end,
-                        "limit": limit,
-                        "position": position,
-                    },
-                    feed_options=feed_options or {},
-                    every=fingerprint_every,
-                    settings={"workers": dispatcher.workers} | options,
-                )
-            )
-            recorder = Recorder(dispatcher, lambda: feed.symbols, fingerprint_every, fingerprints, header)
+        recorder = recorder_for(
+            dispatcher,
+            feed,
+            fingerprint_every,
+            fingerprints,
+            lambda: run_header(
+                source,
+                {"*": given} if handlers is None else handlers,
+                selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
+                feed_options=feed_options or {},
+                every=fingerprint_every,
+                settings=options | {"workers": dispatcher.workers},
+            ),
+        )
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         with _pinned(dispatcher, pin_publisher), dispatcher, recorder:
@@ -208,8 +195,7 @@ def replay(
                 interrupt = error
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
-            error = str(fault) if fault is not None else "interrupted" if interrupt is not None else None
-            recorder.end(by_symbol, sum(dispatcher.statistics().dropped.values()), error)
+            recorder.end(by_symbol, sum(dispatcher.statistics().dropped.values()), fault or interrupt)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -244,6 +230,18 @@ def replay(
         failed.partial = result
         raise failed
     return result
+
+
+def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
+    """Refuses what cannot work; returns the pacer, if the replay has one."""
+    for name, value, least in (("limit", limit, 1), ("position", position, 0)):
+        if value is not None and value < least:
+            raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
+    if pacer is None:
+        return Pacer(speed) if speed != 0 else None
+    if speed != 0:
+        raise ConfigurationError("speed: give it to the pacer")
+    return pacer
 
 
 def _feed(

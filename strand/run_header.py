@@ -25,8 +25,7 @@ HEAD_BYTES: Final = 1 << 20
 
 def run_header(
     source: Any,
-    handler: HandlerLike | None,
-    handlers: Mapping[str, HandlerLike] | None,
+    handlers: Mapping[str, HandlerLike | None],
     *,
     selection: Mapping[str, Any],
     feed_options: Mapping[str, Any],
@@ -38,8 +37,8 @@ def run_header(
         "version": version("strand"),
         "every": every,
         "source": describe_source(source, feed_options),
-        "handlers": describe_handlers(handler, handlers),
-        "selection": {name: value for name, value in selection.items() if value not in (None, 0)},
+        "handlers": describe_handlers(handlers),
+        "selection": {name: value for name, value in selection.items() if value not in (None, 0, [])},
         "feed_options": {name: _plain(value) for name, value in feed_options.items()},
         "settings": {name: _plain(value) for name, value in settings.items()},
     }
@@ -53,7 +52,7 @@ def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[s
     """Each file's path, size in bytes, and the digest of its first MiB; what is no file has only a path."""
     if isinstance(source, Feed) and not isinstance(source, str | os.PathLike | Sequence):
         return [{"path": source.info.path, "size": None, "head": None}]
-    found = []
+    found: list[dict[str, Any]] = []
     for path in expand(source, dict(feed_options)):
         known = Path(path)
         if not known.is_file():
@@ -68,13 +67,10 @@ def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[s
     return found
 
 
-def describe_handlers(
-    handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None
-) -> dict[str, dict[str, Any]]:
+def describe_handlers(handlers: Mapping[str, HandlerLike | None]) -> dict[str, dict[str, Any]]:
     """By symbol (``*``: the others): the handler's ``name``, where to ``load`` it from (None: cannot be said), and a
     digest of its ``code`` (None for what is not Python)."""
-    given = handlers if handlers is not None else {"*": handler}
-    return {symbol: _describe(like) for symbol, like in given.items() if like is not None}
+    return {symbol: _describe(like) for symbol, like in handlers.items() if like is not None}
 
 
 def _describe(like: HandlerLike) -> dict[str, Any]:

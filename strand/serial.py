@@ -31,17 +31,19 @@ __all__ = ["SerialLoop"]
 
 #: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
 _OF_QUEUES: Final = frozenset(
-    "workers cores policy strands counts capacity_ticks on_full idle quantum_ticks quantum_us batch_ticks "
-    "publisher_drains max_publishers memory_bytes".split()
-)
+    (
+        "workers", "cores", "policy", "strands", "counts", "capacity_ticks", "on_full", "idle", "quantum_ticks",
+        "quantum_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes",
+    )
+)  # fmt: skip
 
 
 class SerialLoop:
     """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
     when all of them are handled.
 
-    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key`` and ``fields`` as the Dispatcher takes them. Its arguments
-    about workers and queues are taken too, and have nothing to act on. ``on_error`` can only be ``"stop"``.
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key`` and ``fields`` as the Dispatcher takes them. Its
+    arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` can only be ``"stop"``.
     Raises ConfigurationError naming the argument that cannot work.
     """
 

@@ -176,13 +176,15 @@ class Running:
 
     def add(self, ticks: npt.NDArray[Any]) -> None:
         """Takes in the next ticks, of any symbols."""
+        if len(ticks) == 0:
+            return
         keys = ticks[self._key]
         order = np.argsort(keys, kind="stable")
         whole = np.ascontiguousarray(ticks).view(f"V{ticks.dtype.itemsize}")
         grouped = whole[order].view(ticks.dtype)
         sorted_keys = grouped[self._key].copy()
         grouped[self._key] = 0
-        starts = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]]) if len(ticks) else np.zeros(0, int)
+        starts = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]])
         ends = np.append(starts[1:], len(ticks)).tolist()
         data, size = grouped.tobytes(), ticks.dtype.itemsize
         hashes = self._hashes

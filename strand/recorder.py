@@ -93,15 +93,15 @@ class Recorder(NoRecorder):
             self._creating.__exit__(*error)
 
     def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        at = 0
+        left = self._every
         for batch in batches:
             start = 0
-            while self._every is not None and start + self._every - at < len(batch):
-                yield batch[start : start + self._every - at]
-                start += self._every - at
-                at = 0
+            while left is not None and start + left < len(batch):
+                yield batch[start : start + left]
+                start, left = start + left, self._every
             yield batch[start:]
-            at += len(batch) - start
+            if left is not None:
+                left = left - (len(batch) - start) or self._every
 
     def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
         keys = ticks["instrument_id"]

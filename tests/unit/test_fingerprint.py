@@ -1,4 +1,4 @@
-"""Fingerprints stand for what a run left, and for nothing else; what is recorded at intervals comes back from its file."""
+"""Fingerprints stand for what a run left, and for nothing else; what is recorded comes back from its file."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class Recorder(NoRecorder):
     def _learn(self) -> Sequence[str]:
         """Names so far. A symbol that has got its name since is another symbol to a digest."""
         self._dispatcher.learn_symbols(self._names())
-        names = self._dispatcher.symbols
+        names = self._dispatcher.symbols[:]
         named = [i for i in self._nameless if not names[i].startswith("#")]
         self._touched[named] = True
         self._nameless.difference_update(named)

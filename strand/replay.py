@@ -74,7 +74,7 @@ class ReplayResult:
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
         any workers, grouping and batches. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol)
+        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol)
 
     @property
     def ticks_per_s(self) -> float:

@@ -6,11 +6,13 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds import Feed
@@ -76,27 +78,43 @@ def describe_handlers(handlers: Mapping[str, HandlerLike | None]) -> dict[str, d
 def _describe(like: HandlerLike) -> dict[str, Any]:
     if isinstance(like, str):
         return {"name": like, "load": like, "code": None}
-    function = like.on_tick or like.on_ticks
-    if function is None:
-        plain = like.name in BUILTIN and BUILTIN[like.name]().function == like.function
-        return {"name": like.name, "load": like.name if plain and like.function is not None else None, "code": None}
-    return {"name": like.name, "load": _where(like, function), "code": _code(function)}
+    handler = resolve(like)
+    return {"name": handler.name, "load": _where(like), "code": _code(like if isinstance(like, type) else handler)}
 
 
-def _where(handler: Handler, function: Any) -> str | None:
+def _where(like: HandlerLike) -> str | None:
     """``module:name`` where that is this handler."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-    found = getattr(sys.modules.get(module or ""), name, None)
-    return f"{module}:{name}" if found is handler and module != "__main__" else None
+    for module_name, module in list(sys.modules.items()):
+        if module_name == "__main__" or module_name.startswith("strand."):
+            continue
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if value is like:
+                return f"{module_name}:{name}"
+    return None
 
 
-def _code(function: Any) -> str | None:
-    """A digest of the function's text, which says nothing of what it calls."""
+def _code(like: Handler | type) -> str | None:
+    """A digest of the text of a handler's functions, which says nothing of what they call."""
     try:
-        text = inspect.getsource(inspect.unwrap(function))
+        texts = [inspect.getsource(inspect.unwrap(function)) for function in _functions(like)]
     except (OSError, TypeError):
         return None
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    return blake2b("".join(texts).encode(), digest_size=8).hexdigest() if texts else None
+
+
+def _functions(like: Handler | type) -> Iterator[Any]:
+    """What the user wrote of a handler: its functions, or classes of objects."""
+    if isinstance(like, type):
+        yield like
+        return
+    if like.on_tick is not None:
+        yield like.on_tick
+    for _, part in like.parts:
+        yield from _functions(part)
+    if like.bind is not None and not like.parts:
+        bind: Any = like.bind
+        held = [*getattr(bind, "args", ()), *(c.cell_contents for c in getattr(bind, "__closure__", None) or ())]
+        yield from (thing for thing in held if callable(thing) and not isinstance(thing, np.ndarray))
 
 
 def handler_from(load: str) -> Handler:
@@ -114,6 +132,6 @@ def handler_from(load: str) -> Handler:
     finally:
         sys.path.pop(0)
     found = getattr(module, attribute, None)
-    if not isinstance(found, Handler):
+    if not isinstance(found, Handler | type):
         raise ConfigurationError(f"handler: {load!r} is no handler")
-    return found
+    return resolve(found)

@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.books import BookMemory
-from strand._bindings.engine import histogram_floors_ns
+from strand._bindings.engine import NativeFunction, histogram_floors_ns
 from strand._bindings.serial import PlainRows, SerialRun, Stumble
 from strand.books import Books
-from strand.configuration import assign_handlers, padded
+from strand.configuration import assign_handlers
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
-from strand.handlers import Handler, HandlerLike
+from strand.handlers import HandlerLike
+from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.opened import Opening, open_handler
 from strand.records import RecordReader
 from strand.rows import Rows
 from strand.stats import Latency, Statistics, WorkerStatistics
@@ -69,19 +71,17 @@ class SerialLoop:
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, self._reader.dtype)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
-        self._memories = [h.memory(len(self._table)) if h.memory is not None else None for h in self._handlers]
-        self._runs = [self._run_of(h, m) for h, m in zip(self._handlers, self._memories, strict=True)]
+        record = self._reader.dtype
+        opening = Opening(self._table, record, key, self._memory.stride)
+        self._opened = [open_handler(h, opening) for h in self._handlers]
+        functions = [opened.function for opened in self._opened]
+        self._runs = [None if f is None else SerialRun(f, self._memory, record.itemsize) for f in functions]
+        self._calls: dict[int, Call] = {}
+        self._contexts: dict[int, Context] = {}
+        self._tracked: dict[int, SerialRun] = {}
         self._failure: HandlerError | None = None
         self._closed = False
         self._handled = self._accepted = self._busy_ns = 0
-
-    def _run_of(self, handler: Handler, memory: Any) -> SerialRun | None:
-        """What runs a native handler; None for a Python one."""
-        record = self._reader.dtype
-        if memory is not None:
-            return SerialRun(memory.function, self._memory, record.itemsize)
-        function = handler.compile(record, self._reader.key, padded(handler.state, self._memory.stride))
-        return None if function is None else SerialRun(function, self._memory, record.itemsize)
 
     # ---- the loop
 
@@ -131,23 +131,48 @@ class SerialLoop:
                     self._call(number, array[start + first : start + last])
 
     def _call(self, number: int, records: npt.NDArray[Any]) -> None:
-        on_ticks = self._handlers[number].on_ticks
-        assert on_ticks is not None
         key = int(records[self._reader.key][0])
         shown = records.view()
         shown.flags.writeable = False
         try:
-            on_ticks(self._table.name(key), shown, self._rows.at(key))
+            (self._calls.get(key) or self._meet(number, key))(shown)
         except Exception as error:
-            self._fail(number, records[0], Stumble(0, RAISED, describe(error), False), error)
+            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+            self._handled += at
+            self._fail(number, records[at], Stumble(at, RAISED, describe(cause), False), cause)
         self._handled += len(records)
 
-    def _fail(self, number: int, record: Any, stumble: Stumble, cause: Exception | None) -> None:
+    def _meet(self, number: int, key: int) -> Call:
+        """What is called with the ticks of a Python handler's symbol, from their first on."""
+        handler, opened = self._handlers[number], self._opened[number]
+        assert opened.bind is not None
+        params = None if opened.params is None else opened.params[key]
+        context = Context(
+            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states
+        )
+        call = self._calls[key] = opened.bind(context, self)
+        self._contexts[key] = context
+        return call
+
+    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
+        """For chains that end in Python: runs their compiled part tick by tick, and copies the row as it is after."""
+        if id(function) not in self._tracked:
+            self._tracked[id(function)] = SerialRun(function, self._memory, self._reader.dtype.itemsize)
+        run, copies = self._tracked[id(function)], after.view(np.uint8).reshape(len(after), -1)
+        start = int(ticks[self._reader.key][0]) * self._memory.stride if len(ticks) else 0
+        for i in range(len(ticks)):
+            stumble = run(ticks[i : i + 1])
+            if stumble is not None:
+                return i, stumble.code, stumble.message
+            copies[i] = self._memory.memory[start : start + copies.shape[1]]
+        return len(ticks), 0, ""
+
+    def _fail(self, number: int, record: Any, stumble: Stumble, cause: BaseException | None) -> None:
         handler = self._handlers[number]
         reason = stumble.message
         if stumble.published:
             reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
-        elif handler.on_tick is not None and not reason:
+        elif handler.is_compiled and not reason:
             reason = "it raised an exception; call it from Python with this row and tick to see which"
         names = self._reader.dtype.names or ()
         sequence = int(record["sequence"]) if "sequence" in names else self._handled
@@ -179,6 +204,8 @@ class SerialLoop:
     def learn_symbols(self, names: Sequence[str]) -> None:
         """Takes over names that a feed has met since: by index, where there was none yet."""
         self._table.learn(names)
+        for key, context in self._contexts.items():
+            context.symbol = self._table.name(key)
 
     @property
     def rows(self) -> Rows:
@@ -188,12 +215,13 @@ class SerialLoop:
     @property
     def keeps_books(self) -> bool:
         """Whether a handler here keeps order books."""
-        return any(isinstance(memory, BookMemory) for memory in self._memories)
+        return any(isinstance(opened.memory, BookMemory) for opened in self._opened)
 
     @property
     def books(self) -> Books:
         """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
-        return Books(self._table, self._memories, self._handler_of_symbol, self._rows)
+        memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
+        return Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
 
     @property
     def workers(self) -> Literal[0]:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from array_feed import ArrayFeed, synthetic_day
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
 from strand import policies
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers import Handler
+from strand.handlers import Handler, object_handler
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 STATE = [("ticks", "u8"), ("hash", "u8"), ("sum", "f8"), ("last", "i8", (3,))]
@@ -47,6 +47,28 @@ if HAS_NUMBA:
         row.last[0] = tick.price
 
 
+@strand.batch_handler(state=[("above", "u8"), ("mark", "u8")])
+def over_the_book(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """Uses the book as it was right after each tick."""
+    top = ctx.after["book"]
+    row["above"] += np.count_nonzero(ticks["price"] > top["bid_price"])
+    for size in (top["bid_size"] * np.uint64(3) + top["ask_size"]).tolist():
+        row["mark"] = (int(row["mark"]) * 31 + size) % 2**64
+
+
+@object_handler(state=[("mark", "u8")])
+class PerSymbol:
+    """An object a symbol, which remembers what is not in its row."""
+
+    def on_start(self, ctx: Any) -> None:
+        self.row = ctx.row
+        self.trades: list[int] = []
+
+    def on_trade(self, tick: Any) -> None:
+        self.trades.append(tick.price)
+        self.row["mark"] = (sum(self.trades[-5:]) + len(self.trades)) % 2**64
+
+
 @cache
 def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
     """What a replay is given, by name: one handler for all, or one a symbol."""
@@ -56,6 +78,8 @@ def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
     }
     made["spin"] = lambda: {"handler": strand.handlers.spin(3)}
     made["python"] = lambda: {"handler": in_python}
+    made["chain"] = lambda: {"handler": strand.chain("count", strand.book(), over_the_book)}
+    made["object"] = lambda: {"handler": PerSymbol}
     if HAS_NUMBA:
         made["numba"] = lambda: {"handler": compiled}
     mixed: dict[str, Handler | str] = {names[0]: in_python, names[1]: "book", names[2]: in_python, "*": "count"}
@@ -107,6 +131,7 @@ def plain(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", handlers())
+@settings(max_examples=20)
 @given(way=ways())
 def test_any_way_leaves_what_the_plain_loop_leaves(name: str, way: Way) -> None:
     ticks, names = synthetic_day()

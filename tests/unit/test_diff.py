@@ -163,10 +163,11 @@ def test_other_code_over_the_same_ticks_is_found_at_its_first_tick(tmp_path: Pat
     b = record(tmp_path, "b", ticks, names, handlers.doubled)
     found = diff_runs(a, b)
     assert (found.after, found.by, found.input_differs) == (1500, 2000, False)
-    # Both come from one function: the module has them under other names, which must be said.
-    assert narrow(found).exact is None
     module = handlers.__name__
-    narrowed = narrow(found, handlers=(f"{module}:plain", f"{module}:doubled"))
+    wrong = narrow(found, handlers=(f"{module}:plain", f"{module}:plain"))
+    assert wrong.exact is None
+    assert any("that B recorded" in note for note in wrong.notes)
+    narrowed = narrow(found)
     assert narrowed.notes == ()
     assert narrowed.exact is not None
     assert (narrowed.exact.what, narrowed.exact.position) == ("rows", 1700)

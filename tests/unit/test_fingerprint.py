@@ -258,6 +258,9 @@ def test_intervals_that_end_with_the_ticks_end_once(day: Any) -> None:
 
 def test_a_name_that_comes_late_counts_from_then_on(day: Any) -> None:
     ticks, names = day
+    # One symbol is quiet from before its name is known.
+    quiet = ticks["instrument_id"] == ticks["instrument_id"][50]
+    ticks = ticks[~(quiet & (np.arange(len(ticks)) > 800))]
     late = strand.replay(ArrayFeed(ticks, names, 100, learn_after=1500), "count", workers=1, fingerprint_every=1000)
     early = strand.replay(ArrayFeed(ticks, names, 100), "count", workers=1, fingerprint_every=1000)
     assert late.intervals[0] != early.intervals[0]

@@ -48,12 +48,16 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the run ended: after ``ticks``, with so many of them ``dropped``, ``error`` in words if by one."""
+    """How the run ended: after ``ticks``, with so many of them ``dropped``, ``error`` in words if by one.
+
+    ``fingerprint`` is the run's, outputs included; ``outputs``: how many records each has, and their digest.
+    """
 
     ticks: int
     fingerprint: str
     dropped: int
     error: str | None
+    outputs: Mapping[str, tuple[int, str]] = field(default_factory=dict, hash=False)
 
 
 def dump(file: BinaryIO, item: Mapping[str, Any] | Interval | End) -> None:
@@ -66,7 +70,13 @@ def dump(file: BinaryIO, item: Mapping[str, Any] | Interval | End) -> None:
             "changed": item.changed,
         }
     elif isinstance(item, End):
-        plain = {"end": item.ticks, "fingerprint": item.fingerprint, "dropped": item.dropped, "error": item.error}
+        plain = {
+            "end": item.ticks,
+            "fingerprint": item.fingerprint,
+            "dropped": item.dropped,
+            "error": item.error,
+            "outputs": item.outputs,
+        }
     else:
         plain = {"strand_fingerprints": VERSION, **item}
     file.write(json.dumps(plain, separators=(",", ":") if isinstance(item, Interval) else None).encode() + b"\n")
@@ -137,7 +147,10 @@ class read_fingerprints:  # noqa: N801 - used like a function
         for number, line in self._lines:
             try:
                 if "end" in line:
-                    self.end = End(int(line["end"]), str(line["fingerprint"]), int(line["dropped"]), line["error"])
+                    outputs = {str(name): (int(n), str(digest)) for name, (n, digest) in line["outputs"].items()}
+                    self.end = End(
+                        int(line["end"]), str(line["fingerprint"]), int(line["dropped"]), line["error"], outputs
+                    )
                     return
                 changed = {str(name): SymbolState(*state) for name, state in line["changed"].items()}
                 yield Interval(int(line["ticks"]), str(line["fingerprint"]), str(line["input"]), changed)

@@ -30,7 +30,7 @@ class NoRecorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         pass
 
     def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
@@ -40,8 +40,8 @@ class NoRecorder:
     def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
         """Ticks that were handed to the dispatcher; ``counts`` of all so far, by symbol."""
 
-    def end(self, counts: npt.NDArray[np.int64], dropped: int, error: BaseException | None) -> None:
-        """The run is at rest and at its end, or at the error that ended it."""
+    def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
+        """All ticks are published, or those before an error. What is left is recorded when this context is left."""
 
 
 class Recorder(NoRecorder):
@@ -66,6 +66,8 @@ class Recorder(NoRecorder):
         if path is not None:
             self._creating = create_fingerprints(path, header)
         n = len(dispatcher.symbols)
+        self._counts: npt.NDArray[np.int64] | None = None
+        self._error: BaseException | None = None
         self._ticks = 0
         self._recorded = -1
         self._inputs = Running()
@@ -88,9 +90,17 @@ class Recorder(NoRecorder):
             self._file = self._creating.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        """After the dispatcher has stopped: what handlers do at the end of a run is part of it."""
+        try:
+            if kind is None and self._counts is not None:
+                self._end(self._counts)
+        except BaseException as failure:
+            if self._creating is not None:
+                self._creating.__exit__(type(failure), failure, failure.__traceback__)
+            raise
         if self._creating is not None:
-            self._creating.__exit__(*error)
+            self._creating.__exit__(kind, error, trace)
 
     def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         left = self._every
@@ -113,12 +123,17 @@ class Recorder(NoRecorder):
             self._dispatcher.drain()
             self._record(counts)
 
-    def end(self, counts: npt.NDArray[np.int64], dropped: int, error: BaseException | None) -> None:
+    def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
+        self._counts, self._error = counts, error
+
+    def _end(self, counts: npt.NDArray[np.int64]) -> None:
         # Once more where the last interval ended with the ticks: a handler may act at the end of a run.
         self._record(counts)
         if self._file is not None:
+            error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
             words = None if error is None else str(error) or type(error).__name__
-            dump(self._file, End(self._ticks, self._intervals[-1].fingerprint, dropped, words))
+            outputs: dict[str, tuple[int, str]] = {}
+            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum), dropped, words, outputs))
 
     def _record(self, counts: npt.NDArray[np.int64]) -> None:
         names = self._learn()

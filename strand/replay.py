@@ -173,7 +173,7 @@ def replay(
         )
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
-        with _pinned(dispatcher, pin_publisher), dispatcher, recorder:
+        with recorder, _pinned(dispatcher, pin_publisher), dispatcher:
             setup_s = time.perf_counter() - ready
             pieces = recorder.cut(_chain(first, batches))
             try:
@@ -195,7 +195,7 @@ def replay(
                 interrupt = error
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
-            recorder.end(by_symbol, sum(dispatcher.statistics().dropped.values()), fault or interrupt)
+            recorder.ending(by_symbol, fault or interrupt)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()

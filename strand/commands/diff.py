@@ -94,6 +94,7 @@ def _run_as_dict(parting: Parting, found: Narrowed) -> dict[str, Any]:
             }
             for s in parting.symbols
         ],
+        "outputs": list(parting.outputs),
         "notes": [*parting.notes, *found.notes],
         "settings": list(parting.settings),
         "exact": None if found.exact is None else asdict(found.exact),
@@ -116,6 +117,10 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
     if parting.by is None:
         say(f"[red]one run is shorter[/]: both are the same up to {parting.after:,} ticks")
         return
+    if parting.outputs:
+        say(f"[red]other records[/] of {', '.join(map(escape, parting.outputs))}: compare their files by strand diff")
+    if parting.by == parting.after:
+        return
     say(f"[red]they part[/]: the same after {parting.after:,} ticks, not after {parting.by:,}")
     inputs = [s for s in parting.symbols if s.input_differs]
     rows = [s for s in parting.symbols if not s.input_differs]
@@ -123,8 +128,6 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
         say(f"  other ticks of {_names(inputs)}")
     if rows:
         say(f"  the same ticks, other rows of {_names(rows)}")
-    if not parting.symbols:
-        say("  no symbol differs: the outputs do")
     for s in parting.symbols[:1]:
         say(f"  {escape(s.symbol)}: {_last(s, 'A')}; {_last(s, 'B')}")
     if found.exact is not None:

@@ -37,8 +37,8 @@ class Parting:
     """What two recorded runs have in common.
 
     ``same``: all of it. Else they were the same ``after`` so many ticks and not ``by`` so many (None: one of them had
-    ended), ``symbols`` those that differ there: first those whose input does. ``before`` is what either had recorded of
-    these symbols at ``after``. ``notes`` are differences between the runs' inputs, handlers and selections in words,
+    ended), ``symbols`` those that differ there: first those whose input does. ``outputs`` are the
+    names of outputs that differ at the end. ``before`` is what either had recorded of the symbols at ``after``. ``notes`` are differences between the runs' inputs, handlers and selections in words,
     ``settings`` those between settings that must not matter, ``headers`` and ``ends`` as the files have them.
     """
 
@@ -49,6 +49,7 @@ class Parting:
     after: int
     by: int | None
     symbols: tuple[SymbolParting, ...]
+    outputs: tuple[str, ...]
     before: Mapping[str, SymbolState]
     notes: tuple[str, ...]
     settings: tuple[str, ...]
@@ -128,7 +129,8 @@ def _parting(one: _Side, two: _Side, after: int, by: int | None) -> Parting:
     symbols.sort(key=lambda s: not s.input_differs)
     ends = (one.finish(), two.finish())
     headers = (one.file.header, two.file.header)
-    same = by == after and not symbols and one.at is two.at is None
+    outputs = tuple(_outputs_that_differ(*ends))
+    same = by == after and not symbols and not outputs and one.at is two.at is None
     return Parting(
         paths=(os.fspath(one.file.path), os.fspath(two.file.path)),
         headers=headers,
@@ -137,10 +139,18 @@ def _parting(one: _Side, two: _Side, after: int, by: int | None) -> Parting:
         after=after,
         by=by,
         symbols=tuple(symbols),
+        outputs=outputs,
         before=before,
         notes=tuple(_notes(*headers)),
         settings=tuple(_settings(*headers)),
     )
+
+
+def _outputs_that_differ(a: End | None, b: End | None) -> Iterator[str]:
+    ours, theirs = (end.outputs if end is not None else {} for end in (a, b))
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name):
+            yield name
 
 
 def _notes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:

@@ -40,6 +40,11 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->row_stride = (z->row_bytes + SD_LINE - 1) / SD_LINE * SD_LINE;
   a->block_records = (SD_BLOCK_BYTES - SD_BLOCK_HEADER) / z->record_size;
   a->n_blocks = z->n_blocks;
+  a->block_bytes = SD_BLOCK_BYTES;
+  if (z->marked) {
+    a->marks_at = (uint32_t)(SD_BLOCK_HEADER + a->block_records * z->record_size + 7) / 8 * 8;
+    a->block_bytes = (uint32_t)(a->marks_at + a->block_records * sizeof(sd_mark) + SD_LINE - 1) / SD_LINE * SD_LINE;
+  }
   a->lists = place(&end, (uint64_t)slots * sizeof(sd_list), line);
   a->slots = place(&end, (uint64_t)slots * sizeof(sd_slot), line);
   a->rings = place(&end, (uint64_t)slots * power_of_two(z->n_strands) * sizeof(uint32_t), line);
@@ -47,7 +52,7 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->stack = place(&end, ((uint64_t)z->n_blocks + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
   a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
-  a->blocks = place(&end, (uint64_t)z->n_blocks * SD_BLOCK_BYTES, page);
+  a->blocks = place(&end, (uint64_t)z->n_blocks * a->block_bytes, page);
   a->bytes = (end + page - 1) / page * page;
 }
 
@@ -88,7 +93,7 @@ static void touch_first_blocks(sd_arena *a, const sd_sizes *z) {
   uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + SD_BLOCKS_IN_FLIGHT;
   if (n > z->n_blocks) n = z->n_blocks;
   volatile unsigned char *blocks = sd_arena_at(a, a->blocks);
-  for (uint64_t at = 0; at < n * SD_BLOCK_BYTES; at += 4096) blocks[at] = 0;
+  for (uint64_t at = 0; at < n * a->block_bytes; at += 4096) blocks[at] = 0;
 }
 
 int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {

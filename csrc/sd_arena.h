@@ -31,9 +31,10 @@ typedef struct sd_failure {
 /* What one worker or publisher writes: its lines are nobody else's to write. */
 typedef struct sd_slot {
   SD_ALIGNED(2 * SD_LINE) sd_block_cache cache;
-  uint32_t most_a_call; /* records a handler is given at once: fewer where it turns out slow */
-  sd_a32 taken;         /* publishers: in use by a thread */
-  sd_a64 publishing;    /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
+  uint32_t most_a_call;  /* records a handler is given at once: fewer where it turns out slow */
+  sd_a32 taken;          /* publishers: in use by a thread */
+  sd_a64 publishing;     /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
+  sd_a64 published_time; /* and the feed's time there, where records carry marks */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_slot;
 
@@ -45,6 +46,7 @@ typedef struct sd_arena {
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset, sequence_offset, row_stride;
   uint32_t block_records, n_blocks;
+  uint32_t block_bytes, marks_at;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
   uint64_t strands, lists, rings, slots, stack, blocks, map, rows;
@@ -54,6 +56,8 @@ typedef struct sd_arena {
   sd_a32 failures_lock;
   sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* publish sequence of the next record */
+  sd_a64 feed_time;                             /* the greatest time of a marked record; under number_lock */
+  sd_a32 number_lock;
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
 
@@ -61,6 +65,7 @@ typedef struct sd_sizes {
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset, sequence_offset, row_bytes;
   uint32_t n_blocks;
+  uint32_t marked;         /* records carry marks */
   uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */
 } sd_sizes;
 

@@ -1,7 +1,8 @@
 /* Blocks: what strands queue their records in. A bounded pool hands them out through per-slot caches.
  *
  * A block is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
- * little, large enough that a handler sees runs of ticks. Blocks are named by index, never by pointer.
+ * little, large enough that a handler sees runs of ticks. Blocks are named by index, never by pointer. Where the dispatcher
+ * has outputs or timers a block is longer: a mark a record follows the records.
  *
  * Who may call: sd_block_get and sd_block_put from the thread that holds the slot whose cache is passed.
  * The shared free list holds runs of SD_FREE_RUN blocks; a cache gives a run back when it holds two, so that blocks freed by
@@ -13,6 +14,11 @@
 #include <stddef.h>
 
 #include "sd_atomic.h"
+#if defined(SD_MODEL_RELACY)
+typedef struct sd_mark sd_mark; /* the checker's dispatchers have none */
+#else
+#include "sd_handler.h"
+#endif
 
 enum { SD_BLOCKS_AHEAD = 4 }; /* blocks of a cache to prefetch before they are handed out */
 
@@ -60,7 +66,8 @@ typedef struct sd_pool {
 #endif
   size_t block_bytes;
   uint32_t record_size;
-  uint32_t records; /* a block */
+  uint32_t records;  /* a block */
+  uint32_t marks_at; /* bytes from the start of a block to its records' marks; 0: there are none */
 } sd_pool;
 
 #if defined(SD_MODEL_RELACY)
@@ -83,6 +90,12 @@ static inline sd_byte *sd_block_record(const sd_pool *pool, uint32_t index, uint
 }
 
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __builtin_memcpy(to, from, n); }
+
+/* The mark of the record at `at`, as sd_block_record; NULL where there are none. */
+static inline sd_mark *sd_block_mark(const sd_pool *pool, uint32_t index, uint32_t at) {
+  if (!pool->marks_at) return NULL;
+  return (sd_mark *)(pool->blocks + (size_t)index * pool->block_bytes + pool->marks_at) + at;
+}
 #endif
 
 /* A run for an empty cache: a freed one, else blocks never used. */

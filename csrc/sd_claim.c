@@ -52,7 +52,7 @@ enum {
 #else
 enum {
   CLAIM_LEAST = 64, /* records left in a call before claiming is worth a thought */
-  SLICE = 16,       /* records claimed and handled at one go, the next ones being on their way from memory */
+  SLICE = SD_SLICE, /* records claimed and handled at one go, the next ones being on their way from memory */
   PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
   PIECE_MOST = 1024,
   PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
@@ -235,6 +235,21 @@ static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher 
   return 0;
 }
 
+/* Gives the numbers of the last n records of a slice of `all` back: others follow only where another publisher took some. */
+static void unnumber(sd_dispatcher *d, sd_publisher *p, uint32_t n, uint32_t all) {
+  sd_arena *a = d->arena;
+  uint64_t next = p->number + all + d->config.sizes.counters_start;
+  p->numbered = all - n;
+  p->end_time = p->marks[all - n - 1].time;
+  sd_lock(&a->number_lock);
+  /* N1: every change of it is under the lock. */
+  if (sd_load(&a->next_sequence, relaxed, N1) == next) {
+    sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
+    sd_store(&a->feed_time, p->end_time, relaxed, N1);
+  }
+  sd_unlock(&a->number_lock);
+}
+
 /* Books a failure on the record after `done` of a slice of n. */
 static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                        int64_t done, const sd_context *ctx) {
@@ -244,8 +259,7 @@ static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const u
   uncount(d, p, bad, n - done);
   sd_fail(d, slot, strand, bad, p->group_of[strand], ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
-  /* C1 */
-  sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, relaxed, C1);
+  sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
 }
 
 /* Claims and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
@@ -257,8 +271,13 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
     const unsigned char *from = records + (size_t)at * size;
     int64_t slice = claim_slice(d, slot, p, from, n - at < SLICE ? n - at : SLICE);
     if (slice == 0) break;
-    int64_t done = sd_run_handler(d, handler, from, slice, ctx);
+    if (p->marks) {
+      sd_number_records(d, p, from, (uint32_t)slice);
+      p->numbered = (uint64_t)slice;
+    }
+    int64_t done = sd_run_handler(d, handler, from, p->marks, slice, ctx);
     if (SD_UNLIKELY(done < slice)) {
+      if (p->marks) unnumber(d, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
       fail_slice(d, slot, p, from, slice, done, ctx);
       *failed = 1;
       return at + done + 1;
@@ -286,7 +305,8 @@ static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);
-    sd_bump(&s->handled, n);
+    sd_bump_finished(&s->handled, n);
+    if (p->marks) d->last_number[strand] = p->number + p->numbered - 1;
     sd_strand_unclaim(s);
   }
   sd_bump(&d->slots[slot].counters.visits, p->n_groups);

@@ -43,6 +43,11 @@ typedef struct sd_counters {
 static inline void sd_bump(sd_a64 *counter, uint64_t n) {
   sd_store(counter, sd_load(counter, relaxed, C1) + n, relaxed, C1);
 }
+/* For a strand's counts of what is finished. M7: release; pairs with M6: who reads the count may read what the handlers of
+ * the records counted emitted. */
+static inline void sd_bump_finished(sd_a64 *counter, uint64_t n) {
+  sd_store(counter, sd_load(counter, relaxed, C1) + n, release, M7);
+}
 /* C2: relaxed; for readers, who put up with a value a moment old. */
 static inline uint64_t sd_peek(sd_a64 *counter) { return sd_load(counter, relaxed, C2); }
 

@@ -49,7 +49,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->map = sd_arena_at(a, a->map);
   d->rows = sd_arena_at(a, a->rows);
   d->pool = (sd_pool){&a->free_list,  sd_arena_at(a, a->stack), sd_arena_at(a, a->blocks),
-                      SD_BLOCK_BYTES, a->record_size,           a->block_records};
+                      a->block_bytes, a->record_size,           a->block_records,
+                      a->marks_at};
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
@@ -59,15 +60,22 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   settle_strands(d);
   d->scratch = calloc(d->n_slots, sizeof *d->scratch);
   d->watches = calloc(d->n_slots, sizeof *d->watches);
+  d->claimed = calloc(d->n_slots, sizeof *d->claimed);
+  d->scratch_marks = calloc(d->n_slots, sizeof *d->scratch_marks);
+  d->last_number = calloc(a->n_strands, sizeof *d->last_number);
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code =
-      d->scratch && d->watches && d->watermark_target && d->watermark_strand ? sd_publishers_create(d) : SD_E_NO_MEMORY;
+  code = d->scratch && d->watches && d->claimed && d->scratch_marks && d->last_number && d->watermark_target && d->watermark_strand
+             ? sd_publishers_create(d)
+             : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_slots; i++) {
     d->scratch[i] = malloc((size_t)config->quantum_records * a->record_size);
     d->watches[i] = calloc(d->n_slots, sizeof **d->watches);
     if (!d->scratch[i] || !d->watches[i]) code = SD_E_NO_MEMORY;
+    if (!config->sizes.marked) continue;
+    d->scratch_marks[i] = malloc((size_t)config->quantum_records * sizeof **d->scratch_marks);
+    if (!d->scratch_marks[i]) code = SD_E_NO_MEMORY;
   }
   if (code) {
     sd_dispatcher_destroy(d);
@@ -80,9 +88,14 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
 void sd_dispatcher_destroy(sd_dispatcher *d) {
   if (!d) return;
   sd_publishers_destroy(d);
+  sd_outputs_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_slots; i++) free(d->scratch[i]);
   for (uint32_t i = 0; d->watches && i < d->n_slots; i++) free(d->watches[i]);
+  for (uint32_t i = 0; d->scratch_marks && i < d->n_slots; i++) free(d->scratch_marks[i]);
   free(d->scratch);
+  free(d->scratch_marks);
+  free(d->claimed);
+  free(d->last_number);
   free(d->watches);
   free(d->watermark_target);
   free(d->watermark_strand);
@@ -114,7 +127,7 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
     if (!handlers[h].fn) d->all_native = 0;
     if (!handlers[h].fn || !handlers[h].pure || h != d->strands[0].handler) d->one_pure = 0;
   }
-  return SD_OK;
+  return sd_outputs_connect(d);
 }
 
 uint64_t sd_dispatcher_bytes(const sd_dispatcher *d) { return d->arena->bytes; }
@@ -136,7 +149,8 @@ int sd_dispatcher_stopping(sd_dispatcher *d) {
 }
 
 static uint64_t finished(sd_strand *s) {
-  return sd_peek(&s->handled) + sd_load(&s->failed, relaxed, C2) + sd_load(&s->lost, relaxed, C2);
+  /* M6: acquire; pairs with M7: what the handlers of the records counted emitted may be read. */
+  return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
 }
 
 void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
@@ -257,15 +271,21 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
 
 static void watermark_round(sd_dispatcher *d) {
   /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
-  uint64_t low = sd_load(&d->arena->next_sequence, acquire, M5);
+  sd_arena *a = d->arena;
+  if (d->config.sizes.marked) sd_lock(&a->number_lock);
+  uint64_t low = sd_load(&a->next_sequence, acquire, M5), time = sd_load(&a->feed_time, relaxed, N1);
+  if (d->config.sizes.marked) sd_unlock(&a->number_lock);
   for (uint32_t i = 0; i < d->n_slots; i++) {
     /* M2: acquire; pairs with M1. */
     uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2);
-    if (at != UINT64_MAX && (int64_t)(at - low) < 0) low = at;
+    if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
+    low = at;
+    time = sd_load(&d->slots[i].published_time, relaxed, N1);
   }
   /* Who took its lower bound long ago may name one that has been passed. */
-  if ((int64_t)(low - d->watermark) < 0) low = d->watermark;
+  if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
   d->watermark_next = low;
+  d->watermark_next_time = time;
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
@@ -291,10 +311,16 @@ static int watermark_reached(sd_dispatcher *d) {
   }
   if (d->watermark_left) return 0;
   d->watermark = d->watermark_next;
+  d->watermark_time = d->watermark_next_time;
   return 1;
 }
 
 uint64_t sd_watermark(sd_dispatcher *d) {
+  uint64_t time;
+  return sd_watermark_time(d, &time);
+}
+
+uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
   sd_lock(&d->watermark_lock);
   /* An old round that ends now tells of an old moment: look afresh. */
   if (watermark_reached(d)) {
@@ -302,6 +328,7 @@ uint64_t sd_watermark(sd_dispatcher *d) {
     watermark_reached(d);
   }
   uint64_t mark = d->watermark;
+  *time = d->watermark_time;
   sd_unlock(&d->watermark_lock);
   return mark;
 }

@@ -8,12 +8,14 @@
 
 #include "sd_arena.h"
 #include "sd_handler.h"
+#include "sd_output.h"
 #include "sd_policy.h"
 
 enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
 typedef struct sd_config {
   sd_sizes sizes;
+  uint32_t time_offset; /* of the u64 in a record that is its time, for marks; SD_NONE: it has none */
   int32_t shared;
   int32_t idle;             /* SD_IDLE_* */
   int32_t on_error;         /* SD_ON_ERROR_* */
@@ -32,6 +34,8 @@ typedef struct sd_handler {
   sd_handler_fn fn;
   const void *params;
   int32_t pure; /* never publishes: may run under the publish locks of the strands it serves */
+  uint32_t n_outputs;
+  const uint32_t *outputs; /* what it declares, by their place in sd_dispatcher_outputs */
 } sd_handler;
 
 typedef struct sd_publisher sd_publisher;
@@ -44,6 +48,7 @@ typedef struct sd_claim {
   int64_t n;
   int64_t pending; /* what the strand held when it was taken */
   uint64_t start;
+  const sd_mark *marks; /* the records', where they carry any */
 } sd_claim;
 
 /* What an idle worker knows of a victim's list. */
@@ -72,11 +77,17 @@ typedef struct sd_dispatcher {
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
   sd_watch **watches;      /* a slot: what it knows of the others */
   unsigned char **scratch; /* a quantum of records a worker */
+  const sd_claim **claimed; /* a slot: what Python has in hand */
+  sd_mark **scratch_marks; /* and of their marks */
+  uint64_t
+      *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
   sd_publisher **publishers;
+  sd_outputs *outputs;        /* NULL: there are none */
   uint64_t *watermark_target; /* a round's goal a strand, see sd_watermark */
   uint32_t *watermark_strand;
   uint32_t watermark_left;
   uint64_t watermark_next, watermark;
+  uint64_t watermark_next_time, watermark_time; /* the feed's times there, where records carry marks */
   sd_a32 watermark_lock;
   int fd;
 } sd_dispatcher;
@@ -105,6 +116,8 @@ int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
 uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every publish sequence below the result has been handled (or dropped). Never goes back. */
 uint64_t sd_watermark(sd_dispatcher *d);
+/* The same, with the greatest time of the records below it; 0 where records carry no marks. */
+uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
  * visit, in which `before` records of the strand were handled ahead of this one. */
@@ -126,9 +139,14 @@ int sd_help(sd_dispatcher *d, uint32_t slot);
 
 /* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it failed
  * on the next one, and *ctx says why: call sd_fail. */
+/* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the claim. */
+int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
+                    const void *records, int64_t n, char *message);
+/* The claim is over: what was emitted for the first `handled` records of it counts. */
+void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n,
-                       sd_context *ctx);
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
+                       int64_t n, sd_context *ctx);
 
 /* ---- publishers */
 /* A free publisher's slot, or SD_AGAIN when all are in use. */

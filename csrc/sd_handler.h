@@ -55,7 +55,7 @@ typedef struct sd_context {
   void (*wake_at)(struct sd_context *ctx, uint32_t key, uint64_t ns);
   /* sd_emit's; not for handlers */
   const unsigned char *keys; /* the key of this call's first record; the next one's lies record_size further */
-  sd_sink **sinks;           /* n_outputs of them for what ticks emit, and as many for i = -1 */
+  sd_sink **sinks;           /* two an output: for what ticks emit, and for i = -1 */
   uint32_t n_outputs;
   uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
   uint64_t wake_time;   /* ... for when it was set, ... */
@@ -81,7 +81,7 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
     ctx->error_code = -3; /* SD_E_ARGUMENT */
     return NULL;
   }
-  sd_sink *sink = ctx->sinks[i < 0 ? ctx->n_outputs + output : output];
+  sd_sink *sink = ctx->sinks[2 * output + (i < 0)];
   if (__builtin_expect(sink->at == sink->end, 0) && sink->more(ctx, sink)) return NULL;
   unsigned char *at = sink->at;
   sd_emitted head = {ctx->wake_number, ctx->wake_time, ctx->wake_key, 0};
@@ -99,7 +99,7 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
 static inline int sd_emit(sd_context *ctx, uint32_t output, int64_t i, const void *record) {
   void *to = sd_emit_room(ctx, output, i);
   if (!to) return -1;
-  memcpy(to, record, ctx->sinks[output]->record_bytes);
+  memcpy(to, record, ctx->sinks[2 * output]->record_bytes);
   return 0;
 }
 

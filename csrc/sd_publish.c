@@ -45,6 +45,10 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->order = calloc(batch, sizeof *p->order);
     p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
     p->waiting = calloc(batch, sizeof *p->waiting);
+    if (d->config.sizes.marked) {
+      p->marks = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->marks);
+      if (!p->marks) return SD_E_NO_MEMORY;
+    }
     p->chains = calloc(d->n_slots, sizeof *p->chains);
     if (!p->group_of || !p->in_group || !p->order || !p->groups || !p->waiting || !p->chains) return SD_E_NO_MEMORY;
   }
@@ -61,6 +65,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->order);
     free(p->groups);
     free(p->waiting);
+    free(p->marks);
     free(p->chains);
     free(p);
   }
@@ -73,7 +78,59 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
   return SD_AGAIN;
 }
 
+/* ---- numbers
+ *
+ * Without marks a call takes its numbers all at once, and they are good for the watermark alone. With marks a chunk, or a
+ * slice that is handled in place, takes them while the publish locks of its strands are held. What has to wait for its
+ * strand keeps its numbers, unless another publisher has put later ones there: then it is numbered again. */
+
+void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n) {
+  sd_arena *a = d->arena;
+  const size_t size = a->record_size;
+  const int timed = d->config.time_offset != SD_NONE;
+  const unsigned char *at = timed ? records + d->config.time_offset : records;
+  sd_mark *mark = p->marks;
+  sd_lock(&a->number_lock);
+  uint64_t time = sd_load(&a->feed_time, relaxed, N1);
+  uint64_t number = sd_fetch_add(&a->next_sequence, (uint64_t)n, acq_rel, M4) - d->config.sizes.counters_start;
+  for (uint32_t i = 0; i < n; i++, at += size) {
+    uint64_t its = 0;
+    if (timed) memcpy(&its, at, sizeof its);
+    if (its > time) time = its;
+    mark[i] = (sd_mark){number + i, time};
+  }
+  sd_store(&a->feed_time, time, relaxed, N1);
+  sd_unlock(&a->number_lock);
+  p->number = number;
+  p->end_time = time;
+}
+
+void sd_number_again(sd_dispatcher *d, sd_publisher *p, const uint16_t *pick, uint32_t n) {
+  sd_arena *a = d->arena;
+  sd_lock(&a->number_lock);
+  uint64_t time = sd_load(&a->feed_time, relaxed, N1);
+  uint64_t number = sd_fetch_add(&a->next_sequence, (uint64_t)n, acq_rel, M4) - d->config.sizes.counters_start;
+  sd_unlock(&a->number_lock);
+  for (uint32_t i = 0; i < n; i++) p->marks[pick[i]] = (sd_mark){number + i, time};
+}
+
+/* What was numbered before is in: the watermark may pass it in the middle of a call. */
+static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n) {
+  uint64_t at = p->number + n + d->config.sizes.counters_start;
+  if (p->within) return;
+  sd_store(&d->slots[slot].published_time, p->end_time, relaxed, N1);
+  sd_store(&d->slots[slot].publishing, at == UINT64_MAX ? at - 1 : at, release, M1);
+}
+
 /* ---- the call */
+
+static void nap(void) {
+#if defined(SD_MODEL_SCHEDULER)
+  sd_pause();
+#else
+  nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+#endif
+}
 
 /* The publisher is ahead of the workers: it drains with them until it is not. Where nothing is ready it waits as long as they
  * get on: what it queued meanwhile would go to strands that have enough, up to their bound, and there cost more. Slow handlers
@@ -115,15 +172,8 @@ static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint6
       code = SD_AGAIN;
       break;
     }
-    if (turn < 1000) {
-      sd_pause();
-    } else {
-#if defined(SD_MODEL_SCHEDULER)
-      sd_pause();
-#else
-      nanosleep(&(struct timespec){0, NAP_NS}, NULL);
-#endif
-    }
+    if (turn < 1000) sd_pause();
+    else nap();
   }
   sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
   return code;
@@ -157,6 +207,7 @@ static int finish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64
     int code = wait_for_room(d, slot, p, slice_ns);
     if (code) return code;
   }
+  if (p->marks) progress(d, slot, p, (uint64_t)p->chunk);
   p->at += p->chunk;
   p->chunk = 0;
   return SD_OK;
@@ -185,6 +236,20 @@ void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
   sd_unlock(&d->slots[slot].taken);
 }
 
+/* Waits until the merger has room for what handlers emit: helps to drain, for it waits for what is pending. */
+static int wait_for_merger(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
+  uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
+  int code = SD_OK;
+  while (code == SD_OK && sd_outputs_full(d)) {
+    if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
+    else if (d->all_native && d->config.publisher_drains && sd_help(d, slot)) continue;
+    else if (sd_now() - start > slice) code = SD_AGAIN;
+    else nap();
+  }
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  return code;
+}
+
 static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
   int code = SD_OK;
   while (p->n_waiting || p->at < p->n) {
@@ -193,8 +258,13 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
         code = SD_E_STOPPED;
         break;
       }
+      if (SD_UNLIKELY(sd_outputs_full(d)) && !p->nested) {
+        code = wait_for_merger(d, slot, slice_ns);
+        if (code) break;
+      }
       int64_t most = sd_records_to_claim(d, p), claimed = most ? sd_claim_records(d, slot, p, most) : 0;
       p->at += claimed;
+      if (claimed && p->marks) progress(d, slot, p, p->numbered);
       if (claimed) continue;
       code = queue_chunk(d, slot, p);
       if (code) break;
@@ -204,6 +274,17 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
   }
   if (code != SD_AGAIN) end_call(d, slot, p);
   return code;
+}
+
+/* The bound that begin has set, and the feed's time there, of the same moment. */
+static void begin_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  sd_arena *a = d->arena;
+  if (p->within) return;
+  sd_lock(&a->number_lock);
+  uint64_t low = sd_load(&a->next_sequence, acquire, M3);
+  sd_store(&d->slots[slot].published_time, sd_load(&a->feed_time, relaxed, N1), relaxed, N1);
+  sd_store(&d->slots[slot].publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
+  sd_unlock(&a->number_lock);
 }
 
 static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
@@ -222,7 +303,8 @@ static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *r
     uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
     sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
   }
-  sd_fetch_add(&d->arena->next_sequence, (uint64_t)n, acq_rel, M4);
+  if (p->marks) begin_marked(d, slot, p);
+  else sd_fetch_add(&d->arena->next_sequence, (uint64_t)n, acq_rel, M4);
   return go_on(d, slot, p, slice_ns);
 }
 

@@ -12,7 +12,10 @@ enum { SPLICE = 2 };
 #else
 enum { SPLICE = 64 }; /* strands listed at one go */
 #endif
-enum { SD_MOST_GROUPS = UINT16_MAX };
+enum {
+  SD_MOST_GROUPS = UINT16_MAX,
+  SD_SLICE = 16 /* most records claimed and handled at one go */
+};
 
 /* A strand's part of what is being published. */
 typedef struct group {
@@ -50,6 +53,7 @@ struct sd_publisher {
   uint32_t *group_of; /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
   uint16_t *in_group; /* a record of the chunk: its group */
   uint16_t *order;    /* records that wait, grouped by strand */
+  sd_mark *marks;     /* the chunk's, or a slice's; NULL where records carry none */
   group *groups;      /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
   int few; /* the last chunk had few groups */
@@ -64,6 +68,8 @@ struct sd_publisher {
   int open;      /* a call is under way, perhaps between two slices */
   int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;
+  uint64_t number, end_time; /* of what was numbered last: the first number, and the feed's time after it */
+  uint64_t numbered;         /* records of it, where they were handled in place */
   /* which way, see sd_claim.c */
   int better;                   /* the one that costs less, as far as is known */
   int on_trial;                 /* the other one is being tried */
@@ -133,6 +139,12 @@ static inline void sd_forget_groups(sd_publisher *p) {
 void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now);
 /* Tries once more to put in what found no room; returns how many records are dealt with. */
 uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
+
+/* Numbers the next n records, in p->marks. In one go, with the publish locks of their strands held: then numbers rise along
+ * each strand. */
+void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n);
+/* Numbers those of the chunk again that `pick` names. */
+void sd_number_again(sd_dispatcher *d, sd_publisher *p, const uint16_t *pick, uint32_t n);
 
 /* How many of the next records to try to claim at one go; 0: queue a chunk. */
 int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p);

@@ -51,15 +51,18 @@ static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *recor
 /* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
  * of the n are dealt with: those from the first one on that found no block have to wait. Under the lock. */
 static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const unsigned char *records,
-                         const uint16_t *pick, uint32_t n, uint32_t *dealt) {
+                         const sd_mark *marks, const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
   const uint32_t queued = s->queued, all = queued + n;
-  unsigned char *copy = malloc((size_t)all * (size + sizeof(uint32_t)));
+  sd_mark *mark = malloc((size_t)all * (sizeof *mark + size + sizeof(uint32_t)));
   *dealt = 0;
-  if (!copy) return queued;
+  if (!mark) return queued;
+  unsigned char *copy = (unsigned char *)(mark + all);
   uint32_t *origin = (uint32_t *)(copy + (size_t)all * size);
   sd_strand_gather(s, &d->pool, queued, copy);
+  sd_strand_gather_marks(s, &d->pool, queued, mark);
   for (uint32_t i = 0; i < n; i++) memcpy(copy + (queued + i) * size, records + pick[i] * size, size);
+  for (uint32_t i = 0; marks && i < n; i++) mark[queued + i] = marks[pick[i]];
   /* From the back, the first record seen of a symbol is the one to keep. At most `capacity` symbols share the strand, so
    * the keys kept so far lie at the end of the copy and a scan of them is short. */
   uint32_t kept = all;
@@ -69,27 +72,30 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
     if (j < all) continue;
     kept--;
     origin[kept] = i;
-    if (kept != i) memmove(copy + kept * size, copy + i * size, size);
+    if (kept == i) continue;
+    memmove(copy + kept * size, copy + i * size, size);
+    if (marks) mark[kept] = mark[i];
   }
   /* The blocks of what waited come free first, the last one too, so at least as many records find a place again: a record
    * that finds none is one of the n. */
   sd_strand_advance(s, &d->pool, cache, queued);
   sd_strand_shed_locked(s, &d->pool, cache);
-  uint32_t left = all - kept, linked = sd_strand_link(s, &d->pool, cache, copy + kept * size, NULL, left);
+  uint32_t left = all - kept, linked = sd_strand_link_marked(s, &d->pool, cache, copy + kept * size,
+                                                             marks ? mark + kept : NULL, NULL, left);
   *dealt = linked == left ? n : origin[kept + linked] - queued;
-  free(copy);
+  free(mark);
   return linked;
 }
 
 /* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
  * with (linked or dropped); the others have to wait. Under the lock. */
 static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
-                                    const uint16_t *pick, uint32_t n, uint32_t *linked) {
+                                    const sd_mark *marks, const uint16_t *pick, uint32_t n, uint32_t *linked) {
   sd_block_cache *cache = &d->slots[slot].cache;
-  uint32_t room = room_for(s, n), in = sd_strand_link(s, &d->pool, cache, records, pick, room);
+  uint32_t room = room_for(s, n), in = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick, room);
   if (SD_UNLIKELY(in < room)) {
     sd_strand_reclaim(s, &d->pool, cache);
-    in += sd_strand_link(s, &d->pool, cache, records, pick + in, room - in);
+    in += sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + in, room - in);
   }
   s->room = s->room - in;
   *linked = in;
@@ -103,27 +109,27 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *
 
 /* The same for a lossy strand; *net says by how many records its queue grew. */
 static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
-                           const uint16_t *pick, uint32_t n, int64_t *net) {
+                           const sd_mark *marks, const uint16_t *pick, uint32_t n, int64_t *net) {
   sd_block_cache *cache = &d->slots[slot].cache;
   uint32_t linked, dealt;
   uint32_t before = s->queued;
   /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
   if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
   if (before + n <= s->capacity) {
-    linked = sd_strand_link(s, &d->pool, cache, records, pick, n);
+    linked = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick, n);
     dealt = linked;
     s->queued = before + linked;
   } else if (s->on_full == SD_DROP_OLDEST) {
     /* More than fit at all: only the last of them count. */
     uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
-    linked = sd_strand_link(s, &d->pool, cache, records, pick + skip, keep);
+    linked = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + skip, keep);
     /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
      * pending must never be brought to 0 here, for somebody else has the token. */
     uint32_t old = 0, all = before + linked;
     if (SD_UNLIKELY(linked < keep && all > 1)) {
       old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
       sd_strand_advance(s, &d->pool, cache, old);
-      linked += sd_strand_link(s, &d->pool, cache, records, pick + skip + linked, keep - linked);
+      linked += sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + skip + linked, keep - linked);
       all = before - old + linked;
     }
     uint32_t over = all > s->capacity ? all - s->capacity : 0;
@@ -132,7 +138,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const 
     s->queued = all - over;
     dealt = skip + linked;
   } else {
-    uint32_t left = conflate(d, s, cache, records, pick, n, &dealt);
+    uint32_t left = conflate(d, s, cache, records, marks, pick, n, &dealt);
     drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
     s->queued = left;
   }
@@ -160,12 +166,15 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
   uint32_t dealt, linked;
   int64_t net;
   sd_lock(&s->publish_lock);
+  /* Another publisher was faster: numbers have to rise along a strand. */
+  if (p->marks && d->last_number[strand] > p->marks[pick[0]].number) sd_number_again(d, p, pick, n);
   if (SD_LIKELY(!s->lossy)) {
-    dealt = link_records(d, slot, s, records, pick, n, &linked);
+    dealt = link_records(d, slot, s, records, p->marks, pick, n, &linked);
     net = linked;
   } else {
-    dealt = link_lossy(d, slot, s, records, pick, n, &net);
+    dealt = link_lossy(d, slot, s, records, p->marks, pick, n, &net);
   }
+  if (p->marks && dealt) d->last_number[strand] = p->marks[pick[dealt - 1]].number;
   sd_bump(&s->accepted, dealt);
   add_and_unlock(d, slot, p, strand, net, now);
   return dealt;
@@ -228,8 +237,10 @@ static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
 /* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
  * a strand has. Meanwhile the next chunk is asked for, `ahead` bytes on. */
 static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
-                             size_t ahead) {
+                             size_t ahead, const sd_mark *marks) {
   const int64_t n = p->chunk;
+  /* A record's mark lies as far from the mark after the block's last one as its number of records to go. */
+  const size_t past = d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof *marks;
   group *groups = p->groups;
   for (int64_t i = 0; i < n; i++, from += size) {
     group *g = &groups[p->in_group[i]];
@@ -239,6 +250,7 @@ static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, c
     /* Another core drained these lines last: ask for the strand's next but one before it is needed. */
     sd_prefetch_write(far < g->end ? far : to);
     sd_copy(to, from, size);
+    if (marks) ((sd_mark *)(g->end + past))[-(int64_t)((size_t)(g->end - to) / size)] = marks[i];
     g->to = to + size;
   }
 }
@@ -257,6 +269,7 @@ static uint32_t add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uin
     uint32_t bytes_left = (uint32_t)(g->end - g->to);
     s->fill = d->pool.records - (size == 64 ? bytes_left / 64 : bytes_left / size);
     s->room = s->room - linked;
+    if (p->marks && linked) d->last_number[g->strand] = p->number;
     sd_bump(&s->accepted, linked);
     add_and_unlock(d, slot, p, g->strand, linked, now);
     cut += g->missing != 0;
@@ -299,13 +312,16 @@ void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n
   uint32_t missing;
   if (SD_LIKELY(!d->lossy)) {
     missing = open_groups(d, p);
+    if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
     /* With many strands their lines need the room that the next chunk would take. */
     size_t ahead = p->n - p->at > p->chunk && p->few ? (size_t)p->chunk * size : 0;
-    if (size == 64) link_open(d, slot, p, records, 64, ahead);
-    else link_open(d, slot, p, records, size, ahead);
+    if (size == 64 && !p->marks) link_open(d, slot, p, records, 64, ahead, NULL);
+    else if (size == 64) link_open(d, slot, p, records, 64, ahead, p->marks);
+    else link_open(d, slot, p, records, size, ahead, p->marks);
     missing += add_groups(d, slot, p, now);
   } else {
     missing = p->n_groups;
+    if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
     for (uint32_t i = 1; i <= missing; i++) p->groups[i].missing = p->groups[i].n;
   }
   if (SD_UNLIKELY(missing)) queue_missing(d, slot, p, records, now);

@@ -172,6 +172,9 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
  * the batch, or NULL for the first n in a row. Q1..Q4 are relaxed: their order comes from the token (P2, W2, W4). */
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n);
+/* The same with the records' marks, which may be NULL: then those in the blocks stay as they are. */
+static inline uint32_t sd_strand_link_marked(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
+                                             const sd_mark *marks, const uint16_t *pick, uint32_t n);
 
 /* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
  * line holds up every atomic operation behind it. */
@@ -241,6 +244,25 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
   return n;
 }
 
+#if !defined(SD_MODEL_RELACY)
+/* The same for their marks, where there are any. */
+static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t n, sd_mark *to) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->marks_at ? n : 0;
+  while (left) {
+    if (at == pool->records) {
+      head = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+      at = 0;
+    }
+    uint32_t run = pool->records - at;
+    if (run > left) run = left;
+    __builtin_memcpy(to, sd_block_mark(pool, head, at), run * sizeof *to);
+    to += run;
+    at += run;
+    left -= run;
+  }
+}
+#endif
+
 /* An empty strand's last block goes back to the pool. With the publish lock, by the holder or while nobody is. */
 static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
   uint32_t head = sd_load(&s->head, relaxed, Q1);
@@ -284,6 +306,11 @@ static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_block_cache *
 
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n) {
+  return sd_strand_link_marked(s, pool, cache, records, NULL, pick, n);
+}
+
+static inline uint32_t sd_strand_link_marked(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
+                                             const sd_mark *marks, const uint16_t *pick, uint32_t n) {
   uint32_t done = 0;
   const size_t size = pool->record_size;
   while (done < n) {
@@ -297,6 +324,12 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cach
     sd_byte *to = sd_block_record(pool, s->tail, fill);
     for (uint32_t i = 0; i < run; i++, to += size)
       sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
+#if !defined(SD_MODEL_RELACY)
+    if (marks) {
+      sd_mark *mark = sd_block_mark(pool, s->tail, fill);
+      for (uint32_t i = 0; i < run; i++) mark[i] = marks[pick ? pick[done + i] : done + i];
+    }
+#endif
     s->fill = fill + run;
     done += run;
   }

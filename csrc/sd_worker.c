@@ -41,22 +41,28 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->marks = NULL;
   ctx->wake_at = NULL;
   ctx->keys = NULL;
-  ctx->sinks = NULL;
-  ctx->n_outputs = 0;
+  ctx->n_outputs = handler->n_outputs;
+  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, handler) : NULL;
   ctx->wake_key = 0;
   ctx->wake_time = 0;
   ctx->wake_number = SD_TIMER;
 }
 
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, int64_t n,
-                       sd_context *ctx) {
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
+                       int64_t n, sd_context *ctx) {
+  ctx->marks = marks;
+  ctx->keys = records + d->arena->key_offset;
   int64_t done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
-  if (SD_LIKELY(done == n)) return n;
+  if (SD_LIKELY(done == n)) {
+    if (ctx->n_outputs) sd_sinks_commit(ctx);
+    return n;
+  }
   if (done < 0 || done > n) {
     snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
              (long long)n);
     done = 0;
   }
+  if (ctx->n_outputs) sd_sinks_void(ctx, marks[done].number);
   return done;
 }
 
@@ -64,11 +70,10 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsign
 static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int failed, uint64_t start, uint64_t end) {
   sd_counters *c = &d->slots[slot].counters;
   uint64_t took = end - start, waited = start > s->oldest ? start - s->oldest : 0, records = (uint64_t)(n + failed);
-  sd_bump(&s->handled, (uint64_t)n);
+  sd_bump_finished(&s->handled, (uint64_t)n);
   sd_bump(&c->handled, (uint64_t)n);
   if (failed) {
-    /* C1 */
-    sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, relaxed, C1);
+    sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
     sd_bump(&c->failed, 1);
   }
   sd_bump(&c->visits, 1);
@@ -103,6 +108,7 @@ static int64_t copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   if (n > s->queued) n = s->queued;
   if (n > d->config.quantum_records) n = d->config.quantum_records;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
+  sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
   sd_unlock(&s->publish_lock);
@@ -111,7 +117,7 @@ static int64_t copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
 
 /* What a lossy strand's holder cannot put back when it stops short. */
 static void lose(sd_dispatcher *d, uint32_t slot, sd_strand *s, uint64_t n) {
-  sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, relaxed, C1);
+  sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, release, M7);
   sd_bump(&d->slots[slot].counters.lost, n);
 }
 
@@ -129,7 +135,8 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   const sd_handler *handler = &d->handlers[s->handler];
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  int64_t n = copy_out(d, slot, s), done = n ? sd_run_handler(d, handler, d->scratch[slot], n, &ctx) : 0;
+  int64_t n = copy_out(d, slot, s),
+          done = n ? sd_run_handler(d, handler, d->scratch[slot], d->scratch_marks[slot], n, &ctx) : 0;
   int failed = done < n;
   uint64_t end = sd_now();
   if (failed)
@@ -164,7 +171,8 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
       sd_prefetch(sd_block_record(&d->pool, next, 0));
       sd_prefetch(sd_block_at(&d->pool, next));
     }
-    int64_t ran = sd_run_handler(d, handler, records, run, &ctx);
+    const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
+    int64_t ran = sd_run_handler(d, handler, records, marks, run, &ctx);
     failed = ran < run;
     if (SD_UNLIKELY(failed))
       sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code, ctx.message);
@@ -301,19 +309,24 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
   sd_strand *s = &d->strands[index];
   claim->strand = index;
   claim->handler = s->handler;
+  d->claimed[slot] = claim;
   claim->start = sd_now();
   if (s->lossy) {
     claim->n = claim->pending = copy_out(d, slot, s);
     claim->records = d->scratch[slot];
+    claim->marks = d->scratch_marks[slot];
     return;
   }
   claim->pending = claim->n = sd_strand_pending(s);
   if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
   unsigned char *records;
   uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)claim->n, &records);
+  claim->marks = sd_block_mark(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
   if (run < claim->n) {
     sd_strand_gather(s, &d->pool, (uint32_t)claim->n, d->scratch[slot]);
     records = d->scratch[slot];
+    sd_strand_gather_marks(s, &d->pool, (uint32_t)claim->n, d->scratch_marks[slot]);
+    claim->marks = d->scratch_marks[slot];
   }
   claim->records = records;
 }
@@ -357,6 +370,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   if (n < 0 || n > claim->n || (code && n == claim->n)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[claim->strand];
   int failed = code != 0;
+  sd_claim_emitted(d, slot, claim, n);
   if (failed) {
     const unsigned char *record = (const unsigned char *)claim->records + (size_t)n * d->arena->record_size;
     sd_fail(d, slot, claim->strand, record, n, code, message);

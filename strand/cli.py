@@ -56,6 +56,23 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name for name in text.split(",") if name]
 
 
+def _out(given: tuple[str, ...]) -> tuple[Path | None, dict[str, str]]:
+    """Where the rows go, and where outputs go by name."""
+    rows: list[str] = []
+    written: dict[str, str] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name.isidentifier():
+            rows.append(text)
+        elif name in written:
+            raise click.UsageError(f"--out: {name!r} is given twice")
+        else:
+            written[name] = path
+    if len(rows) > 1:
+        raise click.UsageError(f"--out: rows can go to one file, not to {' and '.join(rows)}")
+    return (Path(rows[0]) if rows else None), written
+
+
 def _options(date: str | None, skip: bool, profile: str | None = None) -> dict[str, Any]:
     """Options for the files' reader: only those that were given, so that a reader without one says so."""
     given = {"date": date, "profile": profile, "on_error": "skip" if skip else None}
@@ -149,18 +166,26 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
+@click.option(
+    "--out",
+    "outs",
+    multiple=True,
+    metavar="FILE|NAME=FILE",
+    help="Write the symbols' final rows: .npy, .csv or .csv.gz; with NAME=, which may come again, what the handler "
+    "emits to that output: .parquet, .arrow, .npy or .csv.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
-    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, out: Path | None, as_json: bool,
+    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, outs: tuple[str, ...], as_json: bool,
     merging: dict[str, Any], recording: dict[str, Any],
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
     FILES: files, folders, globs, or - for standard input.
     """
+    out, written = _out(outs)
     if out is not None:
         report.check_rows_path(out)
     try:
@@ -181,6 +206,7 @@ def replay_command(
                 idle=idle,
                 speed=speed,
                 **recording,
+                out=written,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import CACHED_BLOCKS, block_records
+from strand._bindings.engine import CACHED_BLOCKS, block_bytes, block_records
 from strand.errors import ConfigurationError
 from strand.grouping import strands_for
 from strand.handlers import Handler, HandlerLike, resolve
@@ -108,7 +108,9 @@ def assign_handlers(
     return distinct, of_symbol
 
 
-def pool_blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int) -> int:
+def pool_blocks(
+    memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, marked: bool
+) -> int:
     """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
     Blocks take memory once they are used, the first ones (csrc/sd_arena.c) at once: the mapping is not reserved.
@@ -122,9 +124,10 @@ def pool_blocks(memory_bytes: int | None, *, slots: int, n_strands: int, ahead: 
             + FULL_STRANDS * (min(capacity, 1 << 20) // a_block + 1)
             + 2 * min(n_strands, 32_768)
         )
-    blocks = memory_bytes // 2048
+    size = block_bytes(record, marked)
+    blocks = memory_bytes // size
     if blocks <= in_caches + capacity // a_block + 1:
-        least = (in_caches + capacity // a_block + 2) * 2048
+        least = (in_caches + capacity // a_block + 2) * size
         raise ConfigurationError(
             f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
             f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"

@@ -51,7 +51,9 @@ from strand.errors import (
 from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import HandlerLike
 from strand.handlers.context import Call, Context
+from strand.handlers.emit import Claim, Emit
 from strand.handlers.opened import Opening, open_handler
+from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
 from strand.records import RecordReader
 from strand.rows import Rows
@@ -95,6 +97,9 @@ class Dispatcher:
     publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together (by
     default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
 
+    ``out``: files for outputs that handlers emit to, by name; the others are collected in memory (``outputs``).
+    ``output_memory``: bytes emitted and not merged yet beyond which publishing waits.
+
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``fields`` maps tick fields to the fields of the arrays that will be published, which are then converted.
 
@@ -123,6 +128,8 @@ class Dispatcher:
         publisher_drains: bool = True,
         max_publishers: int = 8,
         memory_bytes: int | None = None,
+        out: Mapping[str, str | os.PathLike[str]] | None = None,
+        output_memory: int = 1 << 26,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         fields: Mapping[str, str] | None = None,
@@ -132,7 +139,7 @@ class Dispatcher:
         self._reader = RecordReader(dtype, key, fields)
         dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype)
-        allowed = sorted(os.sched_getaffinity(0))
+        allowed = self._allowed = sorted(os.sched_getaffinity(0))
         self._workers = positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
         self._cores = worker_cores(cores, allowed, self._workers)
         choice("idle", idle, IDLE)
@@ -156,6 +163,8 @@ class Dispatcher:
         if on_full == "conflate":
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
+        self._outputs = Outputs(self._handlers, self._table, out or {})
+        marked = len(self._outputs) > 0
         ahead = max(AHEAD_TICKS, 3 * batch_ticks)
         slots = self._workers + max_publishers
         self._engine = Engine(
@@ -175,6 +184,7 @@ class Dispatcher:
                     ahead=ahead,
                     capacity=capacity_ticks,
                     record=dtype.itemsize,
+                    marked=marked,
                 ),
                 idle=idle,
                 on_error=on_error,
@@ -185,9 +195,13 @@ class Dispatcher:
                 batch_ticks=batch_ticks,
                 ahead_ticks=ahead,
                 publisher_drains=publisher_drains,
+                marked=marked,
+                time_offset=self._reader.time_offset,
                 counters_start=_counters_start,
             )
         )
+        if marked:
+            self._engine.set_outputs(self._outputs.record_bytes, output_memory)
         stride = (row_bytes + LINE - 1) // LINE * LINE
         opening = Opening(self._table, dtype, key, stride)
         self._opened = [open_handler(h, opening) for h in self._handlers]
@@ -218,6 +232,7 @@ class Dispatcher:
         if self._threads:
             return self
         _live.add(self)
+        self._outputs.start(self._engine, allowed=self._allowed)
         for slot in range(self._workers):
             core = self._cores[slot] if self._cores else None
             thread = threading.Thread(
@@ -264,10 +279,12 @@ class Dispatcher:
         except StoppedError:
             pass  # by a handler, or by another thread
         finally:
-            self._close()
+            self._close(drained=drained)
+        if drain and self._outputs.failure is not None:
+            raise self._outputs.failure
         return drained and self._abandoned == 0
 
-    def _close(self) -> None:
+    def _close(self, *, drained: bool) -> None:
         self._closing = True
         self._engine.stop()
         for thread in self._threads:
@@ -281,6 +298,7 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
+                self._outputs.finish(complete=drained)
                 self._rows.keep()
 
     # ---- publishing
@@ -390,6 +408,11 @@ class Dispatcher:
         return self._rows
 
     @property
+    def outputs(self) -> Outputs:
+        """What handlers emit, by name: ``for batch in dispatcher.outputs["bars"]`` while the run goes on."""
+        return self._outputs
+
+    @property
     def keeps_books(self) -> bool:
         """Whether a handler here keeps order books."""
         return any(isinstance(memory, BookMemory) for memory in self._memories)
@@ -496,7 +519,7 @@ class Dispatcher:
             # Of use where a strand has one symbol, as those of Python handlers do.
             self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
             self._key_of_strand[grouping.strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
-            self._engine.set_handlers(self._functions)
+            self._engine.set_handlers(self._functions, [self._outputs.numbers(h) for h in self._handlers])
             self._strand_of = grouping.strand_of_symbol
 
     def _meet(self, strand: int) -> Call:
@@ -506,13 +529,20 @@ class Dispatcher:
         handler, opened = self._handlers[number], self._opened[number]
         assert opened.bind is not None
         params = None if opened.params is None else opened.params[key]
+        emitting = handler.parts[-1][1] if handler.parts else handler
+        emit = Emit(emitting.name, emitting.outputs, len(handler.emitted) - len(emitting.outputs), self._claim)
         context = Context(
-            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states
+            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states, emit=emit
         )
         call: Call = opened.bind(context, self)
         self._calls[strand] = call
         self._contexts[key] = context
         return call
+
+    def _claim(self) -> Claim:
+        """The ticks that this worker's Python has in hand."""
+        found: Claim = self._this_thread.claims
+        return found
 
     def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
         """For chains that end in Python: runs their compiled part over ticks that this worker holds."""
@@ -549,7 +579,7 @@ class Dispatcher:
             self._engine.publisher_leave(slot)
 
     def _worker_broke(self, error: BaseException) -> None:
-        """A worker ended otherwise than by a stop: nothing may wait for what it was to do."""
+        """A thread ended otherwise than by a stop: nothing may wait for what it was to do."""
         self._broken = self._broken or error
         self._engine.stop()
 
@@ -575,6 +605,8 @@ class Dispatcher:
         failures = self.failures
         if failures and self._engine.config.on_error == "stop":
             return failures[0]
+        if self._outputs.failure is not None:
+            return self._outputs.failure
         if self._broken is not None:
             error = EngineError(f"a worker ended by {describe(self._broken)}")
             error.__cause__ = self._broken

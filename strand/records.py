@@ -40,6 +40,13 @@ class RecordReader:
         found = self.dtype.fields.get("sequence")
         return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
 
+    @property
+    def time_offset(self) -> int | None:
+        """Where the u64 field ``ts_recv`` is, if there is one."""
+        assert self.dtype.fields is not None
+        found = self.dtype.fields.get("ts_recv")
+        return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
+
     def read(self, records: npt.NDArray[Any] | np.void) -> npt.NDArray[Any]:
         """Contiguous records, shape (n,): the array itself where that is possible. Raises RecordTypeError."""
         array = np.asarray(records)

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,10 @@ class ReplayResult:
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
-    ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them,
-    ``pacing`` how well the pace was kept, None for as fast as it goes, ``intervals`` what ``fingerprint_every``
-    recorded.
+    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
+    strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
+    a handler keeps them, ``pacing`` how well the pace was kept, None for as fast as it goes, ``intervals`` what
+    ``fingerprint_every`` recorded.
     """
 
     info: FeedInfo
@@ -67,6 +69,8 @@ class ReplayResult:
     skipped: Skipped
     failures: tuple[str, ...]
     books: Books | None = None
+    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
     intervals: tuple[Interval, ...] = ()
 
@@ -118,6 +122,7 @@ def replay(
     pacer: Pacer | None = None,
     fingerprint_every: int | None = None,
     fingerprints: str | os.PathLike[str] | None = None,
+    out: Mapping[str, str | os.PathLike[str]] | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -129,11 +134,15 @@ def replay(
     Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the
     calling thread for the length of the call to a core no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
-    paused and stepped meanwhile. A paced replay that is interrupted has handled what it had published, and its result
-    is the KeyboardInterrupt's ``partial``.
+    paused and stepped meanwhile. A replay that is paced, or writes to files, and is interrupted has handled what it
+    had published, and its result is the KeyboardInterrupt's ``partial``.
     ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
     taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
     compares.
+
+    ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
+    collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
+    what was final by then.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
@@ -156,7 +165,7 @@ def replay(
             raise unknown
         ready = time.perf_counter()
         make = SerialLoop if options.get("workers") == 0 else Dispatcher
-        dispatcher = make(_names(feed), handler, handlers=handlers, **options)
+        dispatcher = make(_names(feed), handler, handlers=handlers, out=out, **options)
         recorder = recorder_for(
             dispatcher,
             feed,
@@ -175,7 +184,7 @@ def replay(
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         with recorder, _pinned(dispatcher, pin_publisher), dispatcher:
             setup_s = time.perf_counter() - ready
-            pieces = recorder.cut(_chain(first, batches))
+            pieces = recorder.cut(_named(_chain(first, batches), feed, dispatcher))
             try:
                 for batch in pieces if pacer is None else pacer.paced(pieces):
                     chosen = batch if limit is None else batch[: limit - ticks]
@@ -190,7 +199,7 @@ def replay(
             except FeedError as error:
                 fault = error
             except KeyboardInterrupt as error:
-                if pacer is None:
+                if pacer is None and not out:
                     raise
                 interrupt = error
             dispatcher.drain()
@@ -216,6 +225,8 @@ def replay(
         feed_statistics=feed_statistics,
         skipped=skipped_of(feed),
         failures=tuple(str(f) for f in dispatcher.failures),
+        outputs={name: output.array() for name, output in dispatcher.outputs.items() if output.path is None},
+        written={name: (output.path, output.records) for name, output in dispatcher.outputs.items() if output.path},
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
         intervals=recorder.intervals,
@@ -290,6 +301,16 @@ def _chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickB
     if first is not None:
         yield first
         yield from rest
+
+
+def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher) -> Iterator[TickBatch]:
+    """Batches whose symbols' names the dispatcher knows: they are written beside what their ticks emit."""
+    known = -1
+    for batch in batches:
+        if len(dispatcher.outputs) and len(feed.symbols) != known:
+            dispatcher.learn_symbols(feed.symbols)
+            known = len(feed.symbols)
+        yield batch
 
 
 def _count(by_symbol: npt.NDArray[np.int64], keys: npt.NDArray[Any]) -> None:

@@ -50,6 +50,8 @@ def as_dict(result: ReplayResult) -> dict[str, Any]:
         "symbols": int(np.count_nonzero(result.ticks_by_symbol)),
         "busy_share": result.busy_share,
         "failures": list(result.failures),
+        "outputs": {name: {"records": len(array), "path": None} for name, array in result.outputs.items()}
+        | {name: {"records": records, "path": str(path)} for name, (path, records) in result.written.items()},
         "statistics": result.statistics.as_dict(),
         "feed": dict(result.feed_statistics),
         "skipped": skipped_as_dict(result.skipped),
@@ -125,6 +127,10 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
     if out is not None:
         console.print(f"rows written to {out}")
+    for name, (path, records) in result.written.items():
+        console.print(f"{name}: {records:,} records written to {path}")
+    for name, array in result.outputs.items():
+        console.print(f"{name}: {len(array):,} records, not written (--out {name}=FILE)")
 
 
 def print_info(console: Console, found: dict[str, Any]) -> None:

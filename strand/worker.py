@@ -33,6 +33,7 @@ def _work(dispatcher: Dispatcher, slot: int) -> None:
     """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
     causes = dispatcher._causes[slot]
     claims = dispatcher._engine.claims(slot, dispatcher._reader.dtype)
+    dispatcher._this_thread.claims = claims
     calls, meet = dispatcher._calls, dispatcher._meet
     take, go_on = claims.take, claims.go_on
     more = claims.more()

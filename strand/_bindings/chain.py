@@ -16,10 +16,11 @@ MOST_PARTS: Final[int] = lib.SD_CHAIN_MOST
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One handler of a chain, and where its row begins in the chain's."""
+    """One handler of a chain, where its row begins in the chain's, and how many outputs it has."""
 
     function: NativeFunction
     row_offset: int
+    outputs: int = 0
 
 
 def chained(parts: Sequence[Part]) -> NativeFunction:
@@ -27,9 +28,12 @@ def chained(parts: Sequence[Part]) -> NativeFunction:
     chain = ffi.new("sd_chain *")
     chain.n = len(parts)
     kept: list[Any] = []
+    first = 0
     for entry, part in zip(chain.part, parts, strict=False):
         params = ffi.new("char[]", part.function.params) if part.function.params else ffi.NULL
         kept.append((part.function, params))
         entry.fn, entry.params, entry.row_offset = part.function.pointer, params, part.row_offset
+        entry.first_output, entry.n_outputs = first, part.outputs
+        first += part.outputs
     pure = all(part.function.pure for part in parts)
     return NativeFunction(builtin("chain"), bytes(ffi.buffer(chain)), pure=pure, keep=kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,8 @@ __all__ = [
     "Failure",
     "NativeFunction",
     "StrandLook",
+    "Until",
+    "block_bytes",
     "block_records",
     "builtin",
     "histogram_floors_ns",
@@ -63,6 +66,14 @@ class Code:
     STOPPED: Final[int] = lib.SD_E_STOPPED
 
 
+class Until(IntEnum):
+    """Up to where what handlers emitted is final, see csrc/sd_output.h."""
+
+    WATERMARK = lib.SD_FINAL_LIVE
+    FIRST_PENDING = lib.SD_FINAL_ABANDONED
+    END = lib.SD_FINAL_ALL
+
+
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
     """A C function of type ``sd_handler_fn``, its parameters, and what keeps both alive."""
@@ -95,6 +106,8 @@ class EngineConfig:
     batch_ticks: int
     ahead_ticks: int
     publisher_drains: bool
+    marked: bool = False
+    time_offset: int | None = None
     shared: bool = False
     counters_start: int = 0
 
@@ -131,6 +144,15 @@ class StrandLook:
 def block_records(record_size: int) -> int:
     """Records of a size that lie in one block."""
     return int((lib.SD_BLOCK_BYTES - lib.SD_BLOCK_HEADER) // record_size)
+
+
+def block_bytes(record_size: int, marked: bool) -> int:
+    """Bytes of a block: longer where records carry marks."""
+    if not marked:
+        return int(lib.SD_BLOCK_BYTES)
+    records = block_records(record_size)
+    marks_at = (lib.SD_BLOCK_HEADER + records * record_size + 7) // 8 * 8
+    return int((marks_at + records * ffi.sizeof("sd_mark") + 63) // 64 * 64)
 
 
 def histogram_floors_ns() -> npt.NDArray[np.float64]:
@@ -185,7 +207,7 @@ class Claims:
         self._arena_at, self._arena = engine.memory(slot, copied=False)
         self._copied_at, self._copied = engine.memory(slot, copied=True)
         # Slicing takes a third of the time of making an array, where records lie at whole multiples of their size.
-        whole = lib.SD_BLOCK_HEADER % self._size == 0 and lib.SD_BLOCK_BYTES % self._size == 0
+        whole = lib.SD_BLOCK_HEADER % self._size == 0 and engine.block_bytes % self._size == 0
         self._records = self._arena[: len(self._arena) // self._size * self._size].view(dtype) if whole else None
 
     def more(self) -> bool:
@@ -203,6 +225,20 @@ class Claims:
         if not 0 <= at < base.nbytes:
             base, at = self._copied, address - self._copied_at
         return strand, base[at : at + n * self._size].view(self._dtype)
+
+    @property
+    def n(self) -> int:
+        """Records of the claim in hand."""
+        return int(self._claim.n)
+
+    def emit(self, output: int, at: npt.NDArray[np.int64], records: npt.NDArray[Any]) -> None:
+        """Emits on behalf of the claim in hand: record i for its record at[i]."""
+        message = ffi.new("char[104]")
+        to = ffi.cast("int64_t *", ffi.from_buffer(at))
+        n = len(records)
+        code = lib.sd_emit_claimed(self._d, self._slot, self._claim, output, to, _bytes(records), n, message)
+        if code != lib.SD_OK:
+            raise EngineError(ffi.string(message).decode() or "records were emitted for ticks that are not there")
 
     def go_on(self) -> bool:
         """All of it was handled: the next one, as ``more``."""
@@ -225,6 +261,8 @@ class Engine:
                      "n_blocks", "counters_start"):  # fmt: skip
             setattr(c.sizes, name, getattr(config, name))
         c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
+        c.sizes.marked = config.marked
+        c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
         c.shared = config.shared
         c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
         c.capacity = config.capacity_ticks
@@ -251,10 +289,23 @@ class Engine:
         if code != lib.SD_OK:
             raise EngineError("a symbol was routed to a strand that does not exist")
 
-    def set_handlers(self, functions: Sequence[NativeFunction | None]) -> None:
-        """None stands for a handler that Python runs."""
+    def set_outputs(self, record_bytes: Sequence[int], memory_bytes: int) -> None:
+        """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
+        if lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory_bytes) != lib.SD_OK:
+            least = int(lib.sd_outputs_least(self._d, len(record_bytes)))
+            raise ConfigurationError(
+                f"output_memory: {memory_bytes} cannot hold what {len(record_bytes)} outputs take; "
+                f"give at least {least}"
+            )
+
+    def set_handlers(self, functions: Sequence[NativeFunction | None], outputs: Sequence[Sequence[int]]) -> None:
+        """None stands for a handler that Python runs; ``outputs``: the numbers of those each one declares."""
         table = ffi.new("sd_handler[]", len(functions))
-        for entry, function in zip(table, functions, strict=True):
+        for entry, function, numbers in zip(table, functions, outputs, strict=True):
+            if numbers:
+                kept = ffi.new("uint32_t[]", list(numbers))
+                self._keep.append(kept)
+                entry.outputs, entry.n_outputs = kept, len(numbers)
             if function is None:
                 continue
             params = ffi.new("char[]", function.params) if function.params else ffi.NULL
@@ -285,6 +336,11 @@ class Engine:
         whole.flags.writeable = False  # what waits after a claim lies in the same block
         return address, whole
 
+    @property
+    def block_bytes(self) -> int:
+        """From one block to the next."""
+        return block_bytes(self.config.record_size, self.config.marked)
+
     def claims(self, slot: int, dtype: np.dtype[Any]) -> Claims:
         """What a Python worker has to do."""
         return Claims(self, self._d, slot, dtype)
@@ -305,6 +361,25 @@ class Engine:
             self._d, slot, handler, _bytes(records), len(records), after.itemsize, _bytes(after), failure
         )
         return int(done), int(failure.code), ffi.string(failure.message).decode(errors="replace")
+
+    # ---- outputs
+
+    def settle_outputs(self, until: Until) -> int:
+        """Finds out up to where all is final, and reads what slots have collected. One thread at a time. Returns the
+        ns for which that looked at lines that workers write."""
+        if lib.sd_outputs_round(self._d, until) != lib.SD_OK:
+            raise MemoryError("no memory for what handlers emit")
+        return int(lib.sd_outputs_look_ns(self._d))
+
+    def take_output(self, output: int, to: npt.NDArray[np.uint8], room: int) -> int:
+        """Fills ``to`` with up to ``room`` records of an output, in order, and returns how many; it has 8 bytes more
+        than they take. Fewer: there are no more before the next ``settle_outputs``."""
+        return int(lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
+
+    @property
+    def output_bytes(self) -> int:
+        """What is collected and not handed out yet."""
+        return int(lib.sd_outputs_bytes(self._d))
 
     # ---- publishers
 

@@ -90,7 +90,8 @@ class Handler:
     ``state`` is the dtype of a symbol's row; it starts as zeros. ``function`` (native), ``memory`` (native, with memory
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
-    of parameters a symbol has, where it has any.
+    of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
+    its numbers.
     """
 
     name: str
@@ -106,12 +107,20 @@ class Handler:
     params_values: Mapping[str, Mapping[str, Any]] | None = None
     needs_states: tuple[str, ...] = ()
     cache: bool = True
+    outputs: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_native(self) -> bool:
         """Whether it runs without the GIL."""
         return self.bind is None
+
+    @property
+    def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        """What it emits as the engine numbers it: in a chain, one handler's outputs after the other's."""
+        if self.parts:
+            return tuple(output for _, part in self.parts for output in part.emitted)
+        return tuple(self.outputs.items())
 
     @property
     def is_compiled(self) -> bool:

@@ -111,7 +111,7 @@ def open_chain(handler: Handler, opening: Opening) -> Opened:
         assert opened.function is not None
         # A compiled handler's own row is part of the one it sees; others are given theirs.
         offset = 0 if part.on_tick is not None else _offset(handler.state, called)
-        natives.append(Part(opened.function, offset))
+        natives.append(Part(opened.function, offset, len(part.emitted)))
         if opened.memory is not None and memory is None:
             memory, path = opened.memory, (called,)
     function = chained(natives)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import ConfigurationError
+
 __all__ = ["Call", "Context", "FailedOnTick"]
 
 #: What a worker calls with a symbol's next ticks.
@@ -51,6 +53,7 @@ class Context:
         *,
         params: Any = None,
         states: Mapping[str, np.dtype[Any]] | None = None,
+        emit: Callable[[Any, Any, str | None], None] | None = None,
     ) -> None:
         self.handler = handler
         self.symbol = symbol
@@ -60,6 +63,9 @@ class Context:
         self.object: Any = None
         self.ticks: npt.NDArray[Any] | None = None
         self.states: Mapping[str, np.dtype[Any]] = states or {}
+        self._emit = emit
+        #: The place of the tick in hand in the batch; None where the handler has all of them in hand.
+        self.at: int | None = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
 
     @property
@@ -67,6 +73,21 @@ class Context:
         """The feed's time at the last tick of this call's batch, ns since the UNIX epoch; 0 before the first one."""
         ticks = self.ticks
         return int(ticks["ts_recv"].max()) if ticks is not None and len(ticks) else 0
+
+    def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
+        """Emits records on behalf of ticks in hand.
+
+        ``records``: an array of shape (n,) of the output's dtype, or a single record (a tuple will do). ``at``: the
+        place of each one's tick in the batch, shape (n,), or one place for all; an object that is called tick by tick
+        may leave it out. ``output``: which one, where the handler has several. Records of one tick keep the order they
+        are emitted in; ticks may come in any order.
+
+        Raises RecordTypeError for records of another dtype, IndexError for a place outside the batch,
+        ConfigurationError for an output that the handler has not declared.
+        """
+        if self._emit is None:
+            raise ConfigurationError(f"handler {self.handler!r} runs where nothing can be emitted")
+        self._emit(records, self.at if at is None else at, output)
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, name_of
 from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
 from strand.handlers.watches import STATES, watches_of
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
@@ -64,10 +65,16 @@ _new_tick: Final = partial(tuple.__new__, Tick)
 def object_handler(cls: Callable[..., Any], /) -> Handler: ...
 @overload
 def object_handler(
-    *, state: Any = None, params: Any = None, name: str | None = None
+    *, state: Any = None, params: Any = None, name: str | None = None, outputs: Mapping[str, Any] | None = None
 ) -> Callable[[Callable[..., Any]], Handler]: ...
 def object_handler(
-    cls: Callable[..., Any] | None = None, /, *, state: Any = None, params: Any = None, name: str | None = None
+    cls: Callable[..., Any] | None = None,
+    /,
+    *,
+    state: Any = None,
+    params: Any = None,
+    name: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
 ) -> Handler | Callable[[Callable[..., Any]], Handler]:
     """Makes a handler of a class, or of what makes such objects: each symbol has one, from its first tick on.
 
@@ -75,13 +82,15 @@ def object_handler(
     ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_trade``, ``on_quote`` and ``on_status`` for those
     of their kind; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have changed;
     ``on_stop()`` when the run has ended. Ticks are ``strand.Tick``.
-    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them.
+    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
+    dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
 
     A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
     another that begins with ``on_``.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
     parameters = None if params is None else row_dtype(params, "params")
+    emitted = output_dtypes(outputs)
 
     def wrap(factory: Callable[..., Any]) -> Handler:
         called = name or name_of(factory)
@@ -95,6 +104,7 @@ def object_handler(
             params_defaults=defaults_of(params),
             needs_states=tuple(method for method in STATES if hasattr(factory, method)),
             needs_ticks=True,
+            outputs=emitted,
         )
 
     return wrap if cls is None else wrap(cls)
@@ -119,6 +129,7 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
     thing = factory()
     _check_methods(name, thing)
     context.object = thing
+    context.at = 0
     for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
     for_all = getattr(thing, "on_tick", None)
     watches = watches_of(thing, name, context.states)
@@ -142,6 +153,7 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
         i = 0
         try:
             for i, fields in zip(positions, _FIELDS.iter_unpack(chosen.data), strict=True):
+                context.at = i
                 tick = _new_tick(fields)
                 if for_all is not None:
                     for_all(tick)

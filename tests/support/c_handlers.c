@@ -140,3 +140,36 @@ int64_t on_gate(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   }
   return n;
 }
+
+/* Emits to its first output as many records a tick as `depth` says, to its second one every fifth of a symbol's ticks. Fails,
+ * after it has emitted, on a tick whose flags are 255. */
+typedef struct echo_row {
+  uint64_t ticks;
+} echo_row;
+
+typedef struct echoed {
+  uint64_t count; /* the symbol's tick, from 1 */
+  uint32_t size;
+  uint8_t place;
+} echoed;
+
+int64_t on_echo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    echo_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+    for (uint8_t place = 0; place < ticks[i].depth; place++) {
+      echoed record;
+      memset(&record, 0, sizeof record);
+      record.count = row->ticks;
+      record.size = ticks[i].size;
+      record.place = place;
+      if (sd_emit(ctx, 0, i, &record)) return i;
+    }
+    uint32_t fifth = (uint32_t)row->ticks;
+    if (row->ticks % 5 == 0 && sd_emit(ctx, 1, i, &fifth)) return i;
+    if (ticks[i].flags != 255) continue;
+    ctx->error_code = 7;
+    return i;
+  }
+  return n;
+}

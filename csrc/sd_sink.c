@@ -1,0 +1,222 @@
+/* The slots' side of outputs: chunks to fill, and saying how far they are filled. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sd_dispatcher.h"
+#include "sd_error.h"
+
+static unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
+
+/* A chunk off the pool. NULL: there are as many as there may be, or no memory. */
+static sd_chunk *get_chunk(sd_chunk_pool *pool) {
+  sd_lock(&pool->lock);
+  sd_chunk *chunk = pool->free;
+  if (chunk) {
+    pool->free = chunk->next;
+  } else if (pool->n < pool->most && (chunk = aligned_alloc(SD_LINE, SD_CHUNK_BYTES)) != NULL) {
+    chunk->index = pool->n;
+    pool->table[pool->n++] = chunk;
+  }
+  sd_unlock(&pool->lock);
+  /* E3 */
+  if (chunk) sd_fetch_add(&pool->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
+  return chunk;
+}
+
+static int more(sd_context *ctx, sd_sink *sink) {
+  sd_lane *lane = (sd_lane *)sink;
+  sd_chunk *chunk = get_chunk(&lane->d->outputs->pool);
+  if (!chunk) {
+    ctx->error_code = SD_E_NO_MEMORY;
+    snprintf(ctx->message, sizeof ctx->message,
+             "what was emitted and cannot be merged yet takes too much: raise output_memory");
+    return SD_E_NO_MEMORY;
+  }
+  chunk->next = NULL;
+  chunk->lane = lane;
+  chunk->left = lane->chunk_bytes / sink->entry_bytes;
+  if (lane->chunk) {
+    lane->chunk->next = chunk;
+    lane->before += lane->chunk_bytes;
+  } else {
+    lane->first = lane->done_chunk = chunk;
+    lane->done = entries_of(chunk);
+  }
+  lane->chunk = chunk;
+  sink->at = entries_of(chunk);
+  sink->end = sink->at + lane->chunk_bytes;
+  return 0;
+}
+
+static void commit(sd_lane *lane) {
+  unsigned char *at = lane->sink.at;
+  if (at == lane->done) return;
+  lane->done = at;
+  lane->done_chunk = lane->chunk;
+  /* E1: release; pairs with E2: the entries below it are there. */
+  sd_store(&lane->filled, lane->before + (uint64_t)(at - entries_of(lane->chunk)), release, E1);
+}
+
+void sd_sinks_commit(sd_context *ctx) {
+  for (uint32_t i = 0; i < 2 * ctx->n_outputs; i++) commit((sd_lane *)ctx->sinks[i]);
+}
+
+/* What was emitted since the last commit, one chunk after the other. */
+static void make_void(sd_lane *lane, uint64_t number) {
+  sd_chunk *chunk = lane->done_chunk;
+  unsigned char *at = lane->done;
+  while (chunk && at != lane->sink.at) {
+    if (at == entries_of(chunk) + lane->chunk_bytes) {
+      chunk = chunk->next;
+      at = entries_of(chunk);
+      continue;
+    }
+    sd_emitted *e = (sd_emitted *)at;
+    if (e->number >= number) e->number = SD_VOID;
+    at += lane->sink.entry_bytes;
+  }
+}
+
+void sd_sinks_void(sd_context *ctx, uint64_t number) {
+  for (uint32_t i = 0; i < 2 * ctx->n_outputs; i++) {
+    make_void((sd_lane *)ctx->sinks[i], number);
+    commit((sd_lane *)ctx->sinks[i]);
+  }
+}
+
+/* ---- making and unmaking */
+
+uint64_t sd_outputs_least(const sd_dispatcher *d, uint32_t n) { return (uint64_t)d->n_slots * n * 4 * SD_CHUNK_BYTES; }
+
+static sd_lane *make_lane(sd_dispatcher *d, const sd_output *output, int timers) {
+  sd_lane *lane = aligned_alloc(2 * SD_LINE, (sizeof *lane + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE));
+  if (!lane) return NULL;
+  memset(lane, 0, sizeof *lane);
+  lane->d = d;
+  lane->timers = timers;
+  lane->sink.more = more;
+  lane->sink.record_bytes = output->record_bytes;
+  lane->sink.entry_bytes = output->entry_bytes;
+  lane->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output->entry_bytes * output->entry_bytes;
+  return lane;
+}
+
+int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes) {
+  if (d->outputs || !n || !d->config.sizes.marked || soft_bytes < sd_outputs_least(d, n)) return SD_E_ARGUMENT;
+  sd_outputs *o = d->outputs = calloc(1, sizeof *o);
+  if (!o) return SD_E_NO_MEMORY;
+  o->n = n;
+  o->n_slots = d->n_slots;
+  o->armed = UINT64_MAX;
+  uint64_t most = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK;
+  if (most > UINT32_MAX >> SD_REF_BITS) most = UINT32_MAX >> SD_REF_BITS;
+  o->pool.most = (uint32_t)most;
+  o->pool.soft_bytes = soft_bytes;
+  o->pool.table = calloc(most, sizeof *o->pool.table);
+  o->output = calloc(n, sizeof *o->output);
+  o->lane = calloc((size_t)o->n_slots * 2 * n, sizeof *o->lane);
+  if (!o->pool.table || !o->output || !o->lane) return SD_E_NO_MEMORY;
+  for (uint32_t i = 0; i < n; i++) {
+    sd_output *output = &o->output[i];
+    output->record_bytes = record_bytes[i];
+    output->entry_bytes = (uint32_t)(sizeof(sd_emitted) + record_bytes[i] + 7) / 8 * 8;
+    output->merged_bytes = SD_MERGED_HEAD + record_bytes[i];
+    if (output->entry_bytes > (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / 2 || !record_bytes[i]) return SD_E_ARGUMENT;
+    for (uint32_t slot = 0; slot < o->n_slots; slot++)
+      for (uint32_t timers = 0; timers < 2; timers++) {
+        sd_lane *lane = o->lane[slot * 2 * n + timers * n + i] = make_lane(d, output, (int)timers);
+        if (!lane) return SD_E_NO_MEMORY;
+      }
+  }
+  return SD_OK;
+}
+
+int sd_outputs_connect(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
+  if (!o) return SD_OK;
+  size_t in_all = 0;
+  o->first_sink = calloc(d->n_handlers, sizeof *o->first_sink);
+  if (!o->first_sink) return SD_E_NO_MEMORY;
+  for (uint32_t h = 0; h < d->n_handlers; h++) {
+    o->first_sink[h] = in_all;
+    for (uint32_t i = 0; i < d->handlers[h].n_outputs; i++)
+      if (d->handlers[h].outputs[i] >= o->n) return SD_E_ARGUMENT;
+    in_all += 2 * d->handlers[h].n_outputs;
+  }
+  o->sinks = calloc((size_t)o->n_slots, sizeof *o->sinks);
+  if (!o->sinks) return SD_E_NO_MEMORY;
+  for (uint32_t slot = 0; slot < o->n_slots; slot++) {
+    sd_sink **to = o->sinks[slot] = calloc(in_all + 1, sizeof *to);
+    if (!to) return SD_E_NO_MEMORY;
+    for (uint32_t h = 0; h < d->n_handlers; h++) {
+      const sd_handler *handler = &d->handlers[h];
+      for (uint32_t i = 0; i < 2 * handler->n_outputs; i++)
+        *to++ = &o->lane[slot * 2 * o->n + (i % 2) * o->n + handler->outputs[i / 2]]->sink;
+    }
+  }
+  return SD_OK;
+}
+
+sd_sink **sd_sinks_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler) {
+  sd_outputs *o = d->outputs;
+  return o->sinks[slot] + o->first_sink[handler - d->handlers];
+}
+
+void sd_outputs_destroy(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
+  if (!o) return;
+  for (uint32_t i = 0; o->pool.table && i < o->pool.n; i++) free(o->pool.table[i]);
+  for (uint32_t i = 0; o->lane && i < o->n_slots * 2 * o->n; i++) free(o->lane[i]);
+  for (uint32_t i = 0; o->sinks && i < o->n_slots; i++) free(o->sinks[i]);
+  for (uint32_t i = 0; o->output && i < o->n; i++) {
+    sd_output *output = &o->output[i];
+    for (uint64_t p = 0; p < output->n_pages; p++) free(output->pages[p]);
+    free(output->pages);
+    free(output->spare);
+    free(output->due);
+  }
+  free(o->pool.table);
+  free(o->output);
+  free(o->lane);
+  free(o->sinks);
+  free(o->first_sink);
+  free(o);
+  d->outputs = NULL;
+}
+
+uint64_t sd_outputs_bytes(sd_dispatcher *d) {
+  /* E3: relaxed; a bound. */
+  return d->outputs ? sd_load(&d->outputs->pool.bytes, relaxed, E3) : 0;
+}
+
+int sd_outputs_full(sd_dispatcher *d) { return d->outputs && sd_outputs_bytes(d) > d->outputs->pool.soft_bytes; }
+
+/* ---- Python's handlers */
+
+int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
+                    const void *records, int64_t n, char *message) {
+  const sd_handler *handler = &d->handlers[claim->handler];
+  if (output >= handler->n_outputs) return SD_E_ARGUMENT;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  ctx.marks = claim->marks;
+  ctx.keys = (const unsigned char *)claim->records + d->arena->key_offset;
+  const uint32_t bytes = ctx.sinks[2 * output]->record_bytes;
+  const unsigned char *record = records;
+  for (int64_t i = 0; i < n; i++, record += bytes) {
+    if (at[i] < 0 || at[i] >= claim->n) return SD_E_ARGUMENT;
+    if (!sd_emit(&ctx, output, at[i], record)) continue;
+    memcpy(message, ctx.message, sizeof ctx.message);
+    return SD_E_NO_MEMORY;
+  }
+  return SD_OK;
+}
+
+void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled) {
+  const sd_handler *handler = &d->handlers[claim->handler];
+  if (!handler->n_outputs) return;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  if (handled < claim->n) sd_sinks_void(&ctx, claim->marks[handled].number);
+  else sd_sinks_commit(&ctx);
+}

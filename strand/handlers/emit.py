@@ -1,0 +1,69 @@
+"""Emitting from handlers that Python runs: arrays of records, with the ticks they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, RecordTypeError
+
+__all__ = ["Claim", "Emit"]
+
+
+class Claim(Protocol):
+    """The ticks in hand, as the engine knows them: see strand._bindings.engine.Claims."""
+
+    @property
+    def n(self) -> int: ...
+
+    def emit(self, output: int, at: npt.NDArray[np.int64], records: npt.NDArray[Any]) -> None: ...
+
+
+class Emit:
+    """Emits what a handler declares. ``claim``: the ticks in this thread's hands; ``first``: the engine's number of the
+    first of the outputs."""
+
+    def __init__(
+        self, handler: str, outputs: Mapping[str, np.dtype[Any]], first: int, claim: Callable[[], Claim]
+    ) -> None:
+        self._handler = handler
+        self._outputs = {name: (first + number, dtype) for number, (name, dtype) in enumerate(outputs.items())}
+        self._only = next(iter(self._outputs)) if len(self._outputs) == 1 else None
+        self._claim = claim
+
+    def __call__(self, records: Any, at: Any, output: str | None) -> None:
+        """See Context.emit."""
+        name = output if output is not None else self._only
+        if name not in self._outputs:
+            there = ", ".join(self._outputs)
+            wrong = "say which" if name is None and there else f"not {name!r}; give it outputs="
+            raise ConfigurationError(f"output: handler {self._handler!r} declares {there or 'none'}: {wrong}")
+        number, dtype = self._outputs[name]
+        claim = self._claim()
+        emitted = _records(records, dtype, name)
+        places = np.broadcast_to(np.asarray(at), emitted.shape)
+        if len(places):
+            if places.dtype.kind not in "iu":
+                raise IndexError(f"at: {at!r} are no places of ticks in the batch")
+            outside = places[(places < 0) | (places >= claim.n)]
+            if len(outside):
+                raise IndexError(f"at: {outside[0]} is no place in a batch of {claim.n} ticks")
+        claim.emit(number, np.ascontiguousarray(places, np.int64), emitted)
+
+
+def _records(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    if isinstance(records, np.ndarray | np.void):
+        if records.dtype != dtype:
+            raise RecordTypeError(f"output {name!r}: records of {records.dtype} were emitted, declared are {dtype}")
+        array = np.atleast_1d(np.asarray(records))
+    else:
+        try:
+            array = np.atleast_1d(np.array(records, dtype))
+        except (TypeError, ValueError) as error:
+            raise RecordTypeError(f"output {name!r}: {records!r} is no record of {dtype}: {error}") from error
+    if array.ndim != 1:
+        raise RecordTypeError(f"output {name!r}: an array of shape {array.shape} has no order; give one of shape (n,)")
+    return np.ascontiguousarray(array)

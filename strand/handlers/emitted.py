@@ -1,0 +1,39 @@
+"""What handlers declare to emit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from strand.errors import ConfigurationError
+from strand.handlers.state import row_dtype
+
+__all__ = ["output_dtypes"]
+
+#: Columns that every output has beside the declared ones, in some kinds of files at least.
+TAKEN = ("sequence", "ts", "instrument_id", "symbol")
+#: Bytes of the largest record.
+LARGEST = 16_384
+
+
+def output_dtypes(outputs: Mapping[str, Any] | None) -> dict[str, np.dtype[Any]]:
+    """Records by output, in the order of the handler's numbers. Raises ConfigurationError for what cannot be one."""
+    found: dict[str, np.dtype[Any]] = {}
+    for name, declared in (outputs or {}).items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ConfigurationError(f"outputs: {name!r} cannot be an output's name: take one like 'bars'")
+        try:
+            dtype = row_dtype(declared)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"outputs: {name!r}: {str(error).removeprefix('state: ')}") from None
+        taken = [field for field in dtype.names or () if field in TAKEN]
+        if taken:
+            raise ConfigurationError(
+                f"outputs: {name!r}: every record has a column {taken[0]!r} already: take another name"
+            )
+        if not 0 < dtype.itemsize <= LARGEST:
+            raise ConfigurationError(f"outputs: {name!r}: a record has {dtype.itemsize} bytes, and at most {LARGEST}")
+        found[name] = dtype
+    return found

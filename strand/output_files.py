@@ -1,0 +1,233 @@
+"""Files that outputs are written to: Parquet, Arrow IPC, npy and CSV, by the name's ending.
+
+The same records give the same bytes, however they come in batches. A file has its name only once it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import numpy as np
+import numpy.lib.recfunctions as rfn
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.feeds.whole_file import create_whole_file
+
+if TYPE_CHECKING:
+    from strand.symbols import SymbolTable
+
+__all__ = ["SUFFIXES", "OutputFile", "check_path", "open_output"]
+
+#: Rows of a row group or record batch.
+GROUP_ROWS = 1 << 16
+
+
+class _Writer(Protocol):
+    """Writes batches of records into an open file."""
+
+    def write(self, batch: npt.NDArray[Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class OutputFile:
+    """A file being written. Raises FeedError where the disk does not take it."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], table: SymbolTable) -> None:
+        self._stack = ExitStack()
+        self._path = path
+        file = self._stack.enter_context(create_whole_file(path))
+        with self._failing():
+            self._writer = _WRITERS[_suffix(path)](file, dtype, table)
+
+    def write(self, batch: npt.NDArray[Any]) -> None:
+        """Adds records, shape (n,)."""
+        with self._failing():
+            self._writer.write(batch)
+
+    def close(self) -> None:
+        """Completes the file: now it has its name."""
+        with self._failing():
+            self._writer.close()
+        self._stack.close()
+
+    def give_up(self) -> None:
+        """Leaves no file; what had the name before stays."""
+        with suppress(_GivenUp):
+            self._stack.__exit__(_GivenUp, _GivenUp(), None)
+
+    def _failing(self) -> _Failing:
+        return _Failing(self)
+
+
+class _GivenUp(Exception):  # noqa: N818 - nothing went wrong
+    """Ends create_whole_file's block without a file."""
+
+
+class _Failing:
+    """A block whose errors take the file away; those of the system become FeedErrors."""
+
+    def __init__(self, file: OutputFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        self._file.give_up()
+        if isinstance(error, OSError):
+            raise FeedError(f"cannot be written: {error.strerror or error}", path=self._file._path) from error
+
+
+def _suffix(path: Path) -> str:
+    return path.suffix.lower()
+
+
+def check_path(path: Path) -> None:
+    """Raises ConfigurationError for a name without a known ending or in no folder, MissingExtraError where the package
+    that writes it is not installed."""
+    suffix = _suffix(path)
+    if suffix not in _WRITERS:
+        raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"out: there is no folder {path.parent}")
+    if suffix != ".npy":
+        _pyarrow(suffix)
+
+
+def open_output(path: Path, dtype: np.dtype[Any], table: SymbolTable) -> OutputFile:
+    """A file for records of a dtype, chosen by its ending. Raises FeedError where it cannot be created."""
+    return OutputFile(path, dtype, table)
+
+
+def _pyarrow(suffix: str) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError as error:
+        extra = "csv" if suffix == ".csv" else "parquet"
+        raise MissingExtraError(f"writing {suffix} files", "pyarrow", extra) from error
+    return pyarrow
+
+
+class _Npy:
+    """One structured array. Its header says how many, so it is written again at the end."""
+
+    def __init__(self, file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> None:  # noqa: ARG002
+        self._file = file
+        self._dtype: np.dtype[Any] = rfn.repack_fields(dtype)
+        self._n = 0
+        self._header()
+        self._start = file.tell()
+
+    def _header(self) -> None:
+        np.lib.format.write_array_header_1_0(
+            self._file,
+            {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self._n,)},
+        )
+
+    def write(self, batch: npt.NDArray[Any]) -> None:
+        self._n += len(batch)
+        if batch.dtype != self._dtype:
+            batch = rfn.repack_fields(batch)
+        self._file.write(batch.view(np.uint8).data)
+
+    def close(self) -> None:
+        self._file.seek(0)
+        self._header()
+        # numpy leaves room for more digits; a header of another length would have overwritten records.
+        assert self._file.tell() == self._start
+
+
+class _Arrow:
+    """What pyarrow writes, in tables of GROUP_ROWS, so that nothing shows how records came in batches."""
+
+    def __init__(
+        self, file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any]
+    ) -> None:
+        self._pa = _pyarrow(".arrow")
+        self._table = table
+        self._waiting = np.empty(GROUP_ROWS, dtype)
+        self._n = 0
+        self._schema = self._columns(self._waiting[:0]).schema
+        self._writer = make(self._pa, file, self._schema)
+
+    def _columns(self, records: npt.NDArray[Any]) -> Any:
+        names: dict[str, Any] = {}
+        for name in records.dtype.names or ():
+            if name == "instrument_id":
+                names["symbol"] = self._symbols(records[name])
+            names[name] = _column(self._pa, records[name])
+        return self._pa.table(names)
+
+    def _symbols(self, keys: npt.NDArray[Any]) -> Any:
+        used, which = np.unique(keys, return_inverse=True)
+        words = self._pa.array([self._table.name(key) for key in used.tolist()], self._pa.string())
+        return words.take(self._pa.array(which))
+
+    def write(self, batch: npt.NDArray[Any]) -> None:
+        at = 0
+        while at < len(batch):
+            n = min(len(batch) - at, GROUP_ROWS - self._n)
+            self._waiting[self._n : self._n + n] = batch[at : at + n]
+            self._n += n
+            at += n
+            if self._n == GROUP_ROWS:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._n:
+            self._writer.write_table(self._columns(self._waiting[: self._n]))
+        self._n = 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+def _column(pa: Any, values: npt.NDArray[Any]) -> Any:
+    """An Arrow array of a field: bytes as text, a sub-array as a list of fixed size."""
+    values = np.ascontiguousarray(values)
+    if values.ndim > 1:
+        width = int(np.prod(values.shape[1:]))
+        return pa.FixedSizeListArray.from_arrays(_column(pa, values.reshape(-1)), width)
+    if values.dtype.kind == "S":
+        return pa.array(np.char.decode(values, "latin-1").tolist(), pa.string())
+    if values.dtype.kind == "U":
+        return pa.array(values.tolist(), pa.string())
+    return pa.array(values)
+
+
+def _parquet(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
+    return _Arrow(file, dtype, table, lambda pa, to, schema: pa.parquet.ParquetWriter(to, schema, compression="zstd"))
+
+
+def _ipc(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
+    return _Arrow(file, dtype, table, lambda pa, to, schema: pa.ipc.new_file(to, schema))
+
+
+def _csv(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
+    wide = [name for name in dtype.names or () if dtype[name].ndim]
+    if wide:
+        raise ConfigurationError(
+            f"out: field {wide[0]!r} is an array, which CSV has no form for: take .parquet or .npy"
+        )
+    return _Arrow(file, dtype, table, lambda pa, to, schema: pa.csv.CSVWriter(to, schema))
+
+
+_WRITERS: Mapping[str, Callable[[BinaryIO, np.dtype[Any], SymbolTable], _Writer]] = {
+    ".parquet": _parquet,
+    ".arrow": _ipc,
+    ".feather": _ipc,
+    ".npy": _Npy,
+    ".csv": _csv,
+}
+SUFFIXES = tuple(_WRITERS)

@@ -1,0 +1,257 @@
+"""Outputs: records that handlers emit, merged into the order of the ticks they were emitted for.
+
+Every record goes out with three columns before the declared ones: ``sequence`` (u8: the place of its tick in the order
+of publishing, from 0; ``NO_SEQUENCE`` for what a timer or the end of the run emitted), ``ts`` (u8: the feed's time
+there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and ``instrument_id`` (u4).
+Records come in the order of ``sequence``, those of one tick as they were emitted; a timer's come before the ticks at
+or after its time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.engine import Engine, Until
+from strand.errors import ConfigurationError, FeedError
+from strand.output_files import OutputFile, check_path, open_output
+
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+    from strand.symbols import SymbolTable
+
+__all__ = ["NO_SEQUENCE", "Output", "Outputs", "merged_dtype"]
+
+#: ``sequence`` of a record that no tick emitted.
+NO_SEQUENCE = 2**64 - 1
+HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
+HEAD_BYTES = 20
+#: Bytes that the merger fills at one go: few enough for malloc to use memory again that it has had back.
+BATCH_BYTES = 120_000
+#: Between two looks at what is final: at least, at most, and as a multiple of what a look takes, which takes workers'
+#: lines away.
+LEAST_S, MOST_S, TIMES = 0.001, 0.05, 16
+
+
+def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of an output's records, from the one its handler declares."""
+    assert declared.fields is not None
+    assert declared.names is not None
+    return np.dtype(
+        {
+            "names": [*(name for name, _ in HEAD), *declared.names],
+            "formats": [*(form for _, form in HEAD), *(declared.fields[n][0] for n in declared.names)],
+            "offsets": [0, 8, 16, *(HEAD_BYTES + declared.fields[n][1] for n in declared.names)],
+            "itemsize": HEAD_BYTES + declared.itemsize,
+        }
+    )
+
+
+class Output:
+    """What goes to one output. Iterate over it for structured arrays of shape (n,), in order and each record once,
+    while the run goes on and after it; the iteration ends when the run has. An output that is written to a file
+    is not collected, and refuses."""
+
+    def __init__(self, name: str, declared: np.dtype[Any], path: Path | None) -> None:
+        self.name = name
+        self.declared = declared
+        self.dtype = merged_dtype(declared)
+        self.path = path
+        self.records = 0
+        self._batches: list[npt.NDArray[Any]] = []
+        self._ended = False
+        self._more = threading.Condition()
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        self._check_collected()
+        while True:
+            with self._more:
+                while not self._batches and not self._ended:
+                    self._more.wait()
+                if not self._batches:
+                    return
+                batch = self._batches.pop(0)
+            yield batch
+
+    def array(self) -> npt.NDArray[Any]:
+        """All that was collected and not iterated over, shape (n,)."""
+        self._check_collected()
+        with self._more:
+            if len(self._batches) > 1:
+                self._batches = [np.concatenate(self._batches)]
+            return self._batches[0] if self._batches else np.empty(0, self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.array(), dtype=dtype, copy=copy is not False)
+
+    def _check_collected(self) -> None:
+        if self.path is not None:
+            raise ConfigurationError(f"output {self.name!r} is written to {self.path} and not collected")
+
+    def _put(self, batch: npt.NDArray[Any]) -> None:
+        with self._more:
+            self._batches.append(batch)
+            self._more.notify_all()
+
+    def _end(self) -> None:
+        with self._more:
+            self._ended = True
+            self._more.notify_all()
+
+
+class Outputs(Mapping[str, Output]):
+    """A dispatcher's outputs by name. One thread merges what slots have collected, and writes it or keeps it."""
+
+    def __init__(
+        self, handlers: Sequence[Handler], table: SymbolTable, out: Mapping[str, str | os.PathLike[str]]
+    ) -> None:
+        declared = _declared(handlers)
+        unknown = [name for name in out if name not in declared]
+        if unknown:
+            there = f"there are {', '.join(declared)}" if declared else "no handler has any"
+            raise ConfigurationError(f"out: no handler emits to an output named {unknown[0]!r}: {there}")
+        paths = {name: Path(path) for name, path in out.items()}
+        for name, path in paths.items():
+            check_path(path)
+            if sum(path.resolve() == other.resolve() for other in paths.values()) > 1:
+                raise ConfigurationError(f"out: {name!r} and another output would be written to the same file {path}")
+        self._outputs = {name: Output(name, dtype, paths.get(name)) for name, dtype in declared.items()}
+        self._table = table
+        self._files: list[OutputFile | None] = []
+        self._engine: Engine | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        #: What went wrong with merging or writing, if anything did.
+        self.failure: Exception | None = None
+
+    def __getitem__(self, name: str) -> Output:
+        if name not in self._outputs:
+            there = f"there are {', '.join(self._outputs)}" if self._outputs else "no handler emits anything"
+            raise KeyError(f"no output is named {name!r}: {there}")
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    @property
+    def record_bytes(self) -> list[int]:
+        """Of the declared records, in the order of the engine's numbers."""
+        return [output.declared.itemsize for output in self._outputs.values()]
+
+    def numbers(self, handler: Handler) -> list[int]:
+        """The engine's numbers of a handler's outputs."""
+        names = list(self._outputs)
+        return [names.index(name) for name, _ in handler.emitted]
+
+    # ---- life
+
+    def start(self, engine: Engine, *, allowed: Sequence[int]) -> None:
+        """Opens the files and starts merging. Raises FeedError where a file cannot be created."""
+        if not self._outputs:
+            return
+        self._engine = engine
+        try:
+            for output in self._outputs.values():
+                path = output.path
+                self._files.append(None if path is None else open_output(path, output.dtype, self._table))
+        except BaseException:
+            self._give_up_files()
+            raise
+        self._thread = threading.Thread(target=self._run, args=(engine, allowed), name="strand-outputs", daemon=True)
+        self._thread.start()
+
+    def finish(self, *, complete: bool) -> None:
+        """When nothing runs any more: hands out the rest and closes the files. ``complete``: nothing but what is held
+        back is pending; else what comes after the first tick that is pending is not final, and left out."""
+        if self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+            self._thread = None
+            assert self._engine is not None
+            self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
+            self._engine = None
+            self._close_files()
+        for output in self._outputs.values():
+            output._end()
+
+    def _run(self, engine: Engine, allowed: Sequence[int]) -> None:
+        # Where the publisher is pinned, this thread would be so too.
+        os.sched_setaffinity(0, allowed)
+        pause_s = LEAST_S
+        while not self._stop.wait(pause_s) and self.failure is None:
+            pause_s = min(max(LEAST_S, TIMES * self._round(engine, Until.WATERMARK)), MOST_S)
+
+    def _round(self, engine: Engine, until: Until) -> float:
+        """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""
+        try:
+            if self.failure is None:
+                looked_ns = engine.settle_outputs(until)
+                for number, output in enumerate(self._outputs.values()):
+                    self._hand_out(engine, number, output)
+                return looked_ns / 1e9
+        except Exception as error:
+            self.failure = error
+            engine.stop()
+        return 0.0
+
+    def _hand_out(self, engine: Engine, number: int, output: Output) -> None:
+        size = output.dtype.itemsize
+        room = max(1, BATCH_BYTES // size)
+        while True:
+            buffer = np.empty(room * size + 8, np.uint8)
+            n = engine.take_output(number, buffer, room)
+            if n:
+                output.records += n
+                used = buffer[: n * size]
+                file = self._files[number]
+                if file is not None:
+                    file.write(used.view(output.dtype))
+                else:
+                    output._put((used if 2 * n > room else used.copy()).view(output.dtype))
+            if n < room:
+                return
+
+    # ---- files
+
+    def _close_files(self) -> None:
+        for file in self._files:
+            if file is None:
+                continue
+            try:
+                if self.failure is None:
+                    file.close()
+                else:
+                    file.give_up()
+            except FeedError as error:
+                self.failure = self.failure or error
+        self._files.clear()
+
+    def _give_up_files(self) -> None:
+        for file in self._files:
+            if file is not None:
+                file.give_up()
+        self._files.clear()
+
+
+def _declared(handlers: Sequence[Handler]) -> dict[str, np.dtype[Any]]:
+    """All handlers' outputs by name. Raises ConfigurationError where two of a name have different dtypes."""
+    found: dict[str, np.dtype[Any]] = {}
+    of: dict[str, str] = {}
+    for handler in handlers:
+        for name, dtype in handler.emitted:
+            if found.setdefault(name, dtype) != dtype:
+                raise ConfigurationError(
+                    f"outputs: {name!r} is {dtype} of handler {handler.name!r} and {found[name]} of {of[name]!r}; "
+                    "one output has one dtype"
+                )
+            of.setdefault(name, handler.name)
+    return found

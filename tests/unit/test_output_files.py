@@ -1,0 +1,280 @@
+"""Files of what handlers emit: right, the same bytes whatever the run looked like, and whole or not there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from engine_support import ticks_for
+
+from strand import TICK, Dispatcher, Handler, native, output_files, replay
+from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
+from strand.outputs import Outputs
+
+ROW = [("ticks", "<u8")]
+SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
+OUTPUTS = {"seen": SEEN, "fifth": np.dtype([("nth", "<u4")])}
+NAMES = ["AAA", "BBB", 'C"C', "D,D"]
+SUFFIXES = ["parquet", "arrow", "npy", "csv"]
+
+
+def echo(library: Path) -> Handler:
+    return native(library, "on_echo", state=ROW, pure=True, outputs=OUTPUTS)
+
+
+def stream(n: int) -> npt.NDArray[Any]:
+    ticks = ticks_for(np.random.default_rng(n).integers(0, 4, n))
+    ticks["depth"] = 1 + ticks["size"] % 2
+    ticks["ts_recv"] += 1_700_000_000_000_000_000
+    return ticks
+
+
+def run(library: Path, ticks: npt.NDArray[Any], out: dict[str, Path], **options: Any) -> Outputs:
+    with Dispatcher(NAMES, echo(library), out=out, cores=None, **options) as d:
+        for part in np.array_split(ticks, 5):
+            d.publish(part)
+    return d.outputs
+
+
+def read(path: Path) -> dict[str, list[Any]]:
+    if path.suffix == ".npy":
+        array = np.load(path)
+        return {name: array[name].tolist() for name in array.dtype.names}
+    if path.suffix == ".parquet":
+        table = pa.parquet.read_table(path)
+    elif path.suffix == ".arrow":
+        table = pa.ipc.open_file(path).read_all()
+    else:
+        table = pa.csv.read_csv(path)
+    columns: dict[str, list[Any]] = table.to_pydict()
+    return columns
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_holds_what_would_have_been_collected(c_handlers: Path, tmp_path: Path, suffix: str) -> None:
+    ticks = stream(3000)
+    expected = run(c_handlers, ticks, {}, workers=2)["seen"].array()
+    path = tmp_path / f"seen.{suffix}"
+    outputs = run(c_handlers, ticks, {"seen": path}, workers=2)
+    columns = read(path)
+    symbols = columns.pop("symbol", None)
+    if suffix != "npy":
+        assert symbols == [NAMES[key] for key in expected["instrument_id"]]
+    assert columns == {name: expected[name].tolist() for name in expected.dtype.names or ()}
+    assert outputs["seen"].records == len(expected)
+    assert len(outputs["fifth"].array()) > 0
+    with pytest.raises(ConfigurationError, match="not collected"):
+        outputs["seen"].array()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_is_the_same_to_the_byte_for_any_workers_and_batches(
+    c_handlers: Path, tmp_path: Path, suffix: str
+) -> None:
+    ticks = stream(200_000)
+    seen: set[bytes] = set()
+    for i, options in enumerate(
+        (
+            {"workers": 1, "strands": "per-symbol"},
+            {"workers": 3, "batch_ticks": 17, "publisher_drains": False},
+            {"workers": 4, "strands": 1, "quantum_ticks": 7},
+        )
+    ):
+        path = tmp_path / f"{i}.{suffix}"
+        run(c_handlers, ticks, {"seen": path}, **options)
+        seen.add(path.read_bytes())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_output_nobody_emitted_to_is_an_empty_file_with_its_columns(
+    c_handlers: Path, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"fifth.{suffix}"
+    run(c_handlers, stream(4)[:0], {"fifth": path}, workers=1)
+    columns = read(path)
+    columns.pop("symbol", None)
+    assert columns == {"sequence": [], "ts": [], "instrument_id": [], "nth": []}
+
+
+def test_several_outputs_are_written_at_once(c_handlers: Path, tmp_path: Path) -> None:
+    out = {"seen": tmp_path / "seen.npy", "fifth": tmp_path / "fifth.parquet"}
+    run(c_handlers, stream(1000), out, workers=2)
+    assert len(read(out["seen"])["count"]) == 1500
+    assert len(read(out["fifth"])["nth"]) == sum(np.bincount(stream(1000)["instrument_id"]) // 5)
+
+
+@pytest.mark.parametrize(
+    ("out", "match"),
+    [
+        ({"bars": "x.npy"}, "no handler emits to an output named 'bars': there are seen, fifth"),
+        ({"seen": "x.txt"}, "does not end in one of .parquet, .arrow"),
+        ({"seen": "no/such/x.npy"}, "there is no folder"),
+        ({"seen": "x.npy", "fifth": "x.npy"}, "the same file"),
+    ],
+)
+def test_files_that_cannot_be_are_refused_before_anything_runs(
+    c_handlers: Path, out: dict[str, str], match: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        Dispatcher(4, echo(c_handlers), out=out)
+
+
+def test_out_without_any_outputs_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="no handler has any"):
+        Dispatcher(4, "count", out={"bars": "x.npy"})
+
+
+def test_without_pyarrow_the_extra_is_named(c_handlers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[parquet\]"):
+        Dispatcher(4, echo(c_handlers), out={"seen": "x.parquet"})
+    with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
+        Dispatcher(4, echo(c_handlers), out={"seen": "x.csv"})
+    Dispatcher(4, echo(c_handlers), out={"seen": "x.npy"})
+
+
+def test_a_failing_handler_leaves_a_file_of_what_was_final(c_handlers: Path, tmp_path: Path) -> None:
+    ticks = stream(50_000)
+    ticks["flags"][30_000] = 255
+    whole = np.repeat(np.arange(len(ticks)), ticks["depth"])
+    path = tmp_path / "seen.npy"
+    with pytest.raises(HandlerError):
+        run(c_handlers, ticks, {"seen": path}, workers=2, batch_ticks=64)
+    found = read(path)["sequence"]
+    assert found == whole[whole != 30_000][: len(found)].tolist()
+
+
+def test_a_disk_that_is_full_ends_the_run_with_the_file_s_error_and_leaves_none(
+    c_handlers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output_files._Npy, "write", full)
+    path = tmp_path / "seen.npy"
+    path.write_bytes(b"what was there")
+    with pytest.raises(FeedError, match="No space left"):
+        run(c_handlers, stream(1000), {"seen": path}, workers=1)
+    assert path.read_bytes() == b"what was there"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_written_to_is_an_error_at_the_start(c_handlers: Path, tmp_path: Path) -> None:
+    (tmp_path / "seen.npy").mkdir()
+    d = Dispatcher(4, echo(c_handlers), out={"seen": tmp_path / "seen.npy"}, workers=1)
+    with pytest.raises(FeedError, match="folder"):
+        d.start()
+
+
+HANDLERS = """
+import numpy as np
+import strand
+
+@strand.batch_handler(state=[("ticks", "<u8")], outputs={"every": [("size", "<u4")], "other": [("size", "<u4")]})
+def on_ticks(symbol, ticks, row, ctx):
+    sizes = ticks["size"].astype(np.uint32).view([("size", "<u4")])
+    ctx.emit(sizes, at=np.arange(len(ticks)), output="every")
+    ctx.emit(sizes[:0], at=[], output="other")
+    row["ticks"] += len(ticks)
+"""
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    (tmp_path / "my_handlers.py").write_text(HANDLERS)
+    np.save(tmp_path / "ticks.npy", stream(20_000))
+    return tmp_path
+
+
+def strand(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "strand", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_writes_rows_and_outputs(recorded: Path) -> None:
+    done = strand(
+        "replay", "ticks.npy", "--handler", "my_handlers:on_ticks", "--json",
+        "--out", "rows.npy", "--out", "every=every.parquet",
+        folder=recorded,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["outputs"] == {
+        "every": {"records": 20_000, "path": "every.parquet"},
+        "other": {"records": 0, "path": None},
+    }
+    assert read(recorded / "every.parquet")["size"] == stream(20_000)["size"].tolist()
+    assert np.load(recorded / "rows.npy")["ticks"].sum() == 20_000
+
+
+@pytest.mark.parametrize("out", [("a.npy", "b.npy"), ("every=a.npy", "every=b.npy")])
+def test_the_command_refuses_two_files_for_the_same(recorded: Path, out: tuple[str, str]) -> None:
+    done = strand(
+        "replay", "ticks.npy", "--handler", "my_handlers:on_ticks", "--out", out[0], "--out", out[1], folder=recorded
+    )
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+
+
+def test_ctrl_c_leaves_a_file_of_all_that_was_handled_and_reports_it(recorded: Path) -> None:
+    ticks = stream(20_000)
+    ticks["ts_recv"] = 1_700_000_000_000_000_000 + np.arange(len(ticks)) * 1_000_000  # 20 s
+    np.save(recorded / "ticks.npy", ticks)
+    arguments = ["replay", "ticks.npy", "--handler", "my_handlers:on_ticks", "--json", "--speed", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "strand", *arguments, "--out", "every=every.parquet"],
+        cwd=recorded,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 30
+    while not list(recorded.glob(".every.parquet.*.partial")) and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    report = json.loads(said)
+    found = read(recorded / "every.parquet")
+    assert len(found["size"]) == report["outputs"]["every"]["records"] == report["ticks"] > 0
+    assert found["size"] == ticks["size"][: len(found["size"])].tolist()
+    assert not list(recorded.glob(".*partial"))
+
+
+def test_names_that_a_feed_tells_while_it_is_read_are_written_beside_what_their_ticks_emit(tmp_path: Path) -> None:
+    from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+    (tmp_path / "my_handlers.py").write_text(HANDLERS)
+    space: dict[str, Any] = {}
+    exec(HANDLERS, space)
+    path = tmp_path / "every.parquet"
+    result = replay(
+        sample_path(), space["on_ticks"], feed_options={"date": SAMPLE_DATE}, out={"every": path}, workers=2, cores=None
+    )
+    columns = read(path)
+    assert result.written == {"every": (path, result.ticks)}
+    assert result.outputs.keys() == {"other"}
+    assert columns["symbol"] == [result.symbols[key] for key in columns["instrument_id"]]
+    assert not any(name.startswith("#") for name in columns["symbol"])
+    assert path.stat().st_size < result.ticks * TICK.itemsize

@@ -1,0 +1,380 @@
+"""What handlers emit comes out in the order of the ticks, the same for any workers, grouping, batches and policy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from engine_support import balanced, numbered, ticks_for, wait_until
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strand import Dispatcher, Handler, batch_handler, native
+from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
+from strand.outputs import merged_dtype
+
+ROW = [("ticks", "<u8")]
+SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
+FIFTH = np.dtype([("nth", "<u4")])
+OUTPUTS = {"seen": SEEN, "fifth": FIFTH}
+
+EMPTY = {name: np.empty(0, merged_dtype(dtype)) for name, dtype in OUTPUTS.items()}
+
+
+def echo(library: Path, *, pure: bool = True) -> Handler:
+    return native(library, "on_echo", state=ROW, pure=pure, outputs=OUTPUTS)
+
+
+@batch_handler(state=ROW, outputs=OUTPUTS, name="echo in Python")
+def echo_in_python(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    count = row["ticks"] + np.arange(1, len(ticks) + 1, dtype=np.uint64)
+    at = np.repeat(np.arange(len(ticks)), ticks["depth"])
+    seen = np.zeros(len(at), SEEN)
+    seen["count"], seen["size"] = count[at], ticks["size"][at]
+    seen["place"] = np.arange(len(at)) - np.repeat(
+        np.cumsum(ticks["depth"], dtype=np.int64) - ticks["depth"], ticks["depth"]
+    )
+    ctx.emit(seen, at=at, output="seen")
+    fifth = np.flatnonzero(count % 5 == 0)
+    ctx.emit(count[fifth].astype(FIFTH["nth"]).view(FIFTH), at=fifth, output="fifth")
+    row["ticks"] += len(ticks)
+
+
+def stream(keys: npt.ArrayLike, seed: int = 0) -> npt.NDArray[Any]:
+    """Ticks with as many echoes as a seed says, and times that now and then run back."""
+    ticks = ticks_for(keys)
+    random = np.random.default_rng(seed)
+    ticks["depth"] = random.integers(0, 4, len(ticks))
+    ticks["ts_recv"] = 1000 + np.arange(len(ticks)) * 10 - random.integers(0, 40, len(ticks))
+    return ticks
+
+
+def serial(ticks: npt.NDArray[Any], fails: Callable[[Any], bool] = lambda _: False) -> dict[str, npt.NDArray[Any]]:
+    """What a plain loop emits: the reference. A tick it fails on counts and emits nothing."""
+    found: dict[str, list[Any]] = {"seen": [], "fifth": []}
+    counts: dict[int, int] = {}
+    time = 0
+    for number, tick in enumerate(ticks):
+        key = int(tick["instrument_id"])
+        time = max(time, int(tick["ts_recv"]))
+        counts[key] = counts.get(key, 0) + 1
+        if fails(tick):
+            continue
+        head = (number, time, key)
+        found["seen"] += [(*head, counts[key], tick["size"], place) for place in range(tick["depth"])]
+        if counts[key] % 5 == 0:
+            found["fifth"].append((*head, counts[key]))
+    return {name: np.array(rows, merged_dtype(OUTPUTS[name])) for name, rows in found.items()}
+
+
+def collected(d: Dispatcher) -> dict[str, npt.NDArray[Any]]:
+    return {name: output.array() for name, output in d.outputs.items()}
+
+
+def same(found: dict[str, npt.NDArray[Any]], expected: dict[str, npt.NDArray[Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, expected[name])
+
+
+@st.composite
+def options(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "workers": draw(st.integers(1, 4)),
+        "capacity_ticks": draw(st.sampled_from([1, 2, 31, 100, 65_536])),
+        "quantum_ticks": draw(st.sampled_from([1, 3, 31, 4096])),
+        "batch_ticks": draw(st.sampled_from([1, 5, 64, 4096])),
+        "strands": draw(st.sampled_from(["auto", "per-symbol", 1, 3])),
+        "publisher_drains": draw(st.booleans()),
+        "idle": draw(st.sampled_from(["backoff", "park"])),
+        "_counters_start": draw(st.sampled_from([0, 2**32 - 7, 2**64 - 7])),
+        "cores": None,
+    }
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    keys=st.lists(st.integers(0, 7), max_size=600),
+    cuts=st.integers(1, 8),
+    kind=st.sampled_from(["python", "C", "C, pure"]),
+    options=options(),
+)
+def test_any_workers_grouping_and_batches_give_what_a_plain_loop_emits(
+    c_handlers: Path, keys: list[int], cuts: int, kind: str, options: dict[str, Any]
+) -> None:
+    ticks = stream(keys, len(keys))
+    handler = echo_in_python if kind == "python" else echo(c_handlers, pure=kind == "C, pure")
+    with Dispatcher(8, handler, **options) as d:
+        for part in np.array_split(ticks, cuts):
+            d.publish(part)
+    same(collected(d), serial(ticks))
+    balanced(d)
+
+
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_long_stream_comes_out_whole_and_in_order(c_handlers: Path, workers: int, publisher_drains: bool) -> None:
+    ticks = stream(np.random.default_rng(1).integers(0, 300, 200_000))
+    with Dispatcher(300, echo(c_handlers), workers=workers, cores=None, publisher_drains=publisher_drains) as d:
+        d.publish(ticks)
+    if publisher_drains:
+        assert d.statistics().claimed > 0
+    same(collected(d), serial(ticks))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    keys=st.lists(st.integers(0, 7), min_size=1, max_size=400),
+    on_full=st.sampled_from(["drop_oldest", "conflate"]),
+    options=options(),
+)
+def test_of_what_is_dropped_nothing_is_emitted_and_the_rest_keeps_its_numbers(
+    c_handlers: Path, keys: list[int], on_full: str, options: dict[str, Any]
+) -> None:
+    ticks = stream(keys)
+    ticks["depth"] = 1
+    options |= {"on_full": on_full, "strands": "per-symbol", "capacity_ticks": 3}
+    with Dispatcher(8, echo(c_handlers), **options) as d:
+        d.publish(ticks)
+    seen = d.outputs["seen"].array()
+    s = d.statistics()
+    assert len(seen) == s.handled
+    assert (np.diff(seen["sequence"].astype(np.int64)) > 0).all()
+    whose = ticks[seen["sequence"].astype(np.int64)]
+    np.testing.assert_array_equal(seen["size"], whose["size"])
+    np.testing.assert_array_equal(seen["instrument_id"], whose["instrument_id"])
+    np.testing.assert_array_equal(
+        seen["ts"], np.maximum.accumulate(ticks["ts_recv"])[seen["sequence"].astype(np.int64)]
+    )
+
+
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_tick_a_handler_fails_on_emits_nothing_and_the_others_do(
+    c_handlers: Path, workers: int, publisher_drains: bool
+) -> None:
+    keys = np.random.default_rng(2).integers(0, 20, 30_000)
+    ticks = stream(keys)
+    bad = np.arange(100, len(ticks), 997)
+    ticks["flags"][bad] = 255
+    options: dict[str, Any] = {"workers": workers, "publisher_drains": publisher_drains, "strands": "per-symbol"}
+    with Dispatcher(20, echo(c_handlers), on_error="quarantine", cores=None, **options) as d:
+        for part in np.array_split(ticks, 300):
+            d.publish(part)
+            while True:
+                d.drain()
+                held = [key for key in range(20) if d.look(key).quarantined]
+                for key in held:
+                    d.release(key)
+                if not held:
+                    break
+    same(collected(d), serial(ticks, lambda tick: tick["flags"] == 255))
+
+
+def test_what_a_python_batch_emitted_before_it_raised_is_not_emitted() -> None:
+    tries = []
+
+    @batch_handler(state=ROW, outputs={"x": [("n", "<u8")]})
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit(ticks["sequence"].view([("n", "<u8")]), at=np.arange(len(ticks)))
+        tries.append(len(ticks))
+        if len(tries) == 1:
+            raise ValueError("the first time")
+
+    with Dispatcher(1, on_ticks, workers=1, cores=None, on_error="quarantine") as d:
+        d.publish(ticks_for([0] * 5))
+        d.drain()
+        d.release(0)
+    # The tick it failed on is done with; those behind it come again.
+    assert d.outputs["x"].array()["n"].tolist() == [2, 3, 4, 5]
+
+
+def test_a_handler_s_failure_that_stops_the_run_leaves_a_beginning_of_what_a_plain_loop_emits(c_handlers: Path) -> None:
+    ticks = stream(np.random.default_rng(3).integers(0, 20, 50_000))
+    ticks["flags"][25_000] = 255
+    d = Dispatcher(20, echo(c_handlers), workers=3, cores=None, strands="per-symbol", batch_ticks=64)
+    with pytest.raises(HandlerError), d:
+        d.publish(ticks)
+    whole = serial(ticks, lambda tick: tick["flags"] == 255)
+    for name, array in collected(d).items():
+        np.testing.assert_array_equal(array, whole[name][: len(array)])
+        assert (array["sequence"] < 50_000).all()
+
+
+def test_a_stop_without_draining_leaves_all_before_the_first_tick_that_was_not_handled(c_handlers: Path) -> None:
+    ticks = stream(np.random.default_rng(4).integers(0, 5, 5_000))
+    d = Dispatcher(5, echo(c_handlers), workers=2, cores=None, strands="per-symbol", publisher_drains=False)
+    with d:
+        d.publish(ticks[:1000])
+        d.drain()
+        d.pause(3)
+        d.publish(ticks[1000:])
+        wait_until(lambda: d.statistics().pending == np.count_nonzero(ticks["instrument_id"][1000:] == 3))
+        d.stop(drain=False)
+    first = 1000 + int(np.flatnonzero(ticks["instrument_id"][1000:] == 3)[0])
+    whole = serial(ticks)
+    same(collected(d), {name: array[array["sequence"] < first] for name, array in whole.items()})
+
+
+def test_a_paused_strand_holds_back_what_comes_after_it_until_it_is_resumed(c_handlers: Path) -> None:
+    ticks = stream(np.arange(4000) % 4)
+    with Dispatcher(4, echo(c_handlers), workers=2, cores=None, strands="per-symbol") as d:
+        d.pause(1)
+        d.publish(ticks)
+        wait_until(lambda: d.statistics().pending == 1000)
+        assert d.outputs["seen"].records <= ticks["depth"][0]
+        d.resume(1)
+        d.drain()
+        wait_until(lambda: d.outputs["seen"].records == ticks["depth"].sum())
+    same(collected(d), serial(ticks))
+
+
+def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) -> None:
+    ticks = stream(np.arange(3000) % 7)
+    batches: list[npt.NDArray[Any]] = []
+    with Dispatcher(7, echo(c_handlers), workers=2, cores=None) as d:
+        reader = threading.Thread(target=lambda: batches.extend(d.outputs["seen"]))
+        reader.start()
+        d.publish(ticks[:1000])
+        wait_until(lambda: sum(map(len, batches)) == ticks["depth"][:1000].sum())
+        d.publish(ticks[1000:])
+    reader.join(30)
+    np.testing.assert_array_equal(np.concatenate(batches), serial(ticks)["seen"])
+    assert len(d.outputs["seen"].array()) == 0
+
+
+def test_publishers_wait_for_the_merger_where_more_is_emitted_than_the_bound_allows(c_handlers: Path) -> None:
+    ticks = stream(np.arange(400_000) % 3)
+    ticks["depth"] = 3
+    d = Dispatcher(
+        3, echo(c_handlers), workers=1, cores=None, strands="per-symbol", max_publishers=1, output_memory=1 << 20
+    )
+    with d:
+        d.pause(1)
+        with pytest.raises(BackpressureError):
+            d.publish(ticks, timeout_s=1.0)
+        assert d.statistics().accepted < 200_000
+        accepted = d.statistics().accepted
+        d.resume(1)
+        d.publish(ticks[accepted:])
+        d.drain()
+    same(collected(d), serial(ticks))
+
+
+def test_several_publishers_numbers_rise_along_every_symbol(c_handlers: Path) -> None:
+    parts = [stream(np.random.default_rng(i).integers(0, 6, 20_000)) for i in range(3)]
+    for i, part in enumerate(parts):
+        part["depth"] = 1
+        part["size"] = np.arange(len(part)) * 4 + i
+    with Dispatcher(6, echo(c_handlers), workers=2, cores=None, batch_ticks=16, strands="per-symbol") as d:
+        threads = [threading.Thread(target=lambda p=p: [d.publish(c) for c in np.array_split(p, 400)]) for p in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    seen = d.outputs["seen"].array()
+    assert len(seen) == 60_000
+    assert (np.diff(seen["sequence"].astype(np.int64)) > 0).all()
+    assert (np.diff(seen["ts"].astype(np.int64)) >= 0).all()
+    # The handler counted each symbol's ticks as it met them: in the order of their numbers.
+    np.testing.assert_array_equal(seen["count"], numbered(seen["instrument_id"].astype(np.int64)))
+    for i in range(3):
+        for key in range(6):
+            one = seen[(seen["size"] % 4 == i) & (seen["instrument_id"] == key)]
+            assert (np.diff(one["size"].astype(np.int64)) > 0).all()
+
+
+def test_two_handlers_may_share_an_output_of_one_dtype_only(c_handlers: Path) -> None:
+    ticks = stream(np.arange(300) % 2)
+    with Dispatcher(2, handlers={"#0": echo_in_python, "*": echo(c_handlers)}, workers=2, cores=None) as d:
+        d.publish(ticks)
+    same(collected(d), serial(ticks))
+    other = native(c_handlers, "on_echo", state=ROW, outputs={"seen": FIFTH})
+    with pytest.raises(ConfigurationError, match="one output has one dtype"):
+        Dispatcher(2, handlers={"#0": other, "*": echo(c_handlers)})
+
+
+def test_records_of_another_dtype_carry_the_time_0(c_handlers: Path) -> None:
+    del c_handlers
+    dtype = np.dtype([("key", "<u4"), ("value", "<u4")])
+
+    @batch_handler(state=ROW, outputs={"x": [("value", "<u4")]})
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit((int(ticks["value"][-1]),), at=len(ticks) - 1)
+
+    records = np.array([(1, 5), (0, 6), (1, 7)], dtype)
+    with Dispatcher(2, on_ticks, workers=1, cores=None, dtype=dtype, key="key", batch_ticks=1) as d:
+        for record in records:
+            d.publish(record)
+            d.drain()
+    assert d.outputs["x"].array().tolist() == [(0, 0, 1, 5), (1, 0, 0, 6), (2, 0, 1, 7)]
+
+
+def test_emitting_from_c_to_an_output_that_was_not_declared_is_a_failure_that_says_so(c_handlers: Path) -> None:
+    handler = native(c_handlers, "on_echo", state=ROW, outputs={"seen": SEEN})
+    ticks = ticks_for([0] * 5)
+    with (
+        pytest.raises(HandlerError, match="emits to output 1 but has declared 1"),
+        Dispatcher(1, handler, workers=1) as d,
+    ):
+        d.publish(ticks)
+        d.drain()
+
+
+@pytest.mark.parametrize(
+    ("emit", "error", "match"),
+    [
+        (lambda ctx: ctx.emit(np.zeros(1, [("z", "<u4")]), at=0), RecordTypeError, "declared are"),
+        (lambda ctx: ctx.emit("no", at=0), RecordTypeError, "is no record"),
+        (lambda ctx: ctx.emit((1,), at=3), IndexError, "3 is no place in a batch of 3"),
+        (lambda ctx: ctx.emit((1,), at=-1), IndexError, "-1 is no place"),
+        (lambda ctx: ctx.emit((1,), at=0.5), IndexError, "no places"),
+        (lambda ctx: ctx.emit((1,), at=0, output="y"), ConfigurationError, "declares x: not 'y'"),
+    ],
+)
+def test_emitting_what_cannot_be_is_refused_by_name(
+    emit: Callable[[Any], None], error: type[Exception], match: str
+) -> None:
+    caught: list[Exception] = []
+
+    @batch_handler(state=ROW, outputs={"x": [("n", "<u8")]})
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        with pytest.raises(error, match=match) as raised:
+            emit(ctx)
+        caught.append(raised.value)
+
+    with Dispatcher(1, on_ticks, workers=1, cores=None) as d:
+        d.publish(ticks_for([0] * 3))
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("outputs", "match"),
+    [
+        ({"x": "f8"}, "structured dtype"),
+        ({"x": [("ts", "f8")]}, "already"),
+        ({"a b": [("n", "f8")]}, "cannot be an output's name"),
+        ({"x": [("n", "V20000")]}, "at most"),
+        ({"x": [("n", "O")]}, "Python objects"),
+    ],
+)
+def test_outputs_that_cannot_be_are_refused_where_they_are_declared(outputs: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        batch_handler(state=ROW, outputs=outputs)
+
+
+def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(c_handlers: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"output_memory: 1000 cannot .* give at least \d+"):
+        Dispatcher(2, echo(c_handlers), workers=1, output_memory=1000)
+
+
+def test_a_dispatcher_without_outputs_has_none() -> None:
+    d = Dispatcher(2, "count", workers=1)
+    assert len(d.outputs) == 0
+    with pytest.raises(KeyError, match="no handler emits"):
+        d.outputs["bars"]

@@ -101,16 +101,32 @@ def digest_sum(digests: Digests) -> npt.NDArray[np.uint64]:
 
 
 class OutputDigest:
-    """The digest of an output's records as they come: fed in pieces of any size, it depends on the records alone."""
+    """The digest of an output's records as they come: fed in pieces of any size, it depends on the records alone.
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    With ``names``, the symbols' names by index, a record's ``instrument_id`` stands for its symbol's name.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], names: Sequence[str] = ()) -> None:
         self.records = 0
         self._hash = blake2b(row_head(layout_of(dtype)), digest_size=DIGEST_BYTES)
+        self._names = names
+        self._name_ids = np.zeros(len(names), np.uint64)
 
     def add(self, records: npt.NDArray[Any]) -> None:
         """Takes in the next records, shape (n,), in the output's order."""
         self.records += len(records)
-        self._hash.update(packed(records).tobytes())
+        if not len(self._names):
+            self._hash.update(packed(records).tobytes())
+            return
+        keys = records["instrument_id"].copy()
+        nameless = records.copy()
+        nameless["instrument_id"] = 0
+        new = np.unique(keys[self._name_ids[keys] == 0])
+        for key in new.tolist():
+            digest = blake2b(self._names[key].encode(), digest_size=8).digest()
+            self._name_ids[key] = int.from_bytes(digest, "little") | 1  # 0: not known yet
+        ids = self._name_ids[keys].astype("<u8").view(np.uint8).reshape(len(keys), 8)
+        self._hash.update(np.hstack([ids, packed(nameless)]).tobytes())
 
     def digest(self) -> bytes:
         """Of all records so far."""

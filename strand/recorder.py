@@ -132,8 +132,9 @@ class Recorder(NoRecorder):
         if self._file is not None:
             error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
             words = None if error is None else str(error) or type(error).__name__
-            outputs: dict[str, tuple[int, str]] = {}
-            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum), dropped, words, outputs))
+            digests = {name: output.digested() for name, output in self._dispatcher.outputs.items()}
+            outputs = {name: (digest.records, digest.digest().hex()) for name, digest in digests.items()}
+            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum, digests), dropped, words, outputs))
 
     def _record(self, counts: npt.NDArray[np.int64]) -> None:
         names = self._learn()

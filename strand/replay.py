@@ -25,7 +25,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
-from strand.fingerprint import fingerprint_of_rows
+from strand.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.fingerprint_file import Interval
 from strand.handlers import HandlerLike, resolve
 from strand.pacing import Pacer, Pacing
@@ -50,7 +50,7 @@ class ReplayResult:
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``pacing`` how well the pace was kept, None for as fast as it goes, ``intervals`` what
-    ``fingerprint_every`` recorded.
+    ``fingerprint_every`` recorded, ``digests`` gives the outputs' digests.
     """
 
     info: FeedInfo
@@ -73,12 +73,13 @@ class ReplayResult:
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
     intervals: tuple[Interval, ...] = ()
+    digests: Callable[[], Mapping[str, OutputDigest]] = dict
 
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
-        any workers, grouping and batches. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol)
+        any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
+        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self.digests())
 
     @property
     def ticks_per_s(self) -> float:
@@ -230,6 +231,7 @@ def replay(
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
         intervals=recorder.intervals,
+        digests=lambda: {name: output.digested() for name, output in dispatcher.outputs.items()},
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]
@@ -303,7 +305,7 @@ def _chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickB
         yield from rest
 
 
-def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher) -> Iterator[TickBatch]:
+def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher | SerialLoop) -> Iterator[TickBatch]:
     """Batches whose symbols' names the dispatcher knows: they are written beside what their ticks emit."""
     known = -1
     for batch in batches:

@@ -6,6 +6,7 @@ The reference that runs on many cores are compared with. It shares neither queue
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, Self
@@ -15,15 +16,18 @@ import numpy.typing as npt
 
 from strand._bindings.books import BookMemory
 from strand._bindings.engine import NativeFunction, histogram_floors_ns
-from strand._bindings.serial import PlainRows, SerialRun, Stumble
+from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.books import Books
 from strand.configuration import assign_handlers
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
 from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.emit import Emit
 from strand.handlers.opened import Opening, open_handler
+from strand.outputs import Outputs
 from strand.records import RecordReader
 from strand.rows import Rows
+from strand.serial_emitted import SerialEmitted
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
@@ -35,7 +39,7 @@ __all__ = ["SerialLoop"]
 _OF_QUEUES: Final = frozenset(
     (
         "workers", "cores", "policy", "strands", "counts", "capacity_ticks", "on_full", "idle", "quantum_ticks",
-        "quantum_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes",
+        "quantum_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes", "output_memory",
     )
 )  # fmt: skip
 
@@ -56,6 +60,7 @@ class SerialLoop:
         *,
         handlers: Mapping[str, HandlerLike] | None = None,
         on_error: str = "stop",
+        out: Mapping[str, str | os.PathLike[str]] | None = None,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         fields: Mapping[str, str] | None = None,
@@ -74,14 +79,26 @@ class SerialLoop:
         record = self._reader.dtype
         opening = Opening(self._table, record, key, self._memory.stride)
         self._opened = [open_handler(h, opening) for h in self._handlers]
-        functions = [opened.function for opened in self._opened]
-        self._runs = [None if f is None else SerialRun(f, self._memory, record.itemsize) for f in functions]
+        self._outputs = Outputs(self._handlers, self._table, out or {})
+        self._emitted = SerialEmitted(self._outputs.record_bytes)
+        self._numbers = [self._outputs.numbers(h) for h in self._handlers]
+        self._runs = [self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._numbers, strict=True)]
+        self._marks = np.empty(0, MARK)
+        self._time = 0
+        self._failed_at = 2**64 - 1
         self._calls: dict[int, Call] = {}
         self._contexts: dict[int, Context] = {}
         self._tracked: dict[int, SerialRun] = {}
         self._failure: HandlerError | None = None
         self._closed = False
         self._handled = self._accepted = self._busy_ns = 0
+
+    def _run_of(self, function: NativeFunction | None, numbers: Sequence[int]) -> SerialRun | None:
+        """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
+        if function is None:
+            return None
+        sinks = [self._emitted.sinks[number] for number in numbers]
+        return SerialRun(function, self._memory, self._reader.dtype.itemsize, self._reader.key_offset, sinks)
 
     # ---- the loop
 
@@ -99,12 +116,15 @@ class SerialLoop:
         keys = array[self._reader.key]
         outside = np.flatnonzero(keys >= len(self._table))
         end = int(outside[0]) if len(outside) else len(array)
+        self._marks = self._mark(array[:end])
         self._accepted += end
         begun = time.perf_counter_ns()
         try:
             self._loop(array[:end], keys[:end])
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
+            self._emitted.sort(self._failed_at)
+            self._outputs.hand_out()
         if end < len(array):
             raise UnknownSymbolError(
                 f"record {end}: {self._reader.key} is {keys[end]}, but there are {len(self._table)} symbols (0 to "
@@ -112,6 +132,16 @@ class SerialLoop:
                 position=end,
             )
         return len(array)
+
+    def _mark(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
+        marks = np.empty(len(array), MARK)
+        marks["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
+        times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.uint64)
+        marks["time"] = np.maximum(np.maximum.accumulate(times), np.uint64(self._time))
+        if len(array):
+            self._time = int(marks["time"][-1])
+        return marks
 
     def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
         """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
@@ -122,15 +152,17 @@ class SerialLoop:
             number = int(of_record[start])
             run = self._runs[number]
             if run is not None:
-                stumble = run(array[start:end])
+                stumble = run(array[start:end], self._marks[start:end])
                 self._handled += end - start if stumble is None else stumble.index
                 if stumble is not None:
+                    self._failed_at = int(self._marks["number"][start + stumble.index])
                     self._fail(number, array[start + stumble.index], stumble, None)
             else:
                 for first, last in _stretches(keys[start:end]):
-                    self._call(number, array[start + first : start + last])
+                    self._call(number, array[start + first : start + last], self._marks[start + first : start + last])
 
-    def _call(self, number: int, records: npt.NDArray[Any]) -> None:
+    def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
+        self._emitted.hold(marks, int(records[self._reader.key][0]), self._numbers[number])
         key = int(records[self._reader.key][0])
         shown = records.view()
         shown.flags.writeable = False
@@ -139,6 +171,7 @@ class SerialLoop:
         except Exception as error:
             at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
             self._handled += at
+            self._failed_at = int(marks["number"][at])
             self._fail(number, records[at], Stumble(at, RAISED, describe(cause), False), cause)
         self._handled += len(records)
 
@@ -147,8 +180,11 @@ class SerialLoop:
         handler, opened = self._handlers[number], self._opened[number]
         assert opened.bind is not None
         params = None if opened.params is None else opened.params[key]
+        emitting = handler.parts[-1][1] if handler.parts else handler
+        first = len(handler.emitted) - len(emitting.outputs)
+        emit = Emit(emitting.name, emitting.outputs, first, lambda: self._emitted)
         context = Context(
-            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states
+            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states, emit=emit
         )
         call = self._calls[key] = opened.bind(context, self)
         self._contexts[key] = context
@@ -157,11 +193,13 @@ class SerialLoop:
     def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
         """For chains that end in Python: runs their compiled part tick by tick, and copies the row as it is after."""
         if id(function) not in self._tracked:
-            self._tracked[id(function)] = SerialRun(function, self._memory, self._reader.dtype.itemsize)
+            made = self._run_of(function, self._emitted.numbers)
+            assert made is not None
+            self._tracked[id(function)] = made
         run, copies = self._tracked[id(function)], after.view(np.uint8).reshape(len(after), -1)
         start = int(ticks[self._reader.key][0]) * self._memory.stride if len(ticks) else 0
         for i in range(len(ticks)):
-            stumble = run(ticks[i : i + 1])
+            stumble = run(ticks[i : i + 1], self._emitted.marks[i : i + 1])
             if stumble is not None:
                 return i, stumble.code, stumble.message
             copies[i] = self._memory.memory[start : start + copies.shape[1]]
@@ -187,12 +225,16 @@ class SerialLoop:
         return True
 
     def __enter__(self) -> Self:
+        self._outputs.start(self._emitted, allowed=None)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._closed:
             self._closed = True
+            self._outputs.finish(complete=kind is None)
             self._rows.keep()
+            if kind is None and self._outputs.failure is not None:
+                raise self._outputs.failure
 
     # ---- looking on
 
@@ -222,6 +264,11 @@ class SerialLoop:
         """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
         memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
         return Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
+
+    @property
+    def outputs(self) -> Outputs:
+        """What handlers emit, by name."""
+        return self._outputs
 
     @property
     def workers(self) -> Literal[0]:

@@ -37,9 +37,10 @@ class Parting:
     """What two recorded runs have in common.
 
     ``same``: all of it. Else they were the same ``after`` so many ticks and not ``by`` so many (None: one of them had
-    ended), ``symbols`` those that differ there: first those whose input does. ``outputs`` are the
-    names of outputs that differ at the end. ``before`` is what either had recorded of the symbols at ``after``. ``notes`` are differences between the runs' inputs, handlers and selections in words,
-    ``settings`` those between settings that must not matter, ``headers`` and ``ends`` as the files have them.
+    ended), ``symbols`` those that differ there: first those whose input does. ``outputs`` are the names of outputs that
+    differ at the end. ``before`` is what either had recorded of the symbols at ``after``. ``notes`` are differences
+    between the runs' inputs, handlers and selections in words, ``settings`` those between settings that must not
+    matter, ``headers`` and ``ends`` as the files have them.
     """
 
     paths: tuple[str, str]

@@ -56,6 +56,31 @@ def over_the_book(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
         row["mark"] = (int(row["mark"]) * 31 + size) % 2**64
 
 
+@strand.batch_handler(
+    state=[("n", "u8")], outputs={"marks": [("n", "u8"), ("price", "i8")], "trades": [("price", "i8")]}
+)
+def emits(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """A record every third tick, and two for each trade, the later ones first."""
+    places = np.arange(len(ticks))
+    count = int(row["n"]) + places + 1
+    third = places[count % 3 == 0]
+    marks = np.zeros(len(third), [("n", "u8"), ("price", "i8")])
+    marks["n"], marks["price"] = count[third], ticks["price"][third]
+    ctx.emit(marks[::-1].copy(), third[::-1], "marks")
+    for i in places[ticks["kind"] == 2].tolist():
+        ctx.emit([(int(ticks["price"][i]),), (i % 1,)], i, "trades")
+    row["n"] += len(ticks)
+
+
+@object_handler(outputs={"trades": [("price", "i8")]})
+class TradesOut:
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_trade(self, tick: Any) -> None:
+        self.ctx.emit((tick.price,))
+
+
 @object_handler(state=[("mark", "u8")])
 class PerSymbol:
     """An object a symbol, which remembers what is not in its row."""
@@ -78,6 +103,10 @@ def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
     }
     made["spin"] = lambda: {"handler": strand.handlers.spin(3)}
     made["python"] = lambda: {"handler": in_python}
+    made["emits"] = lambda: {"handler": emits}
+    made["emits in a chain"] = lambda: {"handler": strand.chain("count", strand.book(), emits)}
+    made["object emits"] = lambda: {"handler": TradesOut}
+    made["two emit"] = lambda: {"handlers": {names[0]: emits, "*": TradesOut}}
     made["chain"] = lambda: {"handler": strand.chain("count", strand.book(), over_the_book)}
     made["object"] = lambda: {"handler": PerSymbol}
     if HAS_NUMBA:
@@ -119,7 +148,7 @@ def ways(draw: st.DrawFn) -> Way:
 
 def left(result: strand.ReplayResult) -> Any:
     """What has to be the same."""
-    return result.intervals, result.fingerprint, result.ticks
+    return result.intervals, result.fingerprint, result.ticks, {n: a.tobytes() for n, a in result.outputs.items()}
 
 
 @cache
@@ -144,9 +173,11 @@ def test_any_way_leaves_what_the_plain_loop_leaves(name: str, way: Way) -> None:
 def test_what_is_compared_is_not_nothing(name: str) -> None:
     """Every handler's rows change between rests, and with one tick of one symbol."""
     ticks, names = synthetic_day()
-    intervals, fingerprint, _ = plain(name)
+    intervals, fingerprint, _, outputs = plain(name)
+    assert all(outputs.values())
     assert len({i.fingerprint for i in intervals}) == len(intervals) >= 3
-    assert intervals[-1].fingerprint == fingerprint
+    # What handlers emit is part of the run's, and not of those at rests.
+    assert (intervals[-1].fingerprint == fingerprint) == (not outputs)
     other = ticks.copy()
     # A trade of a symbol that all handlers here look at, without its effect on any other tick.
     at = int(np.flatnonzero(other["kind"] == 2)[-1])
@@ -154,6 +185,53 @@ def test_what_is_compared_is_not_nothing(name: str) -> None:
     other["price"][at] += 10**7
     again = left(strand.replay(ArrayFeed(other, names), workers=0, fingerprint_every=1100, **handlers()[name]()))
     assert again[1] != fingerprint
+
+
+SEEN = [("count", "<u8"), ("size", "<u4"), ("place", "u1")]
+
+
+@pytest.mark.parametrize("kind", ["C", "Python"])
+def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Path, kind: str) -> None:
+    ticks, names = synthetic_day()
+    ticks = ticks.copy()
+    ticks["depth"] = np.arange(len(ticks)) % 3
+    seen = {"seen": SEEN, "fifths": [("n", "<u4")]}
+    in_c = strand.native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=seen, pure=True)
+    handler: Any = in_c if kind == "C" else emits
+    first, second = handler.outputs
+    suffixes = ["npy", "csv", *(["parquet", "arrow"] if importlib.util.find_spec("pyarrow") else [])]
+
+    def written(suffix: str, **options: Any) -> tuple[bytes, bytes, str]:
+        paths = {name: tmp_path / f"{name}.{suffix}" for name in (first, second)}
+        feed = ArrayFeed(ticks, names, options.pop("batch", 4096))
+        result = strand.replay(feed, handler, out=paths, cores=None, **options)
+        return paths[first].read_bytes(), paths[second].read_bytes(), result.fingerprint
+
+    for suffix in suffixes:
+        expected = written(suffix, workers=0)
+        assert len(expected[0]) > 5_000
+        for workers, strands, batch in ((0, "auto", 33), (1, 3, 100), (2, "per-symbol", 4096), (4, "auto", 7)):
+            assert written(suffix, workers=workers, strands=strands, batch=batch) == expected
+    # Collected or written, in any format: one fingerprint.
+    fingerprints = {written(suffix, workers=2)[2] for suffix in suffixes}
+    assert fingerprints == {strand.replay(ArrayFeed(ticks, names), handler, workers=1).fingerprint}
+
+
+def test_one_record_that_is_emitted_otherwise_is_another_fingerprint() -> None:
+    ticks, names = synthetic_day()
+
+    def emitting(odd: int) -> Any:
+        @strand.batch_handler(state=[("n", "u8")], outputs={"prices": [("price", "i8")]})
+        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+            records = np.zeros(len(ticks), [("price", "i8")])
+            records["price"] = ticks["price"] + (ticks["sequence"] == odd)
+            ctx.emit(records, np.arange(len(ticks)))
+
+        return strand.replay(ArrayFeed(ticks, names), on_ticks, workers=1)
+
+    results = [emitting(-1 % 2**63), emitting(int(ticks["sequence"][1000])), emitting(-1 % 2**63)]
+    assert results[0].fingerprint == results[2].fingerprint != results[1].fingerprint
+    assert (results[0].rows.array == results[1].rows.array).all()
 
 
 @pytest.mark.parametrize("handler", ["count", "vwap", "book"])

@@ -229,6 +229,28 @@ def test_one_run_that_is_shorter_is_the_same_as_far_as_it_goes(tmp_path: Path, d
     assert "limit: None against 1200" in found.notes
 
 
+def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, day: Any) -> None:
+    def emitting(extra: int) -> Any:
+        @strand.batch_handler(state=[("n", "u8")], outputs={"prices": [("price", "i8")], "sizes": [("size", "u4")]})
+        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+            row["n"] += len(ticks)
+            prices = np.zeros(len(ticks), [("price", "i8")])
+            prices["price"] = ticks["price"] // 2 + extra
+            ctx.emit(prices, np.arange(len(ticks)), "prices")
+
+        return on_ticks
+
+    a, b, c = (record(tmp_path, letter, *day, emitting(e)) for letter, e in (("a", 0), ("b", 1), ("c", 0)))
+    assert diff_runs(a, c).same
+    found = diff_runs(a, b)
+    assert not found.same
+    assert (found.outputs, found.symbols) == (("prices",), ())
+    assert narrow(found).exact is None
+    done = run("diff", a, b)
+    assert done.returncode == 1
+    assert "other records of prices" in done.stdout
+
+
 def test_the_command_ends_with_0_1_or_2(tmp_path: Path, day: Any) -> None:
     ticks, names = day
     a, b = record(tmp_path, "a", ticks, names), record(tmp_path, "b", ticks, names, workers=2)

@@ -100,6 +100,19 @@ def test_a_python_handler_s_exception_is_the_cause() -> None:
         assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: Path) -> None:
+    outputs = {"seen": [("count", "<u8"), ("size", "<u4"), ("place", "u1")], "fifths": [("n", "<u4")]}
+    ticks = ticks_for([0, 1, 0, 1, 0, 1])
+    ticks["depth"], ticks["flags"][3] = 2, 255
+    loop = SerialLoop(2, native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=outputs))
+    with pytest.raises(HandlerError), loop:
+        loop.publish(ticks)
+    seen = loop.outputs["seen"].array()
+    assert seen["sequence"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert seen["place"].tolist() == [0, 1] * 3
+    assert seen["instrument_id"].tolist() == [0, 0, 1, 1, 0, 0]
+
+
 def test_a_handler_that_returns_what_it_may_not_or_publishes_is_told_so(c_handlers: Path) -> None:
     loop = SerialLoop(2, native(c_handlers, "on_nonsense", state=PAIR_ROW))
     with pytest.raises(HandlerError, match="returned 10 for 3 records"):

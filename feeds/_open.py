@@ -19,7 +19,7 @@ from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
 
-__all__ = ["open"]
+__all__ = ["expand", "open"]
 
 _WILD: Final = "*?["
 
@@ -57,7 +57,7 @@ def open(  # noqa: A001
         format = "csv"  # noqa: A001 - a profile says what the content does not show
     moments = Moment.parse("start", start), Moment.parse("end", end)
     wanted = tuple(read_symbols(symbols))
-    paths = _expand(path_or_paths, options)
+    paths = expand(path_or_paths, options)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
     _check_options({known for _, known in chosen}, options)
 
@@ -119,7 +119,8 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
     return names
 
 
-def _expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
+def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
+    """The files that are meant, in the order they are opened in. Raises FeedError, ConfigurationError."""
     named = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
     paths: list[str | Path] = []
     for name in named:

@@ -16,6 +16,8 @@ import numpy as np
 from strand import feeds, report
 from strand.bench.cli import bench
 from strand.commands.convert import convert
+from strand.commands.diff import diff
+from strand.commands.fingerprints import fingerprinting
 from strand.commands.gen import gen
 from strand.commands.include import include
 from strand.commands.listen import listen
@@ -45,6 +47,7 @@ def cli() -> None:
 
 cli.add_command(bench)
 cli.add_command(convert)
+cli.add_command(diff)
 cli.add_command(gen)
 cli.add_command(include)
 cli.add_command(listen)
@@ -135,11 +138,16 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--handler", default="count", type=HandlerName(), show_default=True, help="What runs over each symbol's ticks."
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    help="Threads that drain; 0: a plain loop without queues. [default: one fewer than the cores]",
+)
 @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
 @click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
 @_selecting
 @_merging
+@fingerprinting
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "quarantine", "skip"]),
@@ -173,7 +181,7 @@ def replay_command(
     files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
     on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, outs: tuple[str, ...], as_json: bool,
-    merging: dict[str, Any],
+    merging: dict[str, Any], recording: dict[str, Any],
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -199,6 +207,7 @@ def replay_command(
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
                 idle=idle,
                 speed=speed,
+                **recording,
                 out=written,
             )
     except KeyboardInterrupt as interrupt:

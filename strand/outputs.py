@@ -13,13 +13,14 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Engine, Until
+from strand._bindings.engine import Until
 from strand.errors import ConfigurationError, FeedError
+from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path, open_output
 
 if TYPE_CHECKING:
@@ -53,17 +54,30 @@ def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
     )
 
 
+class Source(Protocol):
+    """Where emitted records come from, in their order: the engine, or a plain loop."""
+
+    def settle_outputs(self, until: Until) -> int: ...
+
+    def take_output(self, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int: ...
+
+    def stop(self) -> None: ...
+
+
 class Output:
     """What goes to one output. Iterate over it for structured arrays of shape (n,), in order and each record once,
     while the run goes on and after it; the iteration ends when the run has. An output that is written to a file
     is not collected, and refuses."""
 
-    def __init__(self, name: str, declared: np.dtype[Any], path: Path | None) -> None:
+    def __init__(self, name: str, declared: np.dtype[Any], path: Path | None, names: Sequence[str] = ()) -> None:
         self.name = name
         self.declared = declared
         self.dtype = merged_dtype(declared)
         self.path = path
         self.records = 0
+        #: Of what went to the file.
+        self.digest = OutputDigest(self.dtype, names)
+        self._names = names
         self._batches: list[npt.NDArray[Any]] = []
         self._ended = False
         self._more = threading.Condition()
@@ -89,6 +103,14 @@ class Output:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array(), dtype=dtype, copy=copy is not False)
+
+    def digested(self) -> OutputDigest:
+        """The digest of what went to the file, or of what was collected and not iterated over."""
+        if self.path is not None:
+            return self.digest
+        made = OutputDigest(self.dtype, self._names)
+        made.add(self.array())
+        return made
 
     def _check_collected(self) -> None:
         if self.path is not None:
@@ -121,10 +143,10 @@ class Outputs(Mapping[str, Output]):
             check_path(path)
             if sum(path.resolve() == other.resolve() for other in paths.values()) > 1:
                 raise ConfigurationError(f"out: {name!r} and another output would be written to the same file {path}")
-        self._outputs = {name: Output(name, dtype, paths.get(name)) for name, dtype in declared.items()}
+        self._outputs = {name: Output(name, dtype, paths.get(name), table) for name, dtype in declared.items()}
         self._table = table
         self._files: list[OutputFile | None] = []
-        self._engine: Engine | None = None
+        self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         #: What went wrong with merging or writing, if anything did.
@@ -154,8 +176,9 @@ class Outputs(Mapping[str, Output]):
 
     # ---- life
 
-    def start(self, engine: Engine, *, allowed: Sequence[int]) -> None:
-        """Opens the files and starts merging. Raises FeedError where a file cannot be created."""
+    def start(self, engine: Source, *, allowed: Sequence[int] | None) -> None:
+        """Opens the files and starts merging, in a thread on the cores ``allowed``; where there are none, whoever emits
+        calls ``hand_out``. Raises FeedError where a file cannot be created."""
         if not self._outputs:
             return
         self._engine = engine
@@ -166,6 +189,8 @@ class Outputs(Mapping[str, Output]):
         except BaseException:
             self._give_up_files()
             raise
+        if allowed is None:
+            return
         self._thread = threading.Thread(target=self._run, args=(engine, allowed), name="strand-outputs", daemon=True)
         self._thread.start()
 
@@ -176,21 +201,28 @@ class Outputs(Mapping[str, Output]):
             self._stop.set()
             self._thread.join()
             self._thread = None
-            assert self._engine is not None
+        if self._engine is not None:
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
             self._engine = None
             self._close_files()
         for output in self._outputs.values():
             output._end()
 
-    def _run(self, engine: Engine, allowed: Sequence[int]) -> None:
+    def hand_out(self) -> None:
+        """Hands out everything that was emitted. Raises what went wrong with that."""
+        if self._engine is not None:
+            self._round(self._engine, Until.END)
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         # Where the publisher is pinned, this thread would be so too.
         os.sched_setaffinity(0, allowed)
         pause_s = LEAST_S
         while not self._stop.wait(pause_s) and self.failure is None:
             pause_s = min(max(LEAST_S, TIMES * self._round(engine, Until.WATERMARK)), MOST_S)
 
-    def _round(self, engine: Engine, until: Until) -> float:
+    def _round(self, engine: Source, until: Until) -> float:
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""
         try:
             if self.failure is None:
@@ -203,7 +235,7 @@ class Outputs(Mapping[str, Output]):
             engine.stop()
         return 0.0
 
-    def _hand_out(self, engine: Engine, number: int, output: Output) -> None:
+    def _hand_out(self, engine: Source, number: int, output: Output) -> None:
         size = output.dtype.itemsize
         room = max(1, BATCH_BYTES // size)
         while True:
@@ -215,6 +247,7 @@ class Outputs(Mapping[str, Output]):
                 file = self._files[number]
                 if file is not None:
                     file.write(used.view(output.dtype))
+                    output.digest.add(used.view(output.dtype))
                 else:
                     output._put((used if 2 * n > room else used.copy()).view(output.dtype))
             if n < room:

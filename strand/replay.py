@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,14 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
+from strand.fingerprint import OutputDigest, fingerprint_of_rows
+from strand.fingerprint_file import Interval
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.pacing import Pacer, Pacing
+from strand.recorder import check_recording, recorder_for
 from strand.rows import Rows
+from strand.run_header import run_header
+from strand.serial import SerialLoop
 from strand.stats import Statistics
 
 __all__ = ["ReplayResult", "replay"]
@@ -44,7 +50,8 @@ class ReplayResult:
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
-    None for as fast as it goes.
+    None for as fast as it goes, ``intervals`` what ``fingerprint_every`` recorded, ``digests`` gives the outputs'
+    digests.
     """
 
     info: FeedInfo
@@ -67,6 +74,14 @@ class ReplayResult:
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
     objects: Mapping[str, Any] = field(default_factory=dict)
+    intervals: tuple[Interval, ...] = ()
+    digests: Callable[[], Mapping[str, OutputDigest]] = dict
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
+        any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
+        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self.digests())
 
     @property
     def ticks_per_s(self) -> float:
@@ -108,6 +123,8 @@ def replay(
     pin_publisher: bool = True,
     speed: float = 0.0,
     pacer: Pacer | None = None,
+    fingerprint_every: int | None = None,
+    fingerprints: str | os.PathLike[str] | None = None,
     out: Mapping[str, str | os.PathLike[str]] | None = None,
     **options: Any,
 ) -> ReplayResult:
@@ -117,10 +134,14 @@ def replay(
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
-    Dispatcher. ``pin_publisher`` pins the calling thread for the length of the call to a core no worker has.
+    Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the
+    calling thread for the length of the call to a core no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A replay that is paced, or writes to files, and is interrupted has handled what it
     had published, and its result is the KeyboardInterrupt's ``partial``.
+    ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
+    taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
+    compares.
 
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
     collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
@@ -130,13 +151,9 @@ def replay(
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has. Raises HandlerError, ConfigurationError.
     """
-    for name, value, least in (("limit", limit, 1), ("position", position, 0)):
-        if value is not None and value < least:
-            raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
-    if pacer is None:
-        pacer = Pacer(speed) if speed != 0 else None
-    elif speed != 0:
-        raise ConfigurationError("speed: give it to the pacer")
+    check_recording(fingerprint_every)
+    pacer = _check(limit, position, speed, pacer)
+    given = handler
     if handler is not None:
         handler = resolve(handler)
     wanted = feeds.read_symbols(symbols or ())
@@ -151,18 +168,34 @@ def replay(
             raise unknown
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, out=out, **options)
+        make = SerialLoop if options.get("workers") == 0 else Dispatcher
+        dispatcher = make(_names(feed), handler, handlers=handlers, out=out, **options)
+        recorder = recorder_for(
+            dispatcher,
+            feed,
+            fingerprint_every,
+            fingerprints,
+            lambda: run_header(
+                source,
+                {"*": given} if handlers is None else handlers,
+                selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
+                feed_options=feed_options or {},
+                every=fingerprint_every,
+                settings=options | {"workers": dispatcher.workers},
+            ),
+        )
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
-        with _pinned(dispatcher, pin_publisher), dispatcher:
+        with recorder, _pinned(dispatcher, pin_publisher), dispatcher:
             setup_s = time.perf_counter() - ready
-            named = _named(_chain(first, batches), feed, dispatcher)
+            pieces = recorder.cut(_named(_chain(first, batches), feed, dispatcher))
             try:
-                for batch in named if pacer is None else pacer.paced(named):
+                for batch in pieces if pacer is None else pacer.paced(pieces):
                     chosen = batch if limit is None else batch[: limit - ticks]
                     dispatcher.publish(chosen)
                     _count(by_symbol, chosen["instrument_id"])
                     ticks += len(chosen)
+                    recorder.published(chosen, by_symbol)
                     if progress is not None:
                         progress(ticks)
                     if ticks == limit:
@@ -175,6 +208,7 @@ def replay(
                 interrupt = error
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
+            recorder.ending(by_symbol, fault or interrupt)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -200,6 +234,8 @@ def replay(
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
         objects=dispatcher.objects,
+        intervals=recorder.intervals,
+        digests=lambda: {name: output.digested() for name, output in dispatcher.outputs.items()},
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]
@@ -211,6 +247,18 @@ def replay(
         failed.partial = result
         raise failed
     return result
+
+
+def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
+    """Refuses what cannot work; returns the pacer, if the replay has one."""
+    for name, value, least in (("limit", limit, 1), ("position", position, 0)):
+        if value is not None and value < least:
+            raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
+    if pacer is None:
+        return Pacer(speed) if speed != 0 else None
+    if speed != 0:
+        raise ConfigurationError("speed: give it to the pacer")
+    return pacer
 
 
 def _feed(
@@ -277,7 +325,7 @@ def _chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickB
         yield from rest
 
 
-def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher) -> Iterator[TickBatch]:
+def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher | SerialLoop) -> Iterator[TickBatch]:
     """Batches whose symbols' names the dispatcher knows: they are written beside what their ticks emit."""
     known = -1
     for batch in batches:
@@ -302,7 +350,7 @@ def _names(feed: Feed) -> Sequence[str]:
 
 
 @contextmanager
-def _pinned(dispatcher: Dispatcher, pin: bool) -> Iterator[None]:
+def _pinned(dispatcher: Dispatcher | SerialLoop, pin: bool) -> Iterator[None]:
     """Pins the calling thread to the first core that no worker is pinned to, if there is one."""
     allowed = os.sched_getaffinity(0)
     free = sorted(allowed - {w.core for w in dispatcher.statistics().workers if w.core is not None})

@@ -56,6 +56,8 @@ def as_dict(result: ReplayResult) -> dict[str, Any]:
         "feed": dict(result.feed_statistics),
         "skipped": skipped_as_dict(result.skipped),
         "pacing": None if result.pacing is None else result.pacing.as_dict(),
+        "fingerprint": result.fingerprint,
+        "intervals": [{"ticks": at.ticks, "fingerprint": at.fingerprint, "input": at.input} for at in result.intervals],
     }
 
 
@@ -116,6 +118,13 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     print_skipped(console, skipped_as_dict(result.skipped))
     for failure in result.failures:
         console.print(f"[red]quarantined:[/] {failure}")
+    for at in result.intervals:
+        console.print(
+            f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, of the input {at.input}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
     if out is not None:
         console.print(f"rows written to {out}")
     for name, (path, records) in result.written.items():

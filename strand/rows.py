@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,16 @@ import numpy.typing as npt
 from strand.tables import Prices, columns_of, to_arrow, to_pandas, to_polars
 
 if TYPE_CHECKING:
-    from strand._bindings.engine import Engine
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
 __all__ = ["Rows"]
+
+
+class RowMemory(Protocol):
+    """Where rows lie: the engine's arena, or a plain loop's own."""
+
+    def rows(self, dtype: np.dtype[Any], /) -> npt.NDArray[Any]: ...
 
 
 class Rows:
@@ -25,7 +31,7 @@ class Rows:
     """
 
     def __init__(
-        self, table: SymbolTable, engine: Engine, handlers: list[Handler], handler_of_symbol: npt.NDArray[np.uint16]
+        self, table: SymbolTable, engine: RowMemory, handlers: list[Handler], handler_of_symbol: npt.NDArray[np.uint16]
     ) -> None:
         self._table = table
         self._handler_of_symbol = handler_of_symbol
@@ -56,6 +62,15 @@ class Rows:
         if name not in self._names:
             raise KeyError(f"no handler is named {name!r}: there are {', '.join(self._names)}")
         return self._views[self._names.index(name)]
+
+    def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
+        """A handler at a time, the indices of its symbols and their rows, both of shape (n,)."""
+        for number, view in enumerate(self._views):
+            if len(self._views) == 1:
+                yield np.arange(len(view)), view
+            else:
+                at = np.flatnonzero(self._handler_of_symbol == number)
+                yield at, view[at]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array, dtype=dtype, copy=copy is not False)
@@ -110,5 +125,5 @@ class Rows:
         self._views = [view.copy() for view in self._views]
 
 
-def _view(engine: Engine, state: np.dtype[Any]) -> npt.NDArray[Any]:
+def _view(engine: RowMemory, state: np.dtype[Any]) -> npt.NDArray[Any]:
     return engine.rows(state)

@@ -1,0 +1,218 @@
+"""From the interval in which two runs part to the tick, by reading their input and running their handlers again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.diff.rerun import Rerun, Ticks, chosen, open_input
+from strand.diff.runs import Parting
+from strand.errors import StrandError
+
+__all__ = ["Exact", "Narrowed", "narrow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The first tick at which two runs part.
+
+    ``position`` counts the ticks of the run before it (of run A, or of B where ``a_has`` is False), ``sequence`` and
+    ``ts_recv`` are the tick's. ``fields``: name to the values in A and B; of the tick where ``what`` is ``"input"``, of
+    the symbol's row after it where it is ``"rows"``. Where only one run has a tick there, the other's values are None.
+    """
+
+    what: str
+    symbol: str
+    position: int
+    sequence: int
+    ts_recv: int
+    fields: Mapping[str, tuple[Any, Any]]
+    a_has: bool = True
+    b_has: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """The exact tick, or None and why it is not known; ``notes`` say what running again showed."""
+
+    exact: Exact | None
+    notes: tuple[str, ...] = field(default=())
+
+
+def narrow(
+    parting: Parting,
+    *,
+    sources: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
+    handlers: tuple[str | None, str | None] = (None, None),
+) -> Narrowed:
+    """Finds the first tick at which the runs part, where their input is at hand and their handlers can be loaded.
+
+    ``sources``: where the files of either run are now, ``handlers``: what to load for either instead of what its file
+    names. Says in ``notes`` what stood in the way.
+    """
+    if parting.same or parting.by is None or not parting.symbols:
+        return Narrowed(None)
+    try:
+        if parting.input_differs:
+            return _narrow_input(parting, sources)
+        return _narrow_rows(parting, sources, handlers)
+    except StrandError as error:
+        return Narrowed(None, (f"not narrowed to a tick: {error}",))
+
+
+# ---- the input
+
+
+def _narrow_input(parting: Parting, sources: tuple[Sequence[str] | None, Sequence[str] | None]) -> Narrowed:
+    assert parting.by is not None
+    wanted = {s.symbol for s in parting.symbols if s.input_differs}
+    sides = []
+    for header, source in zip(parting.headers, sources, strict=True):
+        with open_input(header, source) as ticks:
+            sides.append(_by_symbol(ticks, wanted, parting.after, parting.by))
+    found = [d for symbol in sorted(wanted) if (d := _first(symbol, *(s.get(symbol) for s in sides))) is not None]
+    if not found:
+        return Narrowed(None, ("the files at hand have the same ticks there: they are not those of the runs",))
+    return Narrowed(min(found, key=lambda d: d.position))
+
+
+_Symbol = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
+
+
+def _by_symbol(ticks: Ticks, wanted: set[str], after: int, by: int) -> dict[str, _Symbol]:
+    """Positions and ticks of each symbol wanted, from position ``after`` to ``by``."""
+    positions: list[npt.NDArray[np.int64]] = []
+    batches: list[npt.NDArray[Any]] = []
+    for start, batch in ticks:
+        first, last = max(0, after - start), by - start
+        if first < len(batch):
+            part = batch[first:last]
+            keep = ticks.keys_of(wanted, part)
+            positions.append(np.flatnonzero(keep) + start + first)
+            batches.append(chosen(part, keep))
+        if last <= len(batch):
+            break
+    if not batches:
+        return {}
+    place, every = np.concatenate(positions), np.concatenate(batches)
+    keys = every["instrument_id"].copy()
+    every["instrument_id"] = 0  # numbers the symbols of one feed
+    return {ticks.name(key): (place[keys == key], every[keys == key]) for key in np.unique(keys).tolist()}
+
+
+def _first(symbol: str, a: _Symbol | None, b: _Symbol | None) -> Exact | None:
+    """The first tick of a symbol that is not the same in both."""
+    none: _Symbol = (np.zeros(0, np.int64), np.zeros(0))
+    (at_a, mine), (at_b, other) = a or none, b or none
+    n = min(len(at_a), len(at_b))
+    differs = np.flatnonzero(mine[:n].view("V64") != other[:n].view("V64")) if n else np.zeros(0, np.int64)
+    if len(differs):
+        i = int(differs[0])
+    elif len(at_a) != len(at_b):
+        i = n
+    else:
+        return None
+    x, y = (side[i] if i < len(side) else None for side in (mine, other))
+    shown = x if x is not None else y
+    assert shown is not None
+    names = [n for n in shown.dtype.names if n != "instrument_id" and (x is None or y is None or x[n] != y[n])]
+    return Exact(
+        "input",
+        symbol,
+        int(at_a[i] if x is not None else at_b[i]),
+        int(shown["sequence"]),
+        int(shown["ts_recv"]),
+        {n: (None if x is None else plain(x[n]), None if y is None else plain(y[n])) for n in names},
+        x is not None,
+        y is not None,
+    )
+
+
+def plain(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+# ---- the rows
+
+
+def _narrow_rows(
+    parting: Parting,
+    sources: tuple[Sequence[str] | None, Sequence[str] | None],
+    handlers: tuple[str | None, str | None],
+) -> Narrowed:
+    assert parting.by is not None
+    wanted = {s.symbol for s in parting.symbols}
+    which = 0 if sources[0] is not None or sources[1] is None else 1
+    with open_input(parting.headers[which], sources[which]) as ticks:
+        runs = [Rerun(h, ticks, load) for h, load in zip(parting.headers, handlers, strict=True)]
+        notes: list[str] = []
+        exact: Exact | None = None
+        for position, batch in _pieces(ticks, wanted, parting.after, parting.by):
+            for run in runs:
+                run.publish(batch)
+            if position is not None and exact is None:
+                exact = _rows_part(runs, ticks, position, batch[0])
+        for letter, run, states in zip("AB", runs, _states(parting), strict=True):
+            wrong = [name for name, state in states.items() if run.digest(name) != state.rows]
+            if wrong:
+                notes.append(
+                    f"{run.described}, as it is now, does not leave the rows that {letter} recorded of {wrong[0]}"
+                    + (f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else "")
+                )
+        if exact is not None and runs[0].loaded == runs[1].loaded:
+            notes.append(
+                f"this is {runs[0].described} run twice now: it leaves other rows of the same ticks each time, so it "
+                "uses more than its row and its ticks"
+            )
+        if exact is None and not notes:
+            notes.append(
+                "running again leaves the rows of both, though they differ: what made them is not in the files"
+            )
+        elif exact is None:
+            notes.append(
+                "not narrowed to a tick: run again, both leave the same rows. Other code made one of them (--handler-a "
+                "and --handler-b name what to run), ticks were dropped, or the handler uses more than row and ticks"
+            )
+        return Narrowed(exact, tuple(notes))
+
+
+def _states(parting: Parting) -> Iterator[dict[str, Any]]:
+    for side in ("a", "b"):
+        yield {s.symbol: state for s in parting.symbols if (state := getattr(s, side)) is not None}
+
+
+def _pieces(ticks: Ticks, wanted: Iterable[str], after: int, by: int) -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
+    """The ticks of some symbols: in batches up to ``after``, then one at a time with its position up to ``by``."""
+    wanted = set(wanted)
+    for start, batch in ticks:
+        cut = min(max(0, after - start), len(batch))
+        if cut:
+            yield None, chosen(batch[:cut], ticks.keys_of(wanted, batch[:cut]))
+        rest = batch[cut : max(cut, by - start)]
+        for i in np.flatnonzero(ticks.keys_of(wanted, rest)).tolist():
+            yield start + cut + i, rest[i : i + 1]
+        if start + len(batch) >= by:
+            return
+
+
+def _rows_part(runs: Sequence[Rerun], ticks: Ticks, position: int, tick: np.void) -> Exact | None:
+    """The place where rows differ after a tick, if they do."""
+    key = int(tick["instrument_id"])
+    rows = [run.row(key) for run in runs]
+    names = [n for row in rows for n in row.dtype.names or ()]
+    fields = {}
+    for name in dict.fromkeys(names):
+        a, b = (plain(row[name]) if name in (row.dtype.names or ()) else None for row in rows)
+        if a != b and not (a is not None and b is not None and a != a and b != b):  # noqa: PLR0124 - both are NaN
+            fields[name] = (a, b)
+    if not fields:
+        return None
+    return Exact("rows", ticks.name(key), position, int(tick["sequence"]), int(tick["ts_recv"]), fields)

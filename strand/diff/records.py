@@ -1,0 +1,178 @@
+"""Two files of an output side by side: the first record that differs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.diff.narrow import plain
+from strand.diff.tables import Columns, Table, open_table
+from strand.errors import ConfigurationError
+
+__all__ = ["RecordDifference", "diff_records"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDifference:
+    """The first record in which two files differ.
+
+    ``record`` counts from 0 (None: the columns differ, as ``columns`` says), ``symbol`` (its name, or its
+    ``instrument_id`` where names are not there) and ``sequence`` are that record's where there are such columns, of A
+    or else of B. ``fields``: name to the values in A and B. ``only_in``: ``"a"`` or ``"b"`` where just that file has
+    the record: the other one ends, or goes on with the next record.
+    """
+
+    record: int | None
+    symbol: str | None = None
+    sequence: int | str | None = None
+    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    only_in: str | None = None
+    columns: tuple[str, ...] = ()
+
+
+def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[RecordDifference | None, int]:
+    """The first difference of two files of records (npy, Parquet, Arrow IPC, CSV), None where there is none; and how
+    many records were compared.
+
+    Numbers are compared by their bits, text as it stands: -0.0 is not 0.0, and a NaN is as good as another. Raises
+    FeedError for a file that cannot be read; ConfigurationError for CSV beside another format, as text has no types.
+    """
+    tables = open_table(a), open_table(b)
+    if tables[0].text != tables[1].text:
+        raise ConfigurationError(f"{a} and {b}: CSV can be compared with CSV only, as its numbers are text")
+    columns = tuple(_columns(tables[0].types, tables[1].types))
+    if columns:
+        return RecordDifference(None, columns=columns), 0
+    one, two = _Reader(tables[0]), _Reader(tables[1])
+    done = 0
+    while True:
+        n = min(one.ready(), two.ready())
+        if n == 0:
+            break
+        mine, other = one.take(n), two.take(n)
+        differs = np.zeros(n, np.bool_)
+        for name in mine:
+            differs |= _differ(mine[name], other[name])
+        if differs.any():
+            i = int(np.flatnonzero(differs)[0])
+            one.give_back({k: v[i:] for k, v in mine.items()})
+            two.give_back({k: v[i:] for k, v in other.items()})
+            return _difference(done + i, one, two), done + i
+        done += n
+    if one.ready() or two.ready():
+        return _difference(done, one, two), done
+    return None, done
+
+
+def _columns(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[str]:
+    for name in a:
+        if name not in b:
+            yield f"only A has {name!r}"
+        elif a[name] != b[name]:
+            yield f"{name!r} is {a[name]} in A, {b[name]} in B"
+    for name in b:
+        if name not in a:
+            yield f"only B has {name!r}"
+    if list(a) != list(b) and a == b:
+        yield "the columns are in another order"
+
+
+class _Reader:
+    """A table's records, taken in any number."""
+
+    def __init__(self, table: Table) -> None:
+        self._pieces = table.pieces()
+        self._have: Columns = {}
+
+    def ready(self) -> int:
+        """Records that can be taken; 0 at the end."""
+        while not self._length():
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._have = piece
+        return self._length()
+
+    def _length(self) -> int:
+        return len(next(iter(self._have.values()))) if self._have else 0
+
+    def take(self, n: int) -> Columns:
+        """The next n records, at most as many as are ready."""
+        taken = {name: column[:n] for name, column in self._have.items()}
+        self._have = {name: column[n:] for name, column in self._have.items()}
+        return taken
+
+    def give_back(self, columns: Columns) -> None:
+        """Puts records back in front of those that are ready."""
+        have = self._have
+        self._have = {n: np.concatenate([c, have[n]]) if n in have else c for n, c in columns.items()}
+
+    def record(self) -> dict[str, Any] | None:
+        """Takes one record, plain; None at the end."""
+        if not self.ready():
+            return None
+        return {name: column[0] for name, column in self.take(1).items()}
+
+
+def _differ(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which values differ, shape (n,)."""
+    if a.dtype.kind == "f" and a.dtype == b.dtype:
+        bits = f"u{a.dtype.itemsize}"
+        found = (a.view(bits) != b.view(bits)) & ~(np.isnan(a) & np.isnan(b))
+    elif a.dtype.kind == "V":
+        found = a.view(f"V{a.dtype.itemsize}") != b.view(f"V{b.dtype.itemsize}")
+    elif a.dtype.kind == "O" or b.dtype.kind == "O":
+        pairs = zip(a.tolist(), b.tolist(), strict=True)
+        found = np.fromiter((x != y and not (x != x and y != y) for x, y in pairs), np.bool_, len(a))  # noqa: PLR0124
+    else:
+        found = a != b
+    whole: npt.NDArray[np.bool_] = found.reshape(len(a), -1).any(axis=1)
+    return whole
+
+
+def _difference(at: int, one: _Reader, two: _Reader) -> RecordDifference:
+    a, b = one.record(), two.record()
+    only: str | None = None
+    if a is None or b is None:
+        only = "b" if a is None else "a"
+    else:
+        next_a, next_b = one.record(), two.record()
+        # Where one file goes on with what the other has now, the record between was left out of it.
+        if next_a is not None and _same(next_a, b) and not (next_b is not None and _same(a, next_b)):
+            only = "a"
+        elif next_b is not None and _same(a, next_b) and not (next_a is not None and _same(next_a, b)):
+            only = "b"
+    shown = b if only == "b" or a is None else a
+    assert shown is not None
+    if only is not None:
+        fields = {n: (plain(v) if only == "a" else None, plain(v) if only == "b" else None) for n, v in shown.items()}
+    else:
+        assert a is not None
+        assert b is not None
+        fields = {n: (plain(a[n]), plain(b[n])) for n in a if not _same({n: a[n]}, {n: b[n]})}
+    symbol = shown.get("symbol", shown.get("instrument_id"))
+    sequence = shown.get("sequence")
+    return RecordDifference(
+        at,
+        None if symbol is None else str(plain(symbol)),
+        None if sequence is None else plain(sequence),
+        fields,
+        only,
+    )
+
+
+def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return not any(_differ(_one(a[name]), _one(b[name]))[0] for name in a)
+
+
+def _one(value: Any) -> npt.NDArray[Any]:
+    """A value as a column of one."""
+    array = np.asarray(value)[None] if isinstance(value, np.generic | np.ndarray) else np.empty(1, object)
+    if array.dtype.kind == "O":
+        array[0] = value
+    return array

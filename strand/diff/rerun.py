@@ -1,0 +1,139 @@
+"""The input of a recorded run, opened again, and its handlers, run again over it in a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand import feeds
+from strand.errors import ConfigurationError
+from strand.feeds import Feed
+from strand.feeds.selected import batches_from
+from strand.fingerprint import layout_of, packed, row_digests, row_head
+from strand.handlers import Handler
+from strand.run_header import describe_source, handler_from
+from strand.serial import SerialLoop
+
+__all__ = ["Rerun", "Ticks", "chosen", "open_input"]
+
+
+class Ticks:
+    """The ticks of a run: (position of the first, batch), as often as it is iterated over."""
+
+    def __init__(self, feed: Feed, position: int, limit: int | None) -> None:
+        self.feed = feed
+        self._position = position
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        at = 0
+        for batch in batches_from(self.feed, self._position):
+            part = batch if self._limit is None else batch[: self._limit - at]
+            if len(part):
+                yield at, part
+            at += len(part)
+            if at == self._limit:
+                return
+
+    def name(self, key: int) -> str:
+        """A symbol's name as far as it is known by now."""
+        names = self.feed.symbols
+        return names[key] if key < len(names) and names[key] else f"#{key}"
+
+    def keys_of(self, wanted: Iterable[str], batch: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which ticks of a batch are of the symbols wanted, shape (n,)."""
+        wanted = set(wanted)
+        keys, inverse = np.unique(batch["instrument_id"], return_inverse=True)
+        kept = np.fromiter((self.name(k) in wanted for k in keys.tolist()), np.bool_, len(keys))
+        found: npt.NDArray[np.bool_] = kept[inverse]
+        return found
+
+
+def chosen(batch: npt.NDArray[Any], keep: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """A copy of some ticks. numpy copies records field by field, unless they look like one field."""
+    whole = np.ascontiguousarray(batch).view(f"V{batch.dtype.itemsize}")
+    found: npt.NDArray[Any] = whole[keep].view(batch.dtype)
+    return found
+
+
+@contextmanager
+def open_input(header: Mapping[str, Any], source: Sequence[str] | None) -> Iterator[Ticks]:
+    """The input that a fingerprint file's header speaks of; ``source`` says where it is now.
+
+    Raises ConfigurationError where it is not there, or not what it was; FeedError where it cannot be read.
+    """
+    recorded = header.get("source", [])
+    paths = list(source) if source is not None else [str(s["path"]) for s in recorded]
+    if any(s["size"] is None for s in recorded) and source is None:
+        raise ConfigurationError(
+            f"the run's input was no file ({paths[0]}): name files with the same ticks with --source"
+        )
+    options = dict(header.get("feed_options", {}))
+    if source is None:
+        for now, then in zip(describe_source(paths, options), recorded, strict=True):
+            if (now["size"], now["head"]) != (then["size"], then["head"]):
+                raise ConfigurationError(f"{then['path']} is not what it was when the run was recorded")
+    selection = header.get("selection", {})
+    feed = feeds.open(
+        paths if len(paths) > 1 else paths[0],
+        symbols=selection.get("symbols", ()),
+        start=selection.get("start"),
+        end=selection.get("end"),
+        **options,
+    )
+    try:
+        yield Ticks(feed, selection.get("position", 0), selection.get("limit"))
+    finally:
+        feed.close()
+
+
+class Rerun:
+    """A recorded run's handlers, run again. ``load`` names the one for all symbols, instead of those recorded.
+
+    Raises ConfigurationError where a handler cannot be loaded.
+    """
+
+    def __init__(self, header: Mapping[str, Any], ticks: Ticks, load: str | None) -> None:
+        recorded = header.get("handlers", {})
+        handlers: dict[str, Handler] = {}
+        #: What was loaded, by symbol.
+        self.loaded: dict[str, str] = {}
+        for symbol, one in {"*": {"load": load, "name": load}}.items() if load is not None else recorded.items():
+            if one.get("load") is None:
+                raise ConfigurationError(
+                    f"the file does not say where handler {one.get('name')!r} is loaded from: name it with --handler-a "
+                    "or --handler-b"
+                )
+            self.loaded[symbol] = str(one["load"])
+            handlers[symbol] = handler_from(one["load"])
+        self.described = ", ".join(dict.fromkeys(h.name for h in handlers.values()))
+        self._ticks = ticks
+        capacity = ticks.feed.capacity
+        names = [*ticks.feed.symbols[:capacity]]
+        names += [""] * (capacity - len(names))
+        alone = handlers.get("*") if len(handlers) == 1 else None
+        self._loop = SerialLoop(names, alone, handlers=None if alone is not None else handlers)
+        self._counts = np.zeros(capacity, np.int64)
+
+    def publish(self, batch: npt.NDArray[Any]) -> None:
+        """Runs the handlers over ticks."""
+        self._loop.publish(batch)
+        np.add.at(self._counts, batch["instrument_id"], 1)
+
+    def row(self, key: int) -> np.void:
+        """A symbol's row."""
+        row: np.void = self._loop.rows.at(key)
+        return row
+
+    def digest(self, symbol: str) -> str:
+        """A symbol's digest as fingerprint files have it."""
+        self._loop.learn_symbols(self._ticks.feed.symbols)
+        key = self._loop.symbols.index(symbol)
+        row = np.array([self.row(key)])
+        head = row_head(layout_of(row.dtype))
+        found = row_digests(self._loop.symbols, [key], [int(self._counts[key])], packed(row), head)
+        return found.tobytes()[:8].hex()

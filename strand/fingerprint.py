@@ -1,0 +1,236 @@
+"""Fingerprints: whether two runs left the same, in 32 characters.
+
+A symbol's digest is BLAKE2b over its name, its number of ticks, its row's layout, and the bytes of the row's declared
+fields, without the padding between them. The digests of all symbols are added as pairs of 64-bit numbers: the sum does
+not depend on how symbols are numbered, and where a few symbols changed it is brought up to date by those alone. A
+fingerprint is BLAKE2b over that sum and the outputs' digests.
+
+It tells runs apart that differ by accident. It is no signature: who tries to may find two runs with one fingerprint.
+BLAKE2b comes with Python, is as fast as the calls that lead to it on rows of this size, and is the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from strand.rows import Rows
+
+__all__ = [
+    "OutputDigest",
+    "RowBytes",
+    "Running",
+    "digest_sum",
+    "fingerprint_of",
+    "fingerprint_of_rows",
+    "layout_of",
+    "packed",
+    "row_digests",
+    "row_head",
+]
+
+DIGEST_BYTES: Final = 16
+#: Ticks that wait to be hashed: a symbol's together cost far less than one by one.
+HELD_TICKS: Final = 1 << 18
+Digests = npt.NDArray[np.uint64]
+
+
+class Names(Protocol):
+    """What gives a symbol's name for its index."""
+
+    def __getitem__(self, index: int, /) -> str: ...
+
+
+def layout_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The declared fields of a structured dtype, one behind the other, without the padding between them."""
+    base, shape = (dtype.base, dtype.shape)
+    if base.fields is None:
+        return dtype
+    inner = np.dtype([(name, layout_of(base.fields[name][0])) for name in base.names or ()])
+    return np.dtype((inner, shape)) if shape else inner
+
+
+def packed(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """The bytes of the rows' declared fields, shape (n, bytes a row)."""
+    layout = layout_of(rows.dtype)
+    out = np.zeros(len(rows), layout)
+    _assign(out, rows)
+    return out.view(np.uint8).reshape(len(rows), layout.itemsize)
+
+
+def _assign(out: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
+    """Field by field: numpy copies a whole record much more slowly."""
+    for name in rows.dtype.names or ():
+        if rows.dtype[name].names is None:
+            out[name] = rows[name]
+        else:
+            _assign(out[name], rows[name])
+
+
+def row_head(layout: np.dtype[Any]) -> bytes:
+    """What stands for a row's layout in its digest: names and types of the fields."""
+    return blake2b(repr(layout.descr).encode(), digest_size=8).digest()
+
+
+def row_digests(
+    names: Names, at: Sequence[int], counts: Sequence[int], rows: npt.NDArray[np.uint8], head: bytes
+) -> Digests:
+    """The digests of some symbols, shape (n, 2): ``at`` their indices, ``counts`` their ticks, ``rows`` their rows'
+    packed bytes, shape (n, bytes a row), ``head`` what stands for the layout."""
+    data, width = rows.tobytes(), rows.shape[1]
+    found = [
+        blake2b(b"%b%d %b\0%b" % (head, count, names[i].encode(), data[j * width : (j + 1) * width]), digest_size=16)
+        for j, (i, count) in enumerate(zip(at, counts, strict=True))
+    ]
+    return _as_array([h.digest() for h in found])
+
+
+def _as_array(digests: Sequence[bytes]) -> Digests:
+    return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+
+
+def digest_sum(digests: Digests) -> npt.NDArray[np.uint64]:
+    """The sum of digests, shape (2,), modulo 2^64 each."""
+    total: npt.NDArray[np.uint64] = digests.sum(axis=0, dtype=np.uint64)
+    return total
+
+
+class OutputDigest:
+    """The digest of an output's records as they come: fed in pieces of any size, it depends on the records alone.
+
+    With ``names``, the symbols' names by index, a record's ``instrument_id`` stands for its symbol's name.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], names: Sequence[str] = ()) -> None:
+        self.records = 0
+        self._hash = blake2b(row_head(layout_of(dtype)), digest_size=DIGEST_BYTES)
+        self._names = names
+        self._name_ids = np.zeros(len(names), np.uint64)
+
+    def add(self, records: npt.NDArray[Any]) -> None:
+        """Takes in the next records, shape (n,), in the output's order."""
+        self.records += len(records)
+        if not len(self._names):
+            self._hash.update(packed(records).tobytes())
+            return
+        keys = records["instrument_id"].copy()
+        nameless = records.copy()
+        nameless["instrument_id"] = 0
+        new = np.unique(keys[self._name_ids[keys] == 0])
+        for key in new.tolist():
+            digest = blake2b(self._names[key].encode(), digest_size=8).digest()
+            self._name_ids[key] = int.from_bytes(digest, "little") | 1  # 0: not known yet
+        ids = self._name_ids[keys].astype("<u8").view(np.uint8).reshape(len(keys), 8)
+        self._hash.update(np.hstack([ids, packed(nameless)]).tobytes())
+
+    def digest(self) -> bytes:
+        """Of all records so far."""
+        return self._hash.digest()
+
+
+def fingerprint_of(total: npt.NDArray[np.uint64], outputs: Mapping[str, OutputDigest] | None = None) -> str:
+    """A fingerprint, 32 hexadecimal digits: of the sum of the symbols' digests, and of outputs by name."""
+    whole = blake2b(total.astype("<u8").tobytes(), digest_size=DIGEST_BYTES)
+    for name, output in sorted((outputs or {}).items()):
+        whole.update(b"%b\0%d " % (name.encode(), output.records) + output.digest())
+    return whole.hexdigest()
+
+
+class RowBytes:
+    """The rows of all symbols as bytes, looked at again and again: says which have changed since the last look.
+
+    Symbols count that had a tick, or whose row is not all zeros: indices that a feed keeps free do not, and the digest
+    of one that is as if it had never been is zero.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._heads = [row_head(layout_of(view.dtype)) for _, view in rows.by_handler()]
+        self._seen = [np.zeros((0, 0), np.uint8)] * len(self._heads)
+
+    def changed(
+        self, names: Names, counts: npt.NDArray[np.int64], touched: npt.NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[list[int], Digests]]:
+        """A handler at a time, the indices of symbols that differ from the last look, and their digests now.
+
+        ``counts``: ticks by symbol, ``touched`` those to give though their row is as it was; at the first look all
+        that had a tick.
+        """
+        for number, (at, view) in enumerate(self._rows.by_handler()):
+            now = packed(view)
+            before = self._seen[number]
+            differs = (now != before).any(axis=1) if len(before) else now.any(axis=1)
+            differs |= counts[at] > 0 if touched is None else touched[at]
+            self._seen[number] = now
+            mine = np.flatnonzero(differs)
+            if len(mine):
+                chosen = at[mine].tolist()
+                digests = row_digests(names, chosen, counts[at[mine]].tolist(), now[mine], self._heads[number])
+                yield chosen, np.where(((counts[at[mine]] > 0) | now[mine].any(axis=1))[:, None], digests, np.uint64(0))
+
+
+def fingerprint_of_rows(
+    rows: Rows, names: Names, counts: npt.NDArray[np.int64], outputs: Mapping[str, OutputDigest] | None = None
+) -> str:
+    """The fingerprint of rows at rest, of the ticks by symbol, and of outputs."""
+    sums = [digest_sum(digests) for _, digests in RowBytes(rows).changed(names, counts)]
+    return fingerprint_of(digest_sum(np.array(sums, np.uint64).reshape(-1, 2)), outputs)
+
+
+class Running:
+    """Digests of each symbol's ticks as they come: of all of them so far, wherever it is asked.
+
+    The ticks' ``instrument_id`` is left out: it numbers the symbols of one feed. Takes about half a KB a symbol, and
+    keeps up to ``HELD_TICKS`` ticks to take in at one go.
+    """
+
+    def __init__(self, key: str = "instrument_id") -> None:
+        self._key = key
+        self._hashes: dict[int, Any] = {}
+        self._held: list[npt.NDArray[Any]] = []
+        self._n_held = 0
+
+    def add(self, ticks: npt.NDArray[Any]) -> None:
+        """Takes in the next ticks, of any symbols. The array may be reused."""
+        self._held.append(ticks.copy())
+        self._n_held += len(ticks)
+        if self._n_held >= HELD_TICKS:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        if not self._n_held:
+            return
+        ticks = np.concatenate(self._held)
+        self._held, self._n_held = [], 0
+        keys = ticks[self._key].copy()
+        ticks[self._key] = 0
+        order = np.argsort(keys, kind="stable")
+        # numpy copies records field by field, unless they look like one field.
+        size = ticks.dtype.itemsize
+        data = ticks.view(f"V{size}")[order].tobytes()
+        keys = keys[order]
+        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        ends = np.append(starts[1:], len(keys)) * size
+        hashes = self._hashes
+        for key, start, end in zip(keys[starts].tolist(), (starts * size).tolist(), ends.tolist(), strict=True):
+            if key not in hashes:
+                hashes[key] = blake2b(digest_size=DIGEST_BYTES)
+            hashes[key].update(data[start:end])
+
+    def digests(self, names: Names, at: Iterable[int]) -> Digests:
+        """Of the symbols at some indices and their names, shape (n, 2); zero for those without ticks."""
+        self._take_in()
+        found = []
+        for i in at:
+            if i in self._hashes:
+                so_far = self._hashes[i].copy()
+                so_far.update(names[i].encode())
+                found.append(so_far.digest())
+            else:
+                found.append(bytes(DIGEST_BYTES))
+        return _as_array(found)

@@ -1,0 +1,199 @@
+"""A run's fingerprints while it goes on: it is brought to rest every so many ticks, and what changed is recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.feeds import Feed, TickBatch
+from strand.fingerprint import Digests, RowBytes, Running, digest_sum, fingerprint_of
+from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
+
+if TYPE_CHECKING:
+    from strand.dispatcher import Dispatcher
+    from strand.serial import SerialLoop
+
+__all__ = ["NoRecorder", "Recorder", "check_recording", "recorder_for"]
+
+
+class NoRecorder:
+    """A run whose fingerprint is taken at its end alone."""
+
+    intervals: tuple[Interval, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        pass
+
+    def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
+        """The batches, cut where the run has to come to rest."""
+        return batches
+
+    def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
+        """Ticks that were handed to the dispatcher; ``counts`` of all so far, by symbol."""
+
+    def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
+        """All ticks are published, or those before an error. What is left is recorded when this context is left."""
+
+
+class Recorder(NoRecorder):
+    """Records an interval every ``every`` ticks, and what is left at the end; into the file ``path``, if there is one.
+
+    ``names`` gives the symbols' names so far, by index.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher | SerialLoop,
+        names: Callable[[], Sequence[str]],
+        every: int | None,
+        path: str | os.PathLike[str] | None,
+        header: Mapping[str, Any],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._names = names
+        self._every = every
+        self._file: BinaryIO | None = None
+        self._creating: AbstractContextManager[BinaryIO] | None = None
+        if path is not None:
+            self._creating = create_fingerprints(path, header)
+        n = len(dispatcher.symbols)
+        self._counts: npt.NDArray[np.int64] | None = None
+        self._error: BaseException | None = None
+        self._ticks = 0
+        self._recorded = -1
+        self._inputs = Running()
+        self._touched = np.zeros(n, np.bool_)
+        self._last = np.zeros(n, np.uint64)
+        self._rows = RowBytes(dispatcher.rows)
+        self._row_digests: Digests = np.zeros((n, 2), np.uint64)
+        self._input_digests: Digests = np.zeros((n, 2), np.uint64)
+        self._row_sum, self._input_sum = np.zeros(2, np.uint64), np.zeros(2, np.uint64)
+        self._nameless: set[int] = set()
+        self._intervals: list[Interval] = []
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:  # type: ignore[override]
+        """What was recorded, without the symbols."""
+        return tuple(self._intervals)
+
+    def __enter__(self) -> Self:
+        if self._creating is not None:
+            self._file = self._creating.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        """After the dispatcher has stopped: what handlers do at the end of a run is part of it."""
+        try:
+            if kind is None and self._counts is not None:
+                self._end(self._counts)
+        except BaseException as failure:
+            if self._creating is not None:
+                self._creating.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        if self._creating is not None:
+            self._creating.__exit__(kind, error, trace)
+
+    def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
+        left = self._every
+        for batch in batches:
+            start = 0
+            while left is not None and start + left < len(batch):
+                yield batch[start : start + left]
+                start, left = start + left, self._every
+            yield batch[start:]
+            if left is not None:
+                left = left - (len(batch) - start) or self._every
+
+    def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
+        keys = ticks["instrument_id"]
+        self._inputs.add(ticks)
+        self._touched[keys] = True
+        self._last[keys] = ticks["sequence"]  # of those of one symbol the last one stands
+        self._ticks += len(ticks)
+        if self._every is not None and self._ticks % self._every == 0 and len(ticks):
+            self._dispatcher.drain()
+            self._record(counts)
+
+    def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
+        self._counts, self._error = counts, error
+
+    def _end(self, counts: npt.NDArray[np.int64]) -> None:
+        # Once more where the last interval ended with the ticks: a handler may act at the end of a run.
+        self._record(counts)
+        if self._file is not None:
+            error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
+            words = None if error is None else str(error) or type(error).__name__
+            digests = {name: output.digested() for name, output in self._dispatcher.outputs.items()}
+            outputs = {name: (digest.records, digest.digest().hex()) for name, digest in digests.items()}
+            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum, digests), dropped, words, outputs))
+
+    def _record(self, counts: npt.NDArray[np.int64]) -> None:
+        names = self._learn()
+        changed: list[int] = []
+        for at, digests in self._rows.changed(names, counts, self._touched):
+            differs = (self._row_digests[at] != digests).any(axis=1) | self._touched[at]
+            self._row_sum += digest_sum(digests) - digest_sum(self._row_digests[at])
+            self._row_digests[at] = digests
+            changed += np.asarray(at)[differs].tolist()
+            self._nameless.update(i for i in at if names[i].startswith("#"))
+        ticked = np.flatnonzero(self._touched & (counts > 0)).tolist()
+        if ticked:
+            inputs = self._inputs.digests(names, ticked)
+            self._input_sum += digest_sum(inputs) - digest_sum(self._input_digests[ticked])
+            self._input_digests[ticked] = inputs
+        self._touched[:] = False
+        whole = Interval(
+            self._ticks,
+            fingerprint_of(self._row_sum),
+            fingerprint_of(self._input_sum),
+            {names[i]: self._state(i, counts) for i in sorted(changed)} if self._file is not None else {},
+        )
+        if self._intervals and self._ticks == self._recorded:
+            if whole.fingerprint == self._intervals[-1].fingerprint:
+                return
+            self._intervals.pop()
+        self._recorded = self._ticks
+        self._intervals.append(Interval(whole.ticks, whole.fingerprint, whole.input))
+        if self._file is not None:
+            dump(self._file, whole)
+
+    def _learn(self) -> Sequence[str]:
+        """Names so far. A symbol that has got its name since is another symbol to a digest."""
+        self._dispatcher.learn_symbols(self._names())
+        names = self._dispatcher.symbols[:]
+        named = [i for i in self._nameless if not names[i].startswith("#")]
+        self._touched[named] = True
+        self._nameless.difference_update(named)
+        return names
+
+    def _state(self, i: int, counts: npt.NDArray[np.int64]) -> SymbolState:
+        rows, inputs = self._row_digests[i].tobytes()[:8].hex(), self._input_digests[i].tobytes()[:8].hex()
+        return SymbolState(rows, inputs, int(counts[i]), int(self._last[i]))
+
+
+def recorder_for(
+    dispatcher: Dispatcher | SerialLoop,
+    feed: Feed,
+    every: int | None,
+    path: str | os.PathLike[str] | None,
+    header: Callable[[], Mapping[str, Any]],
+) -> NoRecorder:
+    """What records a replay: as often as asked, into the file asked for, or not at all."""
+    if every is None and path is None:
+        return NoRecorder()
+    return Recorder(dispatcher, lambda: feed.symbols, every, path, header() if path is not None else {})
+
+
+def check_recording(every: int | None) -> None:
+    """Refuses an interval of no ticks."""
+    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise ConfigurationError(f"fingerprint_every: {every!r} is not a number of ticks from 1 up")

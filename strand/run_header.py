@@ -1,0 +1,137 @@
+"""What a run was made of, for the header of its fingerprint file: input, handlers, selection, settings."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds import Feed
+from strand.feeds._open import expand
+from strand.handlers import BUILTIN, Handler, HandlerLike, resolve
+
+__all__ = ["describe_handlers", "describe_source", "handler_from", "run_header"]
+
+#: How much of a file's start stands for it, beside its name and size.
+HEAD_BYTES: Final = 1 << 20
+
+
+def run_header(
+    source: Any,
+    handlers: Mapping[str, HandlerLike | None],
+    *,
+    selection: Mapping[str, Any],
+    feed_options: Mapping[str, Any],
+    every: int | None,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The header: everything in it is plain. ``settings`` are those that must not matter, such as ``workers``."""
+    return {
+        "version": version("strand"),
+        "every": every,
+        "source": describe_source(source, feed_options),
+        "handlers": describe_handlers(handlers),
+        "selection": {name: value for name, value in selection.items() if value not in (None, 0, [])},
+        "feed_options": {name: _plain(value) for name, value in feed_options.items()},
+        "settings": {name: _plain(value) for name, value in settings.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each file's path, size in bytes, and the digest of its first MiB; what is no file has only a path."""
+    if isinstance(source, Feed) and not isinstance(source, str | os.PathLike | Sequence):
+        return [{"path": source.info.path, "size": None, "head": None}]
+    found: list[dict[str, Any]] = []
+    for path in expand(source, dict(feed_options)):
+        known = Path(path)
+        if not known.is_file():
+            found.append({"path": os.fspath(path), "size": None, "head": None})
+            continue
+        try:
+            with known.open("rb") as file:
+                head = blake2b(file.read(HEAD_BYTES), digest_size=16).hexdigest()
+        except OSError as error:
+            raise FeedError(f"cannot be read: {error.strerror or error}", path=known) from error
+        found.append({"path": os.fspath(known.absolute()), "size": known.stat().st_size, "head": head})
+    return found
+
+
+def describe_handlers(handlers: Mapping[str, HandlerLike | None]) -> dict[str, dict[str, Any]]:
+    """By symbol (``*``: the others): the handler's ``name``, where to ``load`` it from (None: cannot be said), and a
+    digest of its ``code`` (None for what is not Python)."""
+    return {symbol: _describe(like) for symbol, like in handlers.items() if like is not None}
+
+
+def _describe(like: HandlerLike) -> dict[str, Any]:
+    if isinstance(like, str):
+        return {"name": like, "load": like, "code": None}
+    handler = resolve(like)
+    return {"name": handler.name, "load": _where(like), "code": _code(like if isinstance(like, type) else handler)}
+
+
+def _where(like: HandlerLike) -> str | None:
+    """``module:name`` where that is this handler."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name == "__main__" or module_name.startswith("strand."):
+            continue
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if value is like:
+                return f"{module_name}:{name}"
+    return None
+
+
+def _code(like: Handler | type) -> str | None:
+    """A digest of the text of a handler's functions, which says nothing of what they call."""
+    try:
+        texts = [inspect.getsource(inspect.unwrap(function)) for function in _functions(like)]
+    except (OSError, TypeError):
+        return None
+    return blake2b("".join(texts).encode(), digest_size=8).hexdigest() if texts else None
+
+
+def _functions(like: Handler | type) -> Iterator[Any]:
+    """What the user wrote of a handler: its functions, or classes of objects."""
+    if isinstance(like, type):
+        yield like
+        return
+    if like.on_tick is not None:
+        yield like.on_tick
+    for _, part in like.parts:
+        yield from _functions(part)
+    if like.bind is not None and not like.parts:
+        bind: Any = like.bind
+        held = [*getattr(bind, "args", ()), *(c.cell_contents for c in getattr(bind, "__closure__", None) or ())]
+        yield from (thing for thing in held if callable(thing) and not isinstance(thing, np.ndarray))
+
+
+def handler_from(load: str) -> Handler:
+    """The handler that a name or ``package.module:function`` stands for. Raises ConfigurationError."""
+    if load in BUILTIN:
+        return resolve(load)
+    module_name, colon, attribute = load.partition(":")
+    if not colon:
+        raise ConfigurationError(f"handler: {load!r} is not one of {', '.join(sorted(BUILTIN))}, nor module:function")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigurationError(f"handler: cannot import {module_name!r}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Handler | type):
+        raise ConfigurationError(f"handler: {load!r} is no handler")
+    return resolve(found)

@@ -1,0 +1,315 @@
+"""A plain loop with a dispatcher's face: every tick's handler runs where the tick is published, before the next one.
+
+The reference that runs on many cores are compared with. It shares neither queues nor workers nor scheduling with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.books import BookMemory
+from strand._bindings.engine import NativeFunction, histogram_floors_ns
+from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
+from strand.books import Books
+from strand.configuration import assign_handlers
+from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
+from strand.handlers import HandlerLike
+from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.emit import Emit
+from strand.handlers.opened import Opening, open_handler
+from strand.outputs import Outputs
+from strand.records import RecordReader
+from strand.rows import Rows
+from strand.serial_emitted import SerialEmitted
+from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.symbols import SymbolTable
+from strand.ticks import TICK
+from strand.worker import RAISED, describe
+
+__all__ = ["SerialLoop"]
+
+#: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
+_OF_QUEUES: Final = frozenset(
+    (
+        "workers", "cores", "policy", "strands", "counts", "capacity_ticks", "on_full", "idle", "quantum_ticks",
+        "quantum_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes", "output_memory",
+    )
+)  # fmt: skip
+
+
+class SerialLoop:
+    """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
+    when all of them are handled.
+
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key`` and ``fields`` as the Dispatcher takes them. Its
+    arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` can only be ``"stop"``.
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        on_error: str = "stop",
+        out: Mapping[str, str | os.PathLike[str]] | None = None,
+        dtype: np.dtype[Any] = TICK,
+        key: str = "instrument_id",
+        fields: Mapping[str, str] | None = None,
+        **of_queues: Any,
+    ) -> None:
+        unknown = sorted(of_queues.keys() - _OF_QUEUES)
+        if unknown:
+            raise ConfigurationError(f"{unknown[0]}: a dispatcher takes no such argument")
+        if on_error != "stop":
+            raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
+        self._table = SymbolTable(symbols)
+        self._reader = RecordReader(dtype, key, fields)
+        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, self._reader.dtype)
+        self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
+        self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
+        record = self._reader.dtype
+        opening = Opening(self._table, record, key, self._memory.stride)
+        self._opened = [open_handler(h, opening) for h in self._handlers]
+        self._outputs = Outputs(self._handlers, self._table, out or {})
+        self._emitted = SerialEmitted(self._outputs.record_bytes)
+        self._numbers = [self._outputs.numbers(h) for h in self._handlers]
+        self._runs = [self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._numbers, strict=True)]
+        self._marks = np.empty(0, MARK)
+        self._time = 0
+        self._failed_at = 2**64 - 1
+        self._calls: dict[int, Call] = {}
+        self._contexts: dict[int, Context] = {}
+        self._tracked: dict[int, SerialRun] = {}
+        self._failure: HandlerError | None = None
+        self._closed = False
+        self._handled = self._accepted = self._busy_ns = 0
+
+    def _run_of(self, function: NativeFunction | None, numbers: Sequence[int]) -> SerialRun | None:
+        """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
+        if function is None:
+            return None
+        sinks = [self._emitted.sinks[number] for number in numbers]
+        return SerialRun(function, self._memory, self._reader.dtype.itemsize, self._reader.key_offset, sinks)
+
+    # ---- the loop
+
+    def publish(self, records: npt.NDArray[Any] | np.void) -> int:
+        """Handles the records, and returns how many there were.
+
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
+        it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
+        """
+        array = self._reader.read(records)
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoppedError("the loop has been stopped: nothing more can be published")
+        keys = array[self._reader.key]
+        outside = np.flatnonzero(keys >= len(self._table))
+        end = int(outside[0]) if len(outside) else len(array)
+        self._marks = self._mark(array[:end])
+        self._accepted += end
+        begun = time.perf_counter_ns()
+        try:
+            self._loop(array[:end], keys[:end])
+        finally:
+            self._busy_ns += time.perf_counter_ns() - begun
+            self._emitted.sort(self._failed_at)
+            self._outputs.hand_out()
+        if end < len(array):
+            raise UnknownSymbolError(
+                f"record {end}: {self._reader.key} is {keys[end]}, but there are {len(self._table)} symbols (0 to "
+                f"{len(self._table) - 1}); the {end} records before it were published",
+                position=end,
+            )
+        return len(array)
+
+    def _mark(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
+        marks = np.empty(len(array), MARK)
+        marks["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
+        times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.uint64)
+        marks["time"] = np.maximum(np.maximum.accumulate(times), np.uint64(self._time))
+        if len(array):
+            self._time = int(marks["time"][-1])
+        return marks
+
+    def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
+        """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
+        if len(array) == 0:
+            return
+        of_record = self._handler_of_symbol[keys]
+        for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
+            number = int(of_record[start])
+            run = self._runs[number]
+            if run is not None:
+                stumble = run(array[start:end], self._marks[start:end])
+                self._handled += end - start if stumble is None else stumble.index
+                if stumble is not None:
+                    self._failed_at = int(self._marks["number"][start + stumble.index])
+                    self._fail(number, array[start + stumble.index], stumble, None)
+            else:
+                for first, last in _stretches(keys[start:end]):
+                    self._call(number, array[start + first : start + last], self._marks[start + first : start + last])
+
+    def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
+        self._emitted.hold(marks, int(records[self._reader.key][0]), self._numbers[number])
+        key = int(records[self._reader.key][0])
+        shown = records.view()
+        shown.flags.writeable = False
+        try:
+            (self._calls.get(key) or self._meet(number, key))(shown)
+        except Exception as error:
+            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+            self._handled += at
+            self._failed_at = int(marks["number"][at])
+            self._fail(number, records[at], Stumble(at, RAISED, describe(cause), False), cause)
+        self._handled += len(records)
+
+    def _meet(self, number: int, key: int) -> Call:
+        """What is called with the ticks of a Python handler's symbol, from their first on."""
+        handler, opened = self._handlers[number], self._opened[number]
+        assert opened.bind is not None
+        params = None if opened.params is None else opened.params[key]
+        emitting = handler.parts[-1][1] if handler.parts else handler
+        first = len(handler.emitted) - len(emitting.outputs)
+        emit = Emit(emitting.name, emitting.outputs, first, lambda: self._emitted)
+        context = Context(
+            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states, emit=emit
+        )
+        call = self._calls[key] = opened.bind(context, self)
+        self._contexts[key] = context
+        return call
+
+    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
+        """For chains that end in Python: runs their compiled part tick by tick, and copies the row as it is after."""
+        if id(function) not in self._tracked:
+            made = self._run_of(function, self._emitted.numbers)
+            assert made is not None
+            self._tracked[id(function)] = made
+        run, copies = self._tracked[id(function)], after.view(np.uint8).reshape(len(after), -1)
+        start = int(ticks[self._reader.key][0]) * self._memory.stride if len(ticks) else 0
+        for i in range(len(ticks)):
+            stumble = run(ticks[i : i + 1], self._emitted.marks[i : i + 1])
+            if stumble is not None:
+                return i, stumble.code, stumble.message
+            copies[i] = self._memory.memory[start : start + copies.shape[1]]
+        return len(ticks), 0, ""
+
+    def _fail(self, number: int, record: Any, stumble: Stumble, cause: BaseException | None) -> None:
+        handler = self._handlers[number]
+        reason = stumble.message
+        if stumble.published:
+            reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
+        elif handler.is_compiled and not reason:
+            reason = "it raised an exception; call it from Python with this row and tick to see which"
+        names = self._reader.dtype.names or ()
+        sequence = int(record["sequence"]) if "sequence" in names else self._handled
+        symbol = self._table.name(int(record[self._reader.key]))
+        self._failure = HandlerError(symbol, sequence, handler.name, stumble.code, reason)
+        raise self._failure from cause
+
+    def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
+        """True: all that was published has been handled. Raises HandlerError when a handler has failed."""
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def __enter__(self) -> Self:
+        self._outputs.start(self._emitted, allowed=None)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self._closed:
+            self._closed = True
+            self._outputs.finish(complete=kind is None)
+            self._rows.keep()
+            if kind is None and self._outputs.failure is not None:
+                raise self._outputs.failure
+
+    # ---- looking on
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index."""
+        return self._table
+
+    def learn_symbols(self, names: Sequence[str]) -> None:
+        """Takes over names that a feed has met since: by index, where there was none yet."""
+        self._table.learn(names)
+        for key, context in self._contexts.items():
+            context.symbol = self._table.name(key)
+
+    @property
+    def rows(self) -> Rows:
+        """All symbols' state."""
+        return self._rows
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether a handler here keeps order books."""
+        return any(isinstance(opened.memory, BookMemory) for opened in self._opened)
+
+    @property
+    def books(self) -> Books:
+        """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
+        memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
+        return Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
+
+    @property
+    def outputs(self) -> Outputs:
+        """What handlers emit, by name."""
+        return self._outputs
+
+    @property
+    def workers(self) -> Literal[0]:
+        return 0
+
+    @property
+    def n_strands(self) -> Literal[0]:
+        return 0
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The handler's failure that ended the run, if one did."""
+        return [] if self._failure is None else [self._failure]
+
+    def statistics(self) -> Statistics:
+        """Totals since the start; latencies are not measured."""
+        floors = histogram_floors_ns()
+        none = Latency.from_histogram(np.zeros(len(floors), np.uint64), floors)
+        failed = len(self.failures)
+        left = self._accepted - self._handled - failed
+        dropped = dict.fromkeys(("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"), 0)
+        return Statistics(
+            accepted=self._accepted,
+            handled=self._handled,
+            dropped=dropped | {"failed": failed, "abandoned": left},
+            pending=0,
+            claimed=self._handled,
+            visits=0,
+            stolen=0,
+            cut=0,
+            parks=0,
+            wakes=0,
+            watermark=self._accepted,
+            wait=none,
+            handler=none,
+            end_to_end=none,
+            workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
+        )
+
+
+def _stretches(values: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Where equal values lie in a row: start and end of each stretch."""
+    cuts = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
+    return list(itertools.pairwise([0, *cuts, len(values)]))

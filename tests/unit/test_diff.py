@@ -1,0 +1,458 @@
+"""Where two runs part: files of fingerprints, narrowed to the tick where that can be done, and files of records."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from array_feed import synthetic_day
+
+import strand
+from strand.diff import diff_records, diff_runs, narrow
+from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
+from strand.feeds.npy import write_npy
+
+HANDLERS = """
+import random
+import strand
+
+STATE = [("n", "u8"), ("volume", "u8"), ("last", "i8")]
+
+
+def ways(scale, after):
+    @strand.batch_handler(state=STATE)
+    def tally(symbol, ticks, row):
+        for tick in ticks:
+            row["n"] += 1
+            row["volume"] += tick["size"] * (scale if tick["sequence"] > after else 1)
+            row["last"] = tick["price"]
+
+    return tally
+
+
+plain = ways(1, 0)
+doubled = ways(2, {after})
+
+
+@strand.batch_handler(state=STATE)
+def dice(symbol, ticks, row):
+    row["n"] += len(ticks)
+    row["last"] = random.getrandbits(60)
+"""
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
+    ticks, names = synthetic_day()
+    return ticks.copy(), names
+
+
+def record(folder: Path, letter: str, ticks: Any, names: Any, handler: Any = "count", **options: Any) -> Path:
+    """Writes the ticks as a file, replays it, and returns the fingerprint file."""
+    write_npy(folder / f"{letter}.npz", ticks, names)
+    path = folder / f"{letter}.jsonl"
+    options = {"workers": 1, "cores": None, "fingerprint_every": 500} | options
+    strand.replay(folder / f"{letter}.npz", handler, fingerprints=path, **options)
+    return path
+
+
+def run(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "strand", *map(str, args)],
+        capture_output=True, text=True, timeout=100, check=False, cwd=cwd,
+    )  # fmt: skip
+
+
+# ---- fingerprint files
+
+
+@pytest.mark.parametrize("every", [500, 250, 300, 10**6])
+def test_the_same_run_is_the_same_whatever_its_settings_and_intervals(tmp_path: Path, day: Any, every: int) -> None:
+    a = record(tmp_path, "a", *day)
+    b = record(tmp_path, "b", *day, workers=2, strands=1, fingerprint_every=every)
+    found = diff_runs(a, b)
+    assert found.same
+    assert (found.after, found.symbols, found.notes) == (len(day[0]), (), ())
+    assert "workers: 1 against 2" in found.settings
+
+
+@pytest.mark.parametrize("field", ["size", "price", "ts_recv", "flags", "publisher_id"])
+@pytest.mark.parametrize("at", [0, 499, 500, 1234, -1])
+def test_one_other_tick_of_the_input_is_found(tmp_path: Path, day: Any, field: str, at: int) -> None:
+    ticks, names = day
+    a = record(tmp_path, "a", ticks, names)
+    at %= len(ticks)
+    before = ticks[at].copy()
+    ticks[field][at] ^= 1
+    b = record(tmp_path, "b", ticks, names)
+    found = diff_runs(a, b)
+    symbol = names[int(ticks["instrument_id"][at])]
+    assert not found.same
+    assert found.after <= at < (found.by or 0) <= found.after + 500
+    assert [s.symbol for s in found.symbols] == [symbol]
+    assert found.symbols[0].input_differs
+    exact = narrow(found).exact
+    assert exact is not None
+    assert (exact.what, exact.symbol, exact.position) == ("input", symbol, at)
+    assert (exact.sequence, exact.ts_recv) == (before["sequence"], before["ts_recv"])
+    assert exact.fields == {field: (int(before[field]), int(ticks[field][at]))}
+
+
+def test_of_many_other_ticks_the_first_is_found(tmp_path: Path, day: Any) -> None:
+    ticks, names = day
+    a = record(tmp_path, "a", ticks, names)
+    ticks["size"][1100:1400] += 1
+    b = record(tmp_path, "b", ticks, names)
+    found = diff_runs(a, b)
+    assert (found.after, found.by) == (1000, 1500)
+    assert len(found.symbols) > 3
+    exact = narrow(found).exact
+    assert exact is not None
+    assert exact.position == 1100
+
+
+def test_a_tick_that_only_one_run_has_is_found(tmp_path: Path, day: Any) -> None:
+    ticks, names = day
+    a = record(tmp_path, "a", ticks, names)
+    # A symbol's last tick of the interval: without it the symbol goes on with what comes later in B.
+    b = record(tmp_path, "b", np.delete(ticks, 700), names)
+    exact = narrow(diff_runs(a, b)).exact
+    assert exact is not None
+    assert exact.symbol == names[int(ticks["instrument_id"][700])]
+    assert exact.position == 700
+    assert exact.sequence == ticks["sequence"][700]
+
+
+def test_two_ticks_that_changed_places_are_found(tmp_path: Path, day: Any) -> None:
+    ticks, names = day
+    a = record(tmp_path, "a", ticks, names)
+    mine = np.flatnonzero(ticks["instrument_id"] == ticks["instrument_id"][900])
+    pair = mine[np.searchsorted(mine, 900)] + 0, mine[np.searchsorted(mine, 900) + 1]
+    ticks[list(pair)] = ticks[list(pair)[::-1]]
+    b = record(tmp_path, "b", ticks, names)
+    exact = narrow(diff_runs(a, b)).exact
+    assert exact is not None
+    assert (exact.what, exact.position) == ("input", 900)
+
+
+@pytest.fixture
+def handlers(tmp_path: Path, day: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module of handlers, two of which part at tick 1,700 and not before."""
+    ticks, _ = day
+    ticks["sequence"] = np.arange(len(ticks))
+    ticks["size"][:] = 3
+    name = f"handlers_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(HANDLERS.replace("{after}", "1699"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    __import__(name)
+    return sys.modules[name]
+
+
+def test_other_code_over_the_same_ticks_is_found_at_its_first_tick(tmp_path: Path, day: Any, handlers: Any) -> None:
+    ticks, names = day
+    a = record(tmp_path, "a", ticks, names, handlers.plain)
+    b = record(tmp_path, "b", ticks, names, handlers.doubled)
+    found = diff_runs(a, b)
+    assert (found.after, found.by, found.input_differs) == (1500, 2000, False)
+    module = handlers.__name__
+    wrong = narrow(found, handlers=(f"{module}:plain", f"{module}:plain"))
+    assert wrong.exact is None
+    assert any("that B recorded" in note for note in wrong.notes)
+    narrowed = narrow(found)
+    assert narrowed.notes == ()
+    assert narrowed.exact is not None
+    assert (narrowed.exact.what, narrowed.exact.position) == ("rows", 1700)
+    assert narrowed.exact.symbol == names[int(ticks["instrument_id"][1700])]
+    (one,) = narrowed.exact.fields
+    assert one == "volume"
+    assert narrowed.exact.fields["volume"][1] - narrowed.exact.fields["volume"][0] == 3
+
+
+def test_built_in_handlers_are_told_apart_by_their_fields(tmp_path: Path, day: Any) -> None:
+    a, b = record(tmp_path, "a", *day, "count"), record(tmp_path, "b", *day, "vwap")
+    found = diff_runs(a, b)
+    assert "handler: count against vwap" in found.notes
+    exact = narrow(found).exact
+    assert exact is not None
+    assert exact.position == 0
+    assert exact.fields["ticks"] == (1, None)
+
+
+def test_a_handler_that_throws_dice_is_found_out(tmp_path: Path, day: Any, handlers: Any) -> None:
+    a, b = (record(tmp_path, letter, *day, handlers.dice) for letter in "ab")
+    narrowed = narrow(diff_runs(a, b))
+    assert narrowed.exact is not None
+    assert any("run twice" in note for note in narrowed.notes)
+
+
+def test_code_that_has_changed_since_is_named_and_nothing_is_made_up(tmp_path: Path, day: Any, handlers: Any) -> None:
+    a = record(tmp_path, "a", *day, "count")
+    b = record(tmp_path, "b", *day, "vwap")
+    text = b.read_text().splitlines(keepends=True)
+    b.write_text(text[0].replace("vwap", "count") + "".join(text[1:]))  # as if count had been another then
+    narrowed = narrow(diff_runs(a, b))
+    assert narrowed.exact is None
+    assert any("does not leave the rows that B recorded" in note for note in narrowed.notes)
+    assert not any("that A recorded" in note for note in narrowed.notes)
+
+
+def test_what_stands_in_the_way_is_said(tmp_path: Path, day: Any) -> None:
+    ticks, names = day
+    a = record(tmp_path, "a", ticks, names)
+    ticks["size"][3] += 1
+    b = record(tmp_path, "b", ticks, names)
+    found = diff_runs(a, b)
+    (tmp_path / "a.npz").rename(tmp_path / "elsewhere.npz")
+    assert "a.npz" in narrow(found).notes[0]
+    exact = narrow(found, sources=([str(tmp_path / "elsewhere.npz")], None)).exact
+    assert exact is not None
+    assert exact.position == 3
+    write_npy(tmp_path / "a.npz", ticks[:50], names)
+    assert "not what it was" in narrow(found).notes[0]
+    assert "same ticks there" in narrow(found, sources=([str(tmp_path / "b.npz")], None)).notes[0]
+
+
+def test_one_run_that_is_shorter_is_the_same_as_far_as_it_goes(tmp_path: Path, day: Any) -> None:
+    a, b = record(tmp_path, "a", *day), record(tmp_path, "b", *day, limit=1200)
+    found = diff_runs(a, b)
+    assert not found.same
+    assert (found.after, found.by, found.symbols) == (1000, None, ())
+    assert "limit: None against 1200" in found.notes
+
+
+def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, day: Any) -> None:
+    def emitting(extra: int) -> Any:
+        @strand.batch_handler(state=[("n", "u8")], outputs={"prices": [("price", "i8")], "sizes": [("size", "u4")]})
+        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+            row["n"] += len(ticks)
+            prices = np.zeros(len(ticks), [("price", "i8")])
+            prices["price"] = ticks["price"] // 2 + extra
+            ctx.emit(prices, np.arange(len(ticks)), "prices")
+
+        return on_ticks
+
+    a, b, c = (record(tmp_path, letter, *day, emitting(e)) for letter, e in (("a", 0), ("b", 1), ("c", 0)))
+    assert diff_runs(a, c).same
+    found = diff_runs(a, b)
+    assert not found.same
+    assert (found.outputs, found.symbols) == (("prices",), ())
+    assert narrow(found).exact is None
+    done = run("diff", a, b)
+    assert done.returncode == 1
+    assert "other records of prices" in done.stdout
+
+
+def test_the_command_ends_with_0_1_or_2(tmp_path: Path, day: Any) -> None:
+    ticks, names = day
+    a, b = record(tmp_path, "a", ticks, names), record(tmp_path, "b", ticks, names, workers=2)
+    done = run("diff", a, b)
+    assert done.returncode == 0, done.stderr
+    assert "the same at every rest" in done.stdout
+    ticks["size"][1234] += 1
+    c = record(tmp_path, "c", ticks, names)
+    done = run("diff", a, c)
+    assert done.returncode == 1, done.stderr
+    symbol = names[int(ticks["instrument_id"][1234])]
+    for words in (
+        "the same after 1,000 ticks, not after 1,500",
+        f"the first other tick: {symbol}, sequence",
+        "size  A",
+    ):
+        assert words in done.stdout, words
+    done = run("diff", a, c, "--json")
+    assert done.returncode == 1
+    plain = json.loads(done.stdout)
+    assert plain["exact"]["position"] == 1234
+    assert not plain["same"]
+    assert json.loads(run("diff", a, c, "--json", "--no-narrow").stdout)["exact"] is None
+    for args, words in (
+        ((a, tmp_path / "nothing"), "No such file"),
+        ((a, tmp_path / "a.npz"), "is a fingerprint file, and"),
+        ((tmp_path / "a.npz", tmp_path / "c.npz"), "no npy, Parquet"),
+    ):
+        done = run("diff", *args)
+        assert done.returncode == 2
+        assert words in done.stderr
+    a.write_bytes(a.read_bytes()[:-100])
+    done = run("diff", a, b)
+    assert done.returncode == 2
+    assert "a.jsonl, line" in done.stderr
+
+
+def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, day: Any) -> None:
+    write_npy(tmp_path / "day.npz", *day)
+    base = ("replay", tmp_path / "day.npz", "--handler", "vwap")
+    expected = strand.replay(tmp_path / "day.npz", "vwap", workers=1).fingerprint
+    done = run(*base, "--workers", "0", "--fingerprint-every", "1000", "--fingerprints", tmp_path / "run.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert f"fingerprint: {expected}" in done.stdout
+    assert "at 1,000 ticks: fingerprint" in done.stdout
+    plain = json.loads(run(*base, "--fingerprint-every", "1000", "--json").stdout)
+    assert plain["fingerprint"] == expected == plain["intervals"][-1]["fingerprint"]
+    assert plain["intervals"][0]["ticks"] == 1000
+    assert diff_runs(tmp_path / "run.jsonl", tmp_path / "run.jsonl").same
+
+
+# ---- files of records
+
+RECORD = np.dtype(
+    [
+        ("sequence", "<u8"),
+        ("ts", "<u8"),
+        ("instrument_id", "<u4"),
+        ("price", "<i8"),
+        ("value", "<f8"),
+        ("top", "<i8", 3),
+    ]
+)
+
+
+def output(n: int = 1000) -> Any:
+    records = np.zeros(n, RECORD)
+    records["sequence"] = np.arange(n) * 3
+    records["instrument_id"] = np.arange(n) % 7
+    records["value"] = np.where(np.arange(n) % 5 == 0, np.nan, np.sqrt(np.arange(n)))
+    records["top"] = np.arange(n)[:, None] + np.arange(3)
+    return records
+
+
+def write(path: Path, records: Any) -> Path:
+    """Writes records as the ending says, names of symbols with text formats."""
+    names = [f"S{i}" for i in records["instrument_id"].tolist()]
+    if path.suffix == ".npy":
+        np.save(path, records)
+    elif path.name.endswith((".csv", ".csv.gz")):
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow([*RECORD.names, "symbol"])
+        for record_, name in zip(records.tolist(), names, strict=True):
+            writer.writerow([*record_, name])
+        data = text.getvalue().encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    else:
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet
+
+        columns = {n: pa.array(records[n].tolist() if n == "top" else records[n]) for n in RECORD.names}
+        table = pa.table(columns | {"symbol": names})
+        if path.suffix == ".parquet":
+            pyarrow.parquet.write_table(table, path, row_group_size=300)
+        else:
+            with pa.ipc.new_file(path, table.schema) as out:
+                out.write_table(table, max_chunksize=300)
+    return path
+
+
+FORMATS = ["npy", "parquet", "arrow", "csv", "csv.gz"]
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("field", ["sequence", "price", "value", "top"])
+def test_the_first_record_that_differs_is_found(tmp_path: Path, ending: str, field: str) -> None:
+    records = output()
+    a = write(tmp_path / f"a.{ending}", records)
+    assert diff_records(a, a) == (None, 1000)
+    if field == "top":
+        records["top"][612, 1] = -5
+    else:
+        records[field][612] += 1
+    records["price"][800] = 9
+    found, before = diff_records(a, write(tmp_path / f"b.{ending}", records))
+    assert found is not None
+    assert before == found.record == 612
+    assert found.symbol == ("3" if ending == "npy" else "S3")
+    assert int(found.sequence or 0) == 1836
+    assert list(found.fields) == [field]
+    assert found.only_in is None
+    x, y = found.fields[field]
+    assert x != y
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("at", [0, 299, 999])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_record_that_only_one_file_has_is_found(tmp_path: Path, ending: str, at: int, side: str) -> None:
+    records = output()
+    whole = write(tmp_path / f"whole.{ending}", records)
+    less = write(tmp_path / f"less.{ending}", np.delete(records, at))
+    found, _ = diff_records(whole, less) if side == "a" else diff_records(less, whole)
+    assert found is not None
+    assert (found.record, found.only_in, int(found.sequence or 0)) == (at, side, at * 3)
+
+
+def test_zeros_of_either_sign_differ_and_a_nan_is_as_good_as_another(tmp_path: Path) -> None:
+    records = output()
+    a = write(tmp_path / "a.npy", records)
+    records["value"][0] = -np.nan
+    assert diff_records(a, write(tmp_path / "b.npy", records))[0] is None
+    records["value"][1] = 0.0
+    a = write(tmp_path / "a.npy", records)
+    records["value"][1] = -0.0
+    found, _ = diff_records(a, write(tmp_path / "b.npy", records))
+    assert found is not None
+    assert found.record == 1
+
+
+def test_other_columns_are_named(tmp_path: Path) -> None:
+    records = output()
+    a = write(tmp_path / "a.npy", records)
+    fields = [(n, np.dtype("<i4") if n == "price" else RECORD[n]) for n in RECORD.names if n != "ts"]
+    np.save(tmp_path / "b.npy", np.zeros(10, fields))
+    found, compared = diff_records(a, tmp_path / "b.npy")
+    assert found is not None
+    assert (found.record, compared) == (None, 0)
+    assert found.columns == ("only A has 'ts'", "'price' is int64 in A, int32 in B")
+
+
+def test_npy_and_parquet_are_compared_by_their_columns_and_csv_is_not(tmp_path: Path) -> None:
+    records = output()[["sequence", "price"]].copy()
+    np.save(tmp_path / "a.npy", records)
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pa.table({n: pa.array(records[n]) for n in ("sequence", "price")})
+    pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
+    assert diff_records(tmp_path / "a.npy", tmp_path / "b.parquet")[0] is None
+    with pytest.raises(ConfigurationError, match="CSV"):
+        diff_records(tmp_path / "a.npy", write(tmp_path / "c.csv", output()))
+
+
+def test_what_is_no_file_of_records_is_an_error(tmp_path: Path) -> None:
+    whole = write(tmp_path / "a.parquet", output())
+    with pytest.raises(FeedError, match="cannot be read"):
+        diff_records(whole, tmp_path / "nothing")
+    for data, error in (
+        (b"\x00\x01\x02", UnknownFormatError),
+        (whole.read_bytes()[:-10], FormatError),
+        (b"\x93NUMPY\x01\x00", FormatError),
+        (b"ARROW1\x00\x00", FormatError),
+        (b"\x1f\x8b\x08rubb", FormatError),
+    ):
+        (tmp_path / "bad").write_bytes(data)
+        with pytest.raises(error, match="bad"):
+            diff_records(whole, tmp_path / "bad")
+    (tmp_path / "bad").write_text("a,b\n1,2\n3\n")
+    with pytest.raises(FormatError, match="line 3"):
+        diff_records(tmp_path / "bad", tmp_path / "bad")
+
+
+def test_the_command_shows_the_record_and_its_fields(tmp_path: Path) -> None:
+    records = output()
+    a = write(tmp_path / "a.npy", records)
+    assert run("diff", a, a).returncode == 0
+    records["price"][5] = 77
+    b = write(tmp_path / "b.npy", records)
+    done = run("diff", a, b)
+    assert done.returncode == 1, done.stderr
+    assert "they part at record 5 (from 0), 5, sequence 15" in done.stdout
+    assert "price  A 0  B 77" in done.stdout
+    assert json.loads(run("diff", a, b, "--json").stdout)["difference"]["fields"] == {"price": [0, 77]}

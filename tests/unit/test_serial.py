@@ -1,0 +1,141 @@
+"""The plain loop: handlers over ticks where they are published, and what it says of what it cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from array_feed import ArrayFeed, synthetic_day
+from engine_support import PAIR_ROW, RELAY_ROW, spin_rows, ticks_for
+
+import strand
+from strand import native
+from strand.errors import (
+    ConfigurationError,
+    HandlerError,
+    RecordTypeError,
+    StoppedError,
+    UnknownSymbolError,
+)
+from strand.serial import SerialLoop
+
+
+def test_rows_are_those_of_a_computation_in_python() -> None:
+    ticks = ticks_for(np.random.default_rng(2).integers(0, 9, 2000))
+    with SerialLoop(10, "spin") as loop:
+        for part in np.array_split(ticks, 7):
+            assert loop.publish(part) == len(part)
+        assert loop.drain()
+    assert (loop.rows.array == spin_rows(ticks, 10)).all()
+    s = loop.statistics()
+    assert (s.accepted, s.handled, s.pending, sum(s.dropped.values())) == (2000, 2000, 0, 0)
+    assert s.watermark == 2000
+
+
+def test_every_kind_of_handler_runs_and_each_symbol_has_its_own(c_handlers: Path) -> None:
+    pytest.importorskip("numba")
+
+    @strand.handler(state=[("n", "u8"), ("total", "u8")])
+    def compiled(row: Any, tick: Any) -> None:
+        row.n += 1
+        row.total += tick.size
+
+    @strand.batch_handler(state=[("n", "u8"), ("total", "u8")])
+    def batches(symbol: str, ticks: Any, row: Any) -> None:
+        assert len(np.unique(ticks["instrument_id"])) == 1
+        assert not ticks.flags.writeable
+        row["n"] += len(ticks)
+        row["total"] += ticks["size"].sum(dtype=np.uint64)
+
+    in_c = native(c_handlers, "on_sum", state=PAIR_ROW)
+    ticks = ticks_for(np.random.default_rng(2).integers(0, 4, 2000))
+    handlers = {"#0": compiled, "#1": batches, "#2": in_c, "*": "count"}
+    with SerialLoop(4, handlers=handlers) as loop:
+        loop.publish(ticks)
+    for key, name in enumerate(("n", "n", "ticks", "ticks")):
+        mine = ticks[ticks["instrument_id"] == key]
+        assert loop.rows[key][name] == len(mine)
+        if key < 3:
+            assert loop.rows[key]["total"] == mine["size"].sum()
+
+
+def test_books_are_there_after_the_run() -> None:
+    ticks, names = synthetic_day()
+    result = strand.replay(ArrayFeed(ticks, names), "book", workers=0)
+    other = strand.replay(ArrayFeed(ticks, names), "book", workers=2)
+    assert result.books is not None
+    assert other.books is not None
+    assert result.workers == result.n_strands == 0
+    for name in names[1:6]:
+        assert (result.books[name].bids() == other.books[name].bids()).all()
+        assert (result.books[name].orders("ask") == other.books[name].orders("ask")).all()
+
+
+def test_a_failing_handler_ends_the_run_with_its_symbol_and_sequence(c_handlers: Path) -> None:
+    ticks = ticks_for([0, 1, 0, 1, 0])
+    ticks["action"][2] = b"X"
+    with SerialLoop(["AAA", "BBB"], native(c_handlers, "on_sum", state=PAIR_ROW)) as loop:
+        with pytest.raises(HandlerError, match="'on_sum' failed on AAA at sequence 2: action X") as caught:
+            loop.publish(ticks)
+        assert caught.value.code == 42
+        for again in (lambda: loop.publish(ticks), loop.drain):
+            with pytest.raises(HandlerError):
+                again()
+    assert loop.rows.array["ticks"].tolist() == [1, 1]
+    s = loop.statistics()
+    assert (s.accepted, s.handled, s.dropped["failed"], s.dropped["abandoned"]) == (5, 2, 1, 2)
+    assert len(loop.failures) == 1
+
+
+def test_a_python_handler_s_exception_is_the_cause() -> None:
+    @strand.batch_handler(state=[("n", "u8")])
+    def fails(symbol: str, ticks: Any, row: Any) -> None:
+        raise ValueError("no")
+
+    with SerialLoop(2, fails) as loop:
+        with pytest.raises(HandlerError, match="ValueError: no") as caught:
+            loop.publish(ticks_for([1]))
+        assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: Path) -> None:
+    outputs = {"seen": [("count", "<u8"), ("size", "<u4"), ("place", "u1")], "fifths": [("n", "<u4")]}
+    ticks = ticks_for([0, 1, 0, 1, 0, 1])
+    ticks["depth"], ticks["flags"][3] = 2, 255
+    loop = SerialLoop(2, native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=outputs))
+    with pytest.raises(HandlerError), loop:
+        loop.publish(ticks)
+    seen = loop.outputs["seen"].array()
+    assert seen["sequence"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert seen["place"].tolist() == [0, 1] * 3
+    assert seen["instrument_id"].tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_a_handler_that_returns_what_it_may_not_or_publishes_is_told_so(c_handlers: Path) -> None:
+    loop = SerialLoop(2, native(c_handlers, "on_nonsense", state=PAIR_ROW))
+    with pytest.raises(HandlerError, match="returned 10 for 3 records"):
+        loop.publish(ticks_for([1, 0, 1]))
+    ticks = ticks_for([1, 0])
+    ticks["order_id"] = 1
+    loop = SerialLoop(2, native(c_handlers, "on_relay", state=RELAY_ROW))
+    with pytest.raises(HandlerError, match=r"it publishes, which a plain loop \(workers=0\) cannot do"):
+        loop.publish(ticks)
+
+
+def test_keys_dtypes_and_arguments_are_checked() -> None:
+    with SerialLoop(2, "count") as loop:
+        with pytest.raises(UnknownSymbolError, match="record 1: instrument_id is 2") as caught:
+            loop.publish(ticks_for([1, 2, 0]))
+        assert caught.value.position == 1
+        assert loop.rows.array["ticks"].tolist() == [0, 1]
+        with pytest.raises(RecordTypeError):
+            loop.publish(np.zeros(3))
+    with pytest.raises(StoppedError):
+        loop.publish(ticks_for([1]))
+    with pytest.raises(ConfigurationError, match="wrokers"):
+        SerialLoop(2, "count", wrokers=2)
+    with pytest.raises(ConfigurationError, match="on_error"):
+        SerialLoop(2, "count", on_error="quarantine")
+    assert SerialLoop(2, "count", workers=0, strands=7, cores=None, idle="spin").workers == 0

@@ -56,6 +56,7 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->stack = place(&end, ((uint64_t)z->n_blocks + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
   a->tasks = place(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
+  if (z->timed) a->wishes = place(&end, (uint64_t)z->n_symbols * sizeof(uint64_t), line);
   a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
   a->blocks = place(&end, (uint64_t)z->n_blocks * a->block_bytes, page);
   a->bytes = (end + page - 1) / page * page;
@@ -67,6 +68,7 @@ static void start(sd_arena *a, const sd_sizes *z) {
   sd_slot *slot = sd_arena_at(a, a->slots);
   sd_strand *strands = sd_arena_at(a, a->strands);
   a->free_list.n_blocks = z->n_blocks;
+  sd_init(&a->next_wish, UINT64_MAX);
   a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
   for (uint32_t i = 0; i < slots; i++) {

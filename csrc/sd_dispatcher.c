@@ -7,6 +7,7 @@
 
 #include "sd_clock.h"
 #include "sd_error.h"
+#include "sd_timer.h"
 
 static int good_config(const sd_config *c) {
   const sd_sizes *z = &c->sizes;
@@ -52,6 +53,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
                       a->block_bytes, a->record_size,           a->block_records,
                       a->marks_at};
   d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
+  d->wishes = a->wishes ? sd_arena_at(a, a->wishes) : NULL;
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
@@ -90,6 +92,7 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   if (!d) return;
   sd_publishers_destroy(d);
   sd_outputs_destroy(d);
+  sd_timers_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_slots; i++) free(d->scratch[i]);
   for (uint32_t i = 0; d->watches && i < d->n_slots; i++) free(d->watches[i]);
   for (uint32_t i = 0; d->scratch_marks && i < d->n_slots; i++) free(d->scratch_marks[i]);
@@ -128,7 +131,8 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
     if (!handlers[h].fn) d->all_native = 0;
     if (!handlers[h].fn || !handlers[h].pure || h != d->strands[0].handler) d->one_pure = 0;
   }
-  return sd_outputs_connect(d);
+  int code = sd_timers_connect(d);
+  return code ? code : sd_outputs_connect(d);
 }
 
 uint64_t sd_dispatcher_bytes(const sd_dispatcher *d) { return d->arena->bytes; }
@@ -154,8 +158,8 @@ static uint64_t finished(sd_strand *s) {
   return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
 }
 
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
-             int32_t code, const char *message) {
+static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
+                 const char *message) {
   sd_arena *a = d->arena;
   sd_lock(&a->failures_lock);
   /* C1 */
@@ -167,12 +171,8 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
     f->handler = d->strands[strand].handler;
     f->slot = slot;
     f->code = code;
-    f->key = SD_NONE;
-    if (record) {
-      memcpy(&f->key, record + a->key_offset, sizeof f->key);
-      if (a->sequence_offset != SD_NONE) memcpy(&f->sequence, record + a->sequence_offset, sizeof f->sequence);
-      else f->sequence = finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
-    }
+    f->key = key;
+    f->sequence = sequence;
     snprintf(f->message, sizeof f->message, "%s", message ? message : "");
   }
   /* F1: release; pairs with F2: a failure that is counted is filled in. */
@@ -180,6 +180,27 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
   sd_unlock(&a->failures_lock);
   sd_strand_hold(&d->strands[strand], SD_QUARANTINED);
   if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
+}
+
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
+             int32_t code, const char *message) {
+  const sd_arena *a = d->arena;
+  uint32_t key = SD_NONE;
+  uint64_t sequence = 0;
+  if (record) {
+    memcpy(&key, record + a->key_offset, sizeof key);
+    if (a->sequence_offset != SD_NONE) memcpy(&sequence, record + a->sequence_offset, sizeof sequence);
+    else sequence = finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
+  }
+  fail(d, slot, strand, key, sequence, code, message);
+}
+
+void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
+                    const char *message) {
+  char text[SD_MESSAGE_BYTES];
+  snprintf(text, sizeof text, "its timer at %llu ns%s%s", (unsigned long long)time, message && *message ? ": " : "",
+           message ? message : "");
+  fail(d, slot, strand, key, finished(&d->strands[strand]) - d->config.sizes.counters_start, code, text);
 }
 
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {
@@ -249,7 +270,11 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
     if (may_help && sd_help(d, slot)) continue;
     /* The scan is what shows the handlers' writes; the counters only say when it is worth while. */
-    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) return SD_OK;
+    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) {
+      /* What the feed's time has passed is due, and may ask for more. */
+      if (!d->timed || !sd_clock_sweep(d)) return SD_OK;
+      continue;
+    }
     if (sd_now() - start > slice) return SD_AGAIN;
     if (turn < 200) {
       sd_pause();
@@ -279,19 +304,34 @@ static int64_t records_left(sd_dispatcher *d, sd_strand *s) {
   return left;
 }
 
-static void watermark_round(sd_dispatcher *d) {
-  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
+uint64_t sd_published(sd_dispatcher *d, uint64_t *time) {
   sd_arena *a = d->arena;
   if (d->config.sizes.marked) sd_lock(&a->number_lock);
-  uint64_t low = sd_load(&a->next_sequence, acquire, M5), time = sd_load(&a->feed_time, relaxed, N1);
+  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
+  uint64_t low = sd_load(&a->next_sequence, acquire, M5);
+  *time = sd_load(&a->feed_time, relaxed, N1);
   if (d->config.sizes.marked) sd_unlock(&a->number_lock);
   for (uint32_t i = 0; i < d->n_slots; i++) {
     /* M2: acquire; pairs with M1. */
-    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2);
+    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2), its;
+    do {
+      /* N2: acquire; a time of a later moment than the number's would bring the later number with it. */
+      its = sd_load(&d->slots[i].published_time, acquire, N2);
+      uint64_t again = sd_load(&d->slots[i].publishing, acquire, M2);
+      if (again == at) break;
+      at = again;
+    } while (1);
     if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
     low = at;
-    time = sd_load(&d->slots[i].published_time, relaxed, N1);
+    *time = its;
   }
+  return low;
+}
+
+uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
+
+static void watermark_round(sd_dispatcher *d) {
+  uint64_t time, low = sd_published(d, &time);
   /* Who took its lower bound long ago may name one that has been passed. */
   if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
   d->watermark_next = low;

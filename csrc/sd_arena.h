@@ -60,7 +60,7 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* publish sequence of the next record */
   sd_a64 feed_time;                             /* the greatest time of a marked record; under number_lock */
   sd_a32 number_lock;
-  SD_ALIGNED(2 * SD_LINE) sd_a64 next_wish;     /* no wish that still needs a clock task is earlier, see sd_timer.h */
+  SD_ALIGNED(2 * SD_LINE) sd_a64 next_wish; /* no wish that still needs a clock task is earlier, see sd_timer.h */
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
 

@@ -69,7 +69,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watches && d->claimed && d->scratch_marks && d->last_number && d->watermark_target && d->watermark_strand
+  code = d->scratch && d->watches && d->claimed && d->scratch_marks && d->last_number && d->watermark_target &&
+                 d->watermark_strand
              ? sd_publishers_create(d)
              : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_slots; i++) {

@@ -53,7 +53,7 @@ typedef struct sd_claim {
   int64_t pending; /* records that were there when it was taken */
   uint64_t start;
   const sd_mark *marks; /* the records', where they carry any */
-  uint64_t task; /* the tag of the task it was taken for, which has no records */
+  uint64_t task;        /* the tag of the task it was taken for, which has no records */
   uint32_t wake_key;    /* of a timer: whose, ... */
   uint64_t wake_time;   /* ... and for when */
 } sd_claim;
@@ -83,18 +83,18 @@ typedef struct sd_dispatcher {
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
-  sd_watch **watches;      /* a slot: what it knows of the others */
-  unsigned char **scratch; /* a quantum of records a worker */
+  sd_watch **watches;       /* a slot: what it knows of the others */
+  unsigned char **scratch;  /* a quantum of records a worker */
   const sd_claim **claimed; /* a slot: what Python has in hand */
-  sd_mark **scratch_marks; /* and of their marks */
+  sd_mark **scratch_marks;  /* and of their marks */
   uint64_t
       *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
-  int timed;               /* a handler has timers */
-  sd_a64 *wishes;          /* a symbol: when its timer is due; 0: never. The holder's */
-  sd_a64 *clock_until;     /* a strand: up to when the clock task that waits there fires; 0: there is none */
+  int timed;        /* a handler has timers */
+  sd_a64 *wishes;   /* a symbol: when its timer is due; 0: never. The holder's */
+  sd_a64 *clock_until;                /* a strand: up to when the clock task that waits there fires; 0: there is none */
   uint32_t *first_symbol, *symbol_of; /* the symbols of strand i: symbol_of[first_symbol[i] .. first_symbol[i + 1]) */
   sd_a32 clock_lock;
-  unsigned char *seen;     /* a symbol: whether it has had records; NULL: no handler has an end */
+  unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
   sd_outputs *outputs;        /* NULL: there are none */
   uint64_t *watermark_target; /* a round's goal a strand, see sd_watermark */

@@ -27,6 +27,7 @@ from strand._bindings.engine import (
     EngineConfig,
     NativeFunction,
     StrandLook,
+    TimerFunctions,
     histogram_floors_ns,
 )
 from strand.books import Book, Books
@@ -165,7 +166,12 @@ class Dispatcher:
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
         self._outputs = Outputs(self._handlers, self._table, out or {})
-        marked = len(self._outputs) > 0
+        timed = any(h.wake is not None for h in self._handlers)
+        if timed and self._reader.time_offset is None:
+            raise ConfigurationError(
+                "handler: timers need the feed's time, and these records have no u64 field ts_recv"
+            )
+        marked = len(self._outputs) > 0 or timed
         ahead = max(AHEAD_TICKS, 3 * batch_ticks)
         slots = self._workers + max_publishers
         self._engine = Engine(
@@ -197,11 +203,12 @@ class Dispatcher:
                 ahead_ticks=ahead,
                 publisher_drains=publisher_drains,
                 marked=marked,
+                timed=timed,
                 time_offset=self._reader.time_offset,
                 counters_start=_counters_start,
             )
         )
-        if marked:
+        if len(self._outputs) > 0:
             self._engine.set_outputs(self._outputs.record_bytes, output_memory)
         stride = (row_bytes + LINE - 1) // LINE * LINE
         opening = Opening(self._table, dtype, key, stride)
@@ -223,6 +230,7 @@ class Dispatcher:
         self._at_work = 0
         self._closed = self._closing = False
         self._abandoned = 0
+        self._finished = True
         if self._counts is not None or n_strands >= len(self._table):
             self._route(self._counts)
 
@@ -284,6 +292,8 @@ class Dispatcher:
             pass  # by a handler, or by another thread
         finally:
             self._close(drained=drained)
+        if drain and not self._finished:
+            raise self.failures[-1]
         if drain and self._outputs.failure is not None:
             raise self._outputs.failure
         return drained and self._abandoned == 0
@@ -302,6 +312,8 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
+                if drained and not self._abandoned:
+                    self._finished = self._engine.finish()
                 self._outputs.finish(complete=drained)
                 self._rows.keep()
         self._asked.end(self)
@@ -549,7 +561,8 @@ class Dispatcher:
             # Of use where a strand has one symbol, as those of Python handlers do.
             self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
             self._key_of_strand[grouping.strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
-            self._engine.set_handlers(self._functions, [self._outputs.numbers(h) for h in self._handlers])
+            timers = [TimerFunctions(h.wake, h.finish, h.yields) for h in self._handlers]
+            self._engine.set_handlers(self._functions, [self._outputs.numbers(h) for h in self._handlers], timers)
             self._strand_of = grouping.strand_of_symbol
 
     def _meet(self, strand: int) -> Call:

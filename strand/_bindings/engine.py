@@ -29,11 +29,14 @@ __all__ = [
     "Failure",
     "NativeFunction",
     "StrandLook",
+    "TimerFunctions",
     "Until",
     "block_bytes",
     "block_records",
     "builtin",
     "histogram_floors_ns",
+    "pointer_from_address",
+    "timer_function",
 ]
 
 IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
@@ -96,6 +99,16 @@ class NativeFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class TimerFunctions:
+    """A native handler's ``sd_wake_fn`` and ``sd_finish_fn``, None where it has none (of a Python handler what is not
+    None says that it has one); ``yields``: it returns where ``ctx->yield`` says so."""
+
+    wake: Any = None
+    finish: Any = None
+    yields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Sizes and choices as the core takes them; strand.dispatcher checks them and fills them in."""
 
@@ -118,6 +131,7 @@ class EngineConfig:
     ahead_ticks: int
     publisher_drains: bool
     marked: bool = False
+    timed: bool = False
     time_offset: int | None = None
     shared: bool = False
     counters_start: int = 0
@@ -182,6 +196,11 @@ def builtin(name: str) -> Any:
 
 def pointer_from_address(address: int) -> Any:
     return ffi.cast("sd_handler_fn", address)
+
+
+def timer_function(kind: str, address: int) -> Any:
+    """A function of type ``sd_wake_fn`` or ``sd_finish_fn`` at an address; None for 0."""
+    return ffi.cast(kind, address) if address else None
 
 
 def _bytes(records: npt.NDArray[Any]) -> Any:
@@ -284,7 +303,7 @@ class Engine:
                      "n_blocks", "counters_start"):  # fmt: skip
             setattr(c.sizes, name, getattr(config, name))
         c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
-        c.sizes.marked = config.marked
+        c.sizes.marked, c.sizes.timed = config.marked, config.timed
         c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
         c.shared = config.shared
         c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
@@ -321,10 +340,20 @@ class Engine:
                 f"give at least {least}"
             )
 
-    def set_handlers(self, functions: Sequence[NativeFunction | None], outputs: Sequence[Sequence[int]]) -> None:
+    def set_handlers(
+        self,
+        functions: Sequence[NativeFunction | None],
+        outputs: Sequence[Sequence[int]],
+        timers: Sequence[TimerFunctions],
+    ) -> None:
         """None stands for a handler that Python runs; ``outputs``: the numbers of those each one declares."""
         table = ffi.new("sd_handler[]", len(functions))
-        for entry, function, numbers in zip(table, functions, outputs, strict=True):
+        for entry, function, numbers, timer in zip(table, functions, outputs, timers, strict=True):
+            if function is None:
+                entry.wakes, entry.finishes = timer.wake is not None, timer.finish is not None
+            else:
+                entry.wake, entry.finish = timer.wake or ffi.NULL, timer.finish or ffi.NULL
+                entry.yields = timer.yields
             if numbers:
                 kept = ffi.new("uint32_t[]", list(numbers))
                 self._keep.append(kept)
@@ -457,6 +486,19 @@ class Engine:
     def resume(self, strand: int, why: int) -> None:
         if lib.sd_dispatcher_resume(self._d, strand, why) != lib.SD_OK:
             raise EngineError(f"strand {strand} cannot be resumed")
+
+    def finish(self) -> bool:
+        """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
+        return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
+
+    def to_finish(self, key: int) -> bool:
+        """Whether a Python handler's symbol has had ticks and is not quarantined."""
+        return bool(lib.sd_dispatcher_seen(self._d, key))
+
+    @property
+    def feed_time(self) -> int:
+        """The greatest time of a record published; 0 where records carry no marks."""
+        return int(lib.sd_feed_time(self._d))
 
     # ---- looking on
 

@@ -65,9 +65,7 @@ static int lossless(void) { return R.config.on_full == SD_BLOCK || R.config.on_f
 
 static uint64_t some_wish(uint64_t time) { return sd_scheduler_random(5) ? time + sd_scheduler_random(12) : 0; }
 
-static void expect_wish(uint32_t key, uint64_t time, uint64_t ns) {
-  R.wish[key] = ns && ns <= time ? time + 1 : ns;
-}
+static void expect_wish(uint32_t key, uint64_t time, uint64_t ns) { R.wish[key] = ns && ns <= time ? time + 1 : ns; }
 
 static void before_record(uint32_t key, uint64_t time) {
   if (R.wish[key] && R.wish[key] <= time) broken("a record before a timer that is due");
@@ -148,12 +146,13 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
   return done;
 }
 
-static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) { return handle(ticks, n, ctx, ctx->marks); }
+static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  return handle(ticks, n, ctx, ctx->marks);
+}
 
 /* Handlers that run under publish locks see records of several strands at a go. */
 static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  for (int64_t i = 0; i < n; i++)
-  {
+  for (int64_t i = 0; i < n; i++) {
     int64_t done = handle(at(ticks, i), 1, ctx, R.timed ? ctx->marks + i : NULL);
     if (done != 1) return i;
     if (R.timed && R.yields && ctx->yield) return i + 1;
@@ -364,8 +363,9 @@ static int prepare(void) {
     for (uint32_t j = 0; j < SOURCES; j++) R.next[i][j] = 1;
   }
   int is_pure = !R.nesting && sd_scheduler_random(2);
-  sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure, .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
-                            {NULL, NULL, 0, .wakes = (int32_t)R.timed}};
+  sd_handler handlers[2] = {
+      {is_pure ? pure : native, NULL, is_pure, .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
+      {NULL, NULL, 0, .wakes = (int32_t)R.timed}};
   if (R.python)
     for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);
   if (sd_dispatcher_route(R.d, R.map, handler_of)) return 0;
@@ -428,13 +428,14 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains "
            "%d, python %u, "
-           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, blocks %u, record %u, steps %llu, "
+           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, blocks %u, record %u, "
+           "steps %llu, "
            "accepted "
            "%llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records,
-           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls, R.stop_early,
-           c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(), (unsigned long long)R.accepted,
-           (unsigned long long)R.handled);
+           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls,
+           R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
+           (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       sd_look k;
       sd_strand_look(R.d, i, &k);

@@ -36,6 +36,7 @@ typedef struct run {
   task tasks[TASKS];
   uint32_t n_tasks, tasking, timed, yields;
   uint64_t clock, wish[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
+  uint64_t woken[SYMBOLS];                           /* and of the last timer that fired */
   uint64_t wakes;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
       nesting;
@@ -70,6 +71,7 @@ static void expect_wish(uint32_t key, uint64_t time, uint64_t ns) { R.wish[key] 
 static void before_record(uint32_t key, uint64_t time) {
   if (R.wish[key] && R.wish[key] <= time) broken("a record before a timer that is due");
   if (time < R.last_time[key]) broken("time runs back along a symbol");
+  if (time < R.woken[key]) broken("a record after a timer that it comes before");
   R.last_time[key] = time;
 }
 
@@ -79,6 +81,7 @@ static void before_wake(uint32_t key, uint64_t time) {
   if (time > sd_feed_time(R.d)) broken("a timer before its time");
   if (R.running[R.map[key]]) broken("a timer beside a handler");
   R.wish[key] = 0;
+  R.woken[key] = time;
   R.wakes++;
 }
 

@@ -12,9 +12,10 @@
 #include "sd_idle.h"
 #include "sd_list.h"
 #include "sd_strand.h"
+#include "sd_task.h"
 
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
-enum { SD_ABI_VERSION = 1, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
+enum { SD_ABI_VERSION = 2, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 
 /* A handler's failure, kept for whoever asks. */
 typedef struct sd_failure {
@@ -47,8 +48,9 @@ typedef struct sd_arena {
   uint32_t block_records, n_blocks;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
-  uint64_t strands, lists, rings, slots, stack, blocks, map, rows;
+  uint64_t strands, lists, rings, slots, stack, blocks, map, rows, tasks;
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
+  SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
   sd_a32 failures_lock;

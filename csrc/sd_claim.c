@@ -172,7 +172,7 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
 /* Waits, and helps, until strands that workers still have are idle again. */
 static void settle(sd_dispatcher *d, uint32_t slot) {
   uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
-  while (sd_help(d, slot) || sd_in_flight(d)) {
+  while (sd_help(d, slot) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
     if (sd_now() - start > most) break;
     sd_pause();
   }

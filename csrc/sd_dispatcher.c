@@ -50,6 +50,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->rows = sd_arena_at(a, a->rows);
   d->pool = (sd_pool){&a->free_list,  sd_arena_at(a, a->stack), sd_arena_at(a, a->blocks),
                       SD_BLOCK_BYTES, a->record_size,           a->block_records};
+  d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
@@ -218,13 +219,13 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
   return 1;
 }
 
-/* One look at each strand in turn is not enough where handlers publish: one may have put records on a strand looked at before,
+/* One look at each strand in turn is not enough where handlers, or tasks, publish: one may have put records on a strand looked at before,
  * and be done by the time its own is looked at. Two looks in a row that find nothing, and nothing accepted between them, show
  * that there was nothing at the end of the first. */
 static int drained(sd_dispatcher *d) {
   uint64_t first, second;
   if (!only_held(d, &first)) return 0;
-  return d->one_pure || (only_held(d, &second) && first == second);
+  return (d->one_pure && !sd_tasks_used(&d->tasks)) || (only_held(d, &second) && first == second);
 }
 
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
@@ -255,6 +256,15 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
  * below T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
  * seen empty has reached it in any case. */
 
+/* Records that are pending on a strand, or one more for a task that is ending. */
+static int64_t records_left(sd_dispatcher *d, sd_strand *s) {
+  if (SD_LIKELY(!sd_strand_tasks(s))) return sd_load(&s->pending, acquire, A1);
+  sd_lock(&s->publish_lock);
+  int64_t left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  return left;
+}
+
 static void watermark_round(sd_dispatcher *d) {
   /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
   uint64_t low = sd_load(&d->arena->next_sequence, acquire, M5);
@@ -269,7 +279,7 @@ static void watermark_round(sd_dispatcher *d) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    int64_t pending = sd_load(&s->pending, acquire, A1);
+    int64_t pending = records_left(d, s);
     if (pending <= 0) continue;
     d->watermark_strand[n] = i;
     d->watermark_target[n++] = finished(s) + (uint64_t)pending;
@@ -281,7 +291,7 @@ static void watermark_round(sd_dispatcher *d) {
 static int watermark_reached(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->watermark_left;) {
     sd_strand *s = &d->strands[d->watermark_strand[i]];
-    if (sd_load(&s->pending, acquire, A1) == 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
+    if (records_left(d, s) <= 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
       uint32_t last = --d->watermark_left;
       d->watermark_strand[i] = d->watermark_strand[last];
       d->watermark_target[i] = d->watermark_target[last];
@@ -384,6 +394,14 @@ int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out) {
   out->accepted = sd_peek(&s->accepted) - d->config.sizes.counters_start;
   out->control = sd_load(&s->control, relaxed, C2);
   out->capacity = s->capacity;
+  out->tasks = 0;
+  if (sd_strand_tasks(s)) {
+    sd_lock(&s->publish_lock);
+    out->tasks = sd_task_count(&d->tasks, s);
+    /* A1 */
+    out->pending = sd_load(&s->pending, acquire, A1) - out->tasks;
+    sd_unlock(&s->publish_lock);
+  }
   return SD_OK;
 }
 
@@ -411,8 +429,8 @@ static const char *wrong_with(const sd_look *k, uint32_t listed) {
   if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
     return "accepted is not handled + dropped + pending";
   uint32_t places = listed + ((k->control & SD_ASIDE) != 0);
-  if (k->pending && places != 1) return places ? "its token is in more than one place" : "its token is lost";
-  if (!k->pending && places) return "listed although nothing is pending";
+  if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
+  if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";
   return NULL;
 }
 

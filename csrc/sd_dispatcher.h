@@ -42,8 +42,9 @@ typedef struct sd_claim {
   uint32_t handler;
   const void *records; /* n in a row, valid until sd_worker_done */
   int64_t n;
-  int64_t pending; /* what the strand held when it was taken */
+  int64_t pending; /* records that were there when it was taken */
   uint64_t start;
+  uint64_t task; /* the tag of the task it was taken for, which has no records */
 } sd_claim;
 
 /* What an idle worker knows of a victim's list. */
@@ -61,6 +62,7 @@ typedef struct sd_dispatcher {
   unsigned char *rows;
   const sd_policy *policy;
   sd_pool pool;
+  sd_task_pool tasks;
   sd_handler *handlers;
   uint32_t n_handlers;
   uint32_t n_slots, n_workers;
@@ -101,6 +103,12 @@ int sd_dispatcher_stopping(sd_dispatcher *d);
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
 int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
+/* Puts a task on a strand, behind all that is published there: a worker gets it from sd_worker_next when all of that is done
+ * with, and before anything published later. From any thread. SD_AGAIN: too many are waiting. `tag` is the caller's name for
+ * it, not in use elsewhere. */
+int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag);
+/* Gives a task up. SD_OK: it will not run; SD_AGAIN: it runs, has run, or was never there. */
+int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag);
 /* Records published and not yet done with, summed over the slots' counters: a moment's estimate, never negative at rest. */
 uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every publish sequence below the result has been handled (or dropped). Never goes back. */
@@ -112,7 +120,9 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
              int32_t code, const char *message);
 
 /* ---- workers */
-/* Runs native handlers until there is a strand for Python (1, *claim is filled) or the end (SD_E_STOPPED). */
+/* Runs native handlers until there is a strand for Python (SD_CLAIM_RECORDS, *claim is filled), a task has its turn
+ * (SD_CLAIM_TASK, *claim says where and which), or the end (SD_E_STOPPED). */
+enum { SD_CLAIM_RECORDS = 1, SD_CLAIM_TASK = 2 };
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* Python handled the first n records of the claim; code nonzero: and failed on the next one. */
 int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code,
@@ -121,6 +131,8 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
 int sd_worker_go_on(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* The memory in which a slot's claims may lie: the arena (0), or what is copied together for the slot (1). */
 const void *sd_claims_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes);
+/* The task of the claim has run. */
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim);
 /* One visit to one ready strand, native handlers only. Zero: none was ready. */
 int sd_help(sd_dispatcher *d, uint32_t slot);
 
@@ -164,7 +176,7 @@ void sd_bucket_floors(double *ns);
 typedef struct sd_look {
   int64_t pending;
   uint64_t owner, accepted, handled, failed, lost, dropped[4];
-  uint32_t control, capacity;
+  uint32_t control, capacity, tasks;
 } sd_look;
 int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);

@@ -101,9 +101,12 @@ static int64_t copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   sd_lock(&s->publish_lock);
   int64_t n = sd_strand_pending(s);
   if (n > s->queued) n = s->queued;
+  if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
+    n = (int64_t)sd_task_ahead(&d->tasks, s);
   if (n > d->config.quantum_records) n = d->config.quantum_records;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
+  sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
   sd_unlock(&s->publish_lock);
   return n;
@@ -140,6 +143,16 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   return end;
 }
 
+/* How many records of a strand in hand may be handled: those before its first task, where it has one. */
+static inline int64_t records_pending(sd_dispatcher *d, sd_strand *s) {
+  int64_t pending = sd_strand_pending(s);
+  if (SD_LIKELY(!sd_strand_tasks(s))) return pending;
+  sd_lock(&s->publish_lock);
+  pending = (int64_t)sd_task_ahead(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  return pending;
+}
+
 /* One visit with a native handler. Returns the clock at its end. */
 static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
   sd_strand *s = &d->strands[index];
@@ -147,7 +160,7 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
   const sd_handler *handler = &d->handlers[s->handler];
   sd_block_cache *cache = &d->slots[slot].cache;
   const uint32_t records_a_block = d->pool.records;
-  int64_t pending = sd_strand_pending(s), n = pending, done = 0;
+  int64_t pending = records_pending(d, s), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
   /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
@@ -255,12 +268,98 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   return 0;
 }
 
+/* ---- tasks */
+
+enum { TASK_LATER = 0, TASK_TAKEN, TASK_GONE, TASK_LEFT };
+
+/* Ends the first task of a strand in hand, and the visit with it. */
+static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  uint32_t task = sd_task_unlink(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  sd_task_free(&d->tasks, task);
+  s->last = slot;
+  if (sd_strand_release(s, 1)) list_again(d, slot, index);
+}
+
+/* Whose turn it is on a strand in hand that has tasks: TASK_LATER: records come first; TASK_TAKEN: a task, and *claim is it;
+ * TASK_GONE: one that was given up, which is over now. Without a claim the caller can run none: then TASK_LEFT says that the
+ * strand is a worker's again. */
+static int take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
+  int found = TASK_LATER;
+  uint64_t tag = t->tag;
+  if (sd_task_ahead(&d->tasks, s) == 0) {
+    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : claim ? TASK_TAKEN : TASK_LEFT;
+    /* From here on it can neither be given up nor be used again. */
+    if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
+  }
+  sd_unlock(&s->publish_lock);
+  if (found == TASK_TAKEN) {
+    *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
+  } else if (found == TASK_GONE) {
+    end_task(d, slot, index);
+  } else if (found == TASK_LEFT) {
+    /* Listed with a worker: from a publisher's own list it would come back to the publisher first. */
+    uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
+    s->last = list;
+    if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+  }
+  return found;
+}
+
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim) { end_task(d, slot, claim->strand); }
+
+int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  uint32_t task = sd_task_new(&d->tasks), list = 0;
+  sd_lock(&s->publish_lock);
+  int revived = sd_task_revive(&d->tasks, s, tag), ready = 0;
+  if (!revived && task) {
+    sd_task_link(&d->tasks, s, task, tag);
+    ready = sd_strand_add(s, 1);
+    /* The token is ours: so are `last` and `oldest`. */
+    if (ready) {
+      list = s->last;
+      s->oldest = sd_now();
+    }
+  }
+  sd_unlock(&s->publish_lock);
+  if (revived && task) sd_task_free(&d->tasks, task);
+  if (!revived && !task) return SD_AGAIN;
+  if (ready) {
+    sd_make_ready(d, list, &strand, 1);
+    sd_idle_wake_one(&d->arena->idle);
+  }
+  return SD_OK;
+}
+
+int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  sd_lock(&s->publish_lock);
+  int done = sd_task_cancel(&d->tasks, s, tag);
+  sd_unlock(&s->publish_lock);
+  return done ? SD_OK : SD_AGAIN;
+}
+
 int sd_help(sd_dispatcher *d, uint32_t slot) {
   uint32_t index = next_own(d, slot);
   for (uint32_t i = 1; index == SD_NONE && i < d->n_slots; i++)
     if (!d->policy->pick(d, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
   if (index == SD_NONE) return 0;
-  if (own(d, slot, index)) visit(d, slot, index, sd_now());
+  if (!own(d, slot, index)) return 1;
+  if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+    int turn_of = take_task(d, slot, index, NULL);
+    if (turn_of == TASK_LEFT) return 0;
+    if (turn_of == TASK_GONE) return 1;
+  }
+  visit(d, slot, index, sd_now());
   return 1;
 }
 
@@ -307,7 +406,9 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
     claim->records = d->scratch[slot];
     return;
   }
-  claim->pending = claim->n = sd_strand_pending(s);
+  claim->pending = claim->n = records_pending(d, s);
+  claim->records = NULL;
+  if (SD_UNLIKELY(claim->n == 0)) return;
   if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
   unsigned char *records;
   uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)claim->n, &records);
@@ -338,6 +439,11 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     if (turn) now = sd_now();
     turn = 0;
     if (!own(d, slot, index)) continue;
+    if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+      int turn_of = take_task(d, slot, index, claim);
+      if (turn_of == TASK_TAKEN) return SD_CLAIM_TASK;
+      if (turn_of == TASK_GONE) continue;
+    }
     if (d->handlers[d->strands[index].handler].fn) {
       uint64_t start = now;
       now = visit(d, slot, index, now);
@@ -345,8 +451,8 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       if (d->policy->promote) d->policy->promote(d, slot, now);
     } else {
       fill_claim(d, slot, index, claim);
-      if (claim->n) return 1;
-      /* A lossy strand whose records were discarded meanwhile. */
+      if (claim->n) return SD_CLAIM_RECORDS;
+      /* A lossy strand whose records were discarded meanwhile; a task that came between two looks. */
       sd_worker_done(d, slot, claim, 0, 0, NULL);
     }
   }

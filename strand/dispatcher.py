@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -29,7 +29,8 @@ from strand._bindings.engine import (
     StrandLook,
     histogram_floors_ns,
 )
-from strand.books import Books
+from strand.books import Book, Books
+from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
     check_conflate,
@@ -204,6 +205,8 @@ class Dispatcher:
         self._publishing: dict[int, int] = {}
         self._calls: dict[int, Call] = {}
         self._contexts: dict[int, Context] = {}
+        self._asked = Calls(self._engine)
+        self._at_work = 0
         self._closed = self._closing = False
         self._abandoned = 0
         if self._counts is not None or n_strands >= len(self._table):
@@ -218,6 +221,7 @@ class Dispatcher:
         if self._threads:
             return self
         _live.add(self)
+        self._at_work = self._workers
         for slot in range(self._workers):
             core = self._cores[slot] if self._cores else None
             thread = threading.Thread(
@@ -282,6 +286,7 @@ class Dispatcher:
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
                 self._rows.keep()
+        self._asked.end(self)
 
     # ---- publishing
 
@@ -343,6 +348,31 @@ class Dispatcher:
         if code == Code.OK:
             return True
         raise self._stopped_error()
+
+    # ---- calls
+
+    def call(self, symbol: str | int, fn: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
+
+        It runs after every tick published before the call and before any published after it, while nothing else of the
+        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. ``view`` is a ``SymbolView``: ``row``,
+        ``book``, ``symbol``, ``index``. A worker runs it, so it should be short; it may publish, as a handler may. From
+        any thread, whatever the symbol's handler; a paused strand answers when it is resumed.
+
+        Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
+        since a handler failed; WouldDeadlockError inside a handler; HandlerError when a handler's failure has stopped
+        the run; StoppedError after a stop and where no worker was ever started; BackpressureError where there is no
+        place for one more call; UnknownSymbolError.
+        """
+        return self._asked.call(self, symbol, fn, args, timeout_s)
+
+    def submit_call(self, symbol: str | int, fn: Callable[..., Any], *args: Any) -> CallFuture:
+        """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too.
+
+        Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, and with HandlerError
+        where a handler's failure has stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
+        """
+        return self._asked.submit(self, symbol, fn, args)
 
     # ---- strands
 
@@ -552,6 +582,18 @@ class Dispatcher:
         """A worker ended otherwise than by a stop: nothing may wait for what it was to do."""
         self._broken = self._broken or error
         self._engine.stop()
+
+    def _worker_ended(self) -> None:
+        """The last one tells those who wait for an answer."""
+        with self._close_lock:
+            self._at_work -= 1
+            last = self._at_work == 0
+        if last:
+            self._asked.end(self)
+
+    def _book(self, index: int) -> Book | None:
+        memory = self._memories[self._handler_of_symbol[index]]
+        return self.books[index] if isinstance(memory, BookMemory) else None
 
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.KEY:

@@ -19,6 +19,8 @@ __all__ = [
     "ON_FULL",
     "PAUSED",
     "QUARANTINED",
+    "RECORDS",
+    "TASK",
     "Claims",
     "Code",
     "Engine",
@@ -42,6 +44,9 @@ ON_FULL: Final = {
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 PAUSED: Final[int] = lib.SD_PAUSED
 QUARANTINED: Final[int] = lib.SD_QUARANTINED
+#: What a worker is given by the engine: records to handle, or a task's turn.
+RECORDS: Final[int] = lib.SD_CLAIM_RECORDS
+TASK: Final[int] = lib.SD_CLAIM_TASK
 
 #: Blocks that can lie in one slot's cache.
 CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
@@ -114,7 +119,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StrandLook:
-    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest."""
+    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
+    ``calls`` that wait or run are not in ``pending``."""
 
     pending: int
     owner: int | None
@@ -126,6 +132,7 @@ class StrandLook:
     paused: bool
     quarantined: bool
     capacity: int
+    calls: int = 0
 
 
 def block_records(record_size: int) -> int:
@@ -188,9 +195,9 @@ class Claims:
         whole = lib.SD_BLOCK_HEADER % self._size == 0 and lib.SD_BLOCK_BYTES % self._size == 0
         self._records = self._arena[: len(self._arena) // self._size * self._size].view(dtype) if whole else None
 
-    def more(self) -> bool:
-        """Runs native handlers until there is a strand for Python, or the dispatcher stops (False)."""
-        return bool(lib.sd_worker_next(self._d, self._slot, self._claim) == 1)
+    def more(self) -> int:
+        """Runs native handlers until there is something for Python: RECORDS, or TASK; 0 when the dispatcher stops."""
+        return max(0, int(lib.sd_worker_next(self._d, self._slot, self._claim)))
 
     def take(self) -> tuple[int, npt.NDArray[Any]]:
         """The claimed strand, and its records in a row: valid until it is ended."""
@@ -204,11 +211,21 @@ class Claims:
             base, at = self._copied, address - self._copied_at
         return strand, base[at : at + n * self._size].view(self._dtype)
 
-    def go_on(self) -> bool:
+    def go_on(self) -> int:
         """All of it was handled: the next one, as ``more``."""
-        return bool(lib.sd_worker_go_on(self._d, self._slot, self._claim) == 1)
+        return max(0, int(lib.sd_worker_go_on(self._d, self._slot, self._claim)))
 
-    def failed(self, handled: int, code: int, message: str) -> bool:
+    @property
+    def task(self) -> int:
+        """The tag of the task whose turn it is."""
+        return int(self._claim.task)
+
+    def task_done(self) -> int:
+        """It has run: the next strand, as ``more``."""
+        lib.sd_worker_task_done(self._d, self._slot, self._claim)
+        return self.more()
+
+    def failed(self, handled: int, code: int, message: str) -> int:
         """The first ``handled`` records were, the next one failed: the next strand, as ``more``."""
         text = message.encode(errors="backslashreplace")[:255]
         if lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, text) != lib.SD_OK:
@@ -306,6 +323,14 @@ class Engine:
         )
         return int(done), int(failure.code), ffi.string(failure.message).decode(errors="replace")
 
+    def queue_task(self, strand: int, tag: int) -> int:
+        """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
+        return int(lib.sd_task_queue(self._d, strand, tag))
+
+    def give_up_task(self, strand: int, tag: int) -> bool:
+        """Whether a task will not run any more."""
+        return bool(lib.sd_task_give_up(self._d, strand, tag) == lib.SD_OK)
+
     # ---- publishers
 
     def publisher_enter(self) -> int | None:
@@ -388,7 +413,7 @@ class Engine:
         owner = int(k.owner) - 1 if k.owner else None
         return StrandLook(
             int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
-            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity),
+            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
         )  # fmt: skip
 
     def failures(self) -> list[Failure]:

@@ -1,5 +1,5 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
- * every bound, failing handlers, handlers that publish, stops. After each run the contract is checked.
+ * every bound, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
  * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it
  */
@@ -12,6 +12,7 @@
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 
+enum { TASKS = 64 };
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };
 
 typedef struct record {
@@ -20,9 +21,18 @@ typedef struct record {
   uint32_t fails, nests;
 } record;
 
+/* A task and what its publisher had published of each symbol when it queued it. */
+typedef struct task {
+  uint32_t strand, source;
+  uint64_t before[SYMBOLS];
+  int queued, ran, given_up;
+} task;
+
 typedef struct run {
   sd_config config;
   sd_dispatcher *d;
+  task tasks[TASKS];
+  uint32_t n_tasks, tasking;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
       nesting;
   uint32_t map[SYMBOLS], stride;
@@ -98,11 +108,35 @@ static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx
   return n;
 }
 
+/* After all that its publisher published before, before anything after, and never beside the strand's handler. */
+static void run_task(const sd_claim *claim) {
+  if (claim->task == 0 || claim->task > R.n_tasks) broken("a task that nobody queued");
+  task *t = &R.tasks[claim->task - 1];
+  if (t->strand != claim->strand) broken("a task on another's strand");
+  if (t->ran || t->given_up) broken("a task twice, or although it was given up");
+  if (R.running[t->strand]) broken("a task beside a handler");
+  R.running[t->strand] = 1;
+  t->ran = 1;
+  for (uint32_t key = 0; key < R.n_symbols; key++) {
+    if (R.map[key] != t->strand) continue;
+    uint64_t seen = R.seen[key][t->source];
+    if (seen > t->before[key]) broken("a task after what was published later");
+    if (R.config.on_full == SD_BLOCK && seen < t->before[key]) broken("a task before what was published earlier");
+  }
+  sd_schedule_point("task");
+  R.running[t->strand] = 0;
+}
+
 static void worker(void *unused, unsigned index) {
   uint32_t slot = (uint32_t)(uintptr_t)unused;
   sd_claim claim;
   int code;
-  while ((code = sd_worker_next(R.d, slot, &claim)) == 1) {
+  while ((code = sd_worker_next(R.d, slot, &claim)) == SD_CLAIM_RECORDS || code == SD_CLAIM_TASK) {
+    if (code == SD_CLAIM_TASK) {
+      run_task(&claim);
+      sd_worker_task_done(R.d, slot, &claim);
+      continue;
+    }
     if (claim.n == 0) {
       sd_worker_done(R.d, slot, &claim, 0, 0, "");
       continue;
@@ -112,6 +146,23 @@ static void worker(void *unused, unsigned index) {
   }
   if (code != SD_E_STOPPED) broken("a worker ended otherwise than by a stop");
   R.workers_left--;
+}
+
+static void queue_task(uint32_t source) {
+  if (R.n_tasks == TASKS) return;
+  uint32_t number = R.n_tasks++;
+  task *t = &R.tasks[number];
+  t->strand = sd_scheduler_random(R.n_strands);
+  t->source = source;
+  for (uint32_t key = 0; key < R.n_symbols; key++) t->before[key] = R.next[key][source] - 1;
+  if (sd_task_queue(R.d, t->strand, number + 1)) broken("no place for a task");
+  t->queued = 1;
+  if (sd_scheduler_random(3)) return;
+  for (uint32_t i = sd_scheduler_random(6); i; i--) sd_pause();
+  int code = sd_task_give_up(R.d, t->strand, number + 1);
+  if (code == SD_OK && t->ran) broken("a task that has run was given up");
+  if (code == SD_AGAIN && !t->ran) broken("a task that waits could not be given up");
+  t->given_up = code == SD_OK;
 }
 
 static void publisher(void *unused, unsigned index) {
@@ -124,6 +175,7 @@ static void publisher(void *unused, unsigned index) {
       sd_pause();
       continue;
     }
+    for (uint32_t i = R.tasking ? sd_scheduler_random(3) : 0; i; i--) queue_task(source);
     memset(batch, 0, sizeof batches[source]);
     for (int64_t i = 0; i < n; i++) {
       record *r = at(batch, i);
@@ -170,6 +222,8 @@ static void closer(void *unused, unsigned index) {
     code = sd_dispatcher_drain(R.d, slot < 0 ? SD_NONE : (uint32_t)slot, 300);
     sd_pause();
   }
+  for (uint32_t i = 0; i < R.n_tasks && code == SD_OK && !R.failing; i++)
+    if (!R.tasks[i].ran && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
   if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())
     broken("drained, but not all was handled");
   if (slot >= 0) sd_publisher_leave(R.d, (uint32_t)slot);
@@ -196,6 +250,7 @@ static int prepare(void) {
   R.nesting = sd_scheduler_random(5) == 0;
   R.helps = sd_scheduler_random(3) == 0;
   R.python = sd_scheduler_random(4) == 0;
+  R.tasking = sd_scheduler_random(3) == 0;
   sd_config *c = &R.config;
   uint32_t slots = R.n_workers + R.n_publishers + 1;
   c->sizes = (sd_sizes){.n_symbols = R.n_symbols,
@@ -252,6 +307,15 @@ static const char *check(void) {
              (unsigned long long)R.accepted, (unsigned long long)t.accepted);
     return what;
   }
+  uint32_t waiting = 0, there = 0;
+  for (uint32_t i = 0; i < R.n_tasks; i++) waiting += !R.tasks[i].ran && !R.tasks[i].given_up;
+  for (uint32_t i = 0; i < R.n_strands; i++) {
+    sd_look k;
+    sd_strand_look(R.d, i, &k);
+    there += k.tasks;
+  }
+  if (waiting > there) return "a task is lost";
+  if (there != sd_tasks_live(&R.d->tasks)) return "the table of tasks does not balance";
   if (t.handled != R.handled) return "handled is not what handlers ran over";
   if (t.failed != R.failed) return "failed is not what handlers failed on";
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return "the totals do not balance";
@@ -281,10 +345,11 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains "
            "%d, python %u, "
-           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, record %u, steps %llu, accepted "
+           "failing %u (on_error %d), nesting %u, tasks %u, controls %u, stop %u, blocks %u, record %u, steps %llu, "
+           "accepted "
            "%llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records,
-           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early,
+           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.n_controls, R.stop_early,
            c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(), (unsigned long long)R.accepted,
            (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {

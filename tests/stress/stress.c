@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 /* A stress of the real dispatcher on real threads, meant to run under ThreadSanitizer: several publishers and workers, steals,
- * pauses, every bound, failing handlers, handlers that publish, stops with and without draining, all idle strategies, small
+ * pauses, every bound, failing handlers, handlers that publish, tasks between records, stops with and without draining, all idle strategies, small
  * pools. Each round draws a configuration, and when it has ended the books are checked (contract, rules 1 to 3).
  *
  * stress [SECONDS] [SEED]
@@ -16,6 +16,7 @@
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 
+enum { TASKS = 100 };
 enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256, PATIENCE_S = 60 };
 
 /* What a symbol's row holds. Plain fields: that handlers of a symbol follow one another is what is tested. */
@@ -25,18 +26,28 @@ typedef struct row {
   uint64_t errors;
 } row;
 
+/* Queued behind record `sequence` of its publisher on a symbol. */
+typedef struct task {
+  uint64_t sequence;
+  uint32_t key;
+  uint32_t given_up;
+  sd_a32 ran;
+} task;
+
 typedef struct source {
   uint64_t next[SYMBOLS];
   uint64_t accepted;
   uint32_t random;
   int32_t index;
+  uint32_t n_tasks;
+  task tasks[TASKS];
 } source;
 
 typedef struct scene {
   sd_dispatcher *d;
   sd_config config;
-  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, python,
-      stop_early;
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, task_one_in,
+      python, stop_early;
   uint32_t map[SYMBOLS];
   source sources[SOURCES];
   sd_a32 publishing;
@@ -90,16 +101,44 @@ static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   return handle(rows, ticks, n, ctx, ctx->row_stride);
 }
 
+/* Plain reads of the row: that no handler runs beside a task is what is tested. */
+static void run_task(void *rows, uint64_t stride, const sd_claim *claim) {
+  source *from = &S.sources[claim->task >> 16];
+  task *t = &from->tasks[(claim->task & 0xffff) - 1];
+  row *r = (row *)((char *)rows + t->key * stride);
+  uint64_t seen = r->seen[from->index];
+  int whole = S.config.on_full == SD_BLOCK;
+  if (S.map[t->key] != claim->strand || (whole ? seen != t->sequence : seen > t->sequence)) r->errors++;
+  if (sd_fetch_add(&t->ran, 1u, relaxed, X1)) r->errors++;
+}
+
 static void *worker(void *argument) {
   uint32_t slot = (uint32_t)(uintptr_t)argument;
   uint64_t stride;
   void *rows = sd_dispatcher_rows(S.d, &stride);
   sd_claim claim;
-  while (sd_worker_next(S.d, slot, &claim) == 1) {
+  int code;
+  while ((code = sd_worker_next(S.d, slot, &claim)) > 0) {
+    if (code == SD_CLAIM_TASK) {
+      run_task(rows, stride, &claim);
+      sd_worker_task_done(S.d, slot, &claim);
+      continue;
+    }
     int64_t done = claim.n ? handle(rows, claim.records, claim.n, NULL, stride) : 0;
     sd_worker_done(S.d, slot, &claim, done, done < claim.n, "as told");
   }
   return NULL;
+}
+
+/* Puts a task behind what this publisher has published of a symbol; some are given up at once. */
+static void queue_task(source *me) {
+  if (me->n_tasks == TASKS) return;
+  uint64_t tag = ((uint64_t)me->index << 16) | (me->n_tasks + 1);
+  task *t = &me->tasks[me->n_tasks++];
+  t->key = draw(&me->random, S.n_symbols);
+  t->sequence = me->next[t->key];
+  if (sd_task_queue(S.d, S.map[t->key], tag)) sd_store(&S.bad, 1u, relaxed, X1);
+  if (draw(&me->random, 4) == 0) t->given_up = sd_task_give_up(S.d, S.map[t->key], tag) == SD_OK;
 }
 
 static void *publisher(void *argument) {
@@ -121,6 +160,7 @@ static void *publisher(void *argument) {
     me->accepted += n - rejected;
     sd_publisher_leave(S.d, (uint32_t)slot);
     if (code == SD_E_STOPPED) break;
+    if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) queue_task(me);
     if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
   }
   sd_fetch_sub(&S.publishing, 1u, acq_rel, X1);
@@ -157,6 +197,7 @@ static void prepare(void) {
   S.batches = one_of(10, 200);
   S.fail_one_in = one_of(0, 3) ? 0 : one_of(50, 2000);
   S.nest_one_in = one_of(0, 3) ? 0 : one_of(4, 40);
+  S.task_one_in = one_of(0, 1) ? 0 : one_of(1, 8);
   S.python = one_of(0, 2) == 0;
   S.stop_early = one_of(0, 4) ? 0 : one_of(1, 10);
   sd_config *c = &S.config;
@@ -190,10 +231,10 @@ static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
   printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, "
          "on_full %d, capacity %u, "
-         "quantum %u, drains %d, python %u, fail %u, nest %u, stop %u\n",
+         "quantum %u, drains %d, python %u, fail %u, nest %u, tasks %u, stop %u\n",
          round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle,
          c->on_full, c->capacity, c->quantum_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
-         S.stop_early);
+         S.task_one_in, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_look k;
     sd_strand_look(S.d, i, &k);
@@ -205,7 +246,7 @@ static int fail(const char *what, uint32_t round) {
 }
 
 static struct {
-  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped;
+  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, tasks;
 } sum;
 
 static int play(uint32_t round) {
@@ -261,6 +302,17 @@ static int play(uint32_t round) {
     errors += r->errors;
   }
   for (uint32_t i = 0; i < S.n_publishers; i++) accepted += S.sources[i].accepted;
+  uint64_t ran = 0, waiting = 0;
+  for (uint32_t i = 0; i < S.n_publishers; i++)
+    for (uint32_t j = 0; j < S.sources[i].n_tasks; j++) {
+      const task *k = &S.sources[i].tasks[j];
+      uint32_t times = sd_load((sd_a32 *)&k->ran, relaxed, X1);
+      if (times + k->given_up > 1) return fail("a task ran twice, or although it was given up", round);
+      ran += times;
+      waiting += !times && !k->given_up;
+    }
+  sum.tasks += ran;
+  if (!stopped && !t.failures && waiting) return fail("drained, and a task waits", round);
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
   if (errors) return fail("records out of order, twice or missing", round);
   if (accepted != t.accepted) return fail("accepted is not what publishers were told", round);
@@ -286,16 +338,17 @@ int main(int argc, char **argv) {
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
-      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped)) {
-    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed or dropped: see which is 0\n");
+      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.tasks)) {
+    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped or ran tasks: see which is 0\n");
     bad = 1;
   }
   printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
          "parks %llu, wakes %llu, "
-         "stopped before the end %llu\n",
+         "stopped before the end %llu, tasks %llu\n",
          bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
          (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
          (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.claimed,
-         (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped);
+         (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped,
+         (unsigned long long)sum.tasks);
   return bad;
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.calls import SymbolView
 from strand.dispatcher import Dispatcher
-from strand.errors import ConfigurationError
+from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
 from strand.observe.timeline import SymbolTimeline
 
 __all__ = ["FIELDS", "RowSampler"]
@@ -20,26 +21,27 @@ FIELDS: Final = (
     "bid_price", "ask_price", "bid_size", "ask_size", "last_price", "vwap", "volume", "trades",
 )  # fmt: skip
 
-#: Moments kept a symbol; when there are as many, every other one goes and the next are twice as far apart.
-CAPACITY: Final = 192
-#: Ticks of the feed from one moment to the next, at first.
-FIRST_STEP: Final = 512
+#: Places kept; when there are as many, every other one goes and the next are twice as far apart.
+CAPACITY: Final = 256
+#: Ticks of the feed from one place to the next, at first.
+FIRST_STEP: Final = 1024
 #: The most symbols to be watched as the busiest; what were among them for a while are kept for long.
 MOST: Final = 16
-#: What waiting for busy symbols may take of the publishing thread: a share of the run, and so much of a short one.
-BUDGET_SHARE: Final = 0.05
-BUDGET_S: Final = 0.02
-#: The longest wait for symbols to come to rest.
-WAIT_S: Final = 0.002
+
+#: How long to wait where calls wait already that are as many as there may be.
+WAIT_S: Final = 0.05
+
+_Values = list[Any]
 
 
 class RowSampler:
-    """Splits batches where rows are to be looked at, and looks between the parts.
+    """Splits batches where rows are to be looked at, and asks for them between the parts.
 
-    Rows are live memory, and one read while a handler writes it may be torn. So they are read between two calls of
-    publish, by the thread that publishes, where nothing of the symbol is pending (``Dispatcher.read_at_rest``). Where
-    something is, the thread first helps to drain for a moment, as far as ``BUDGET_SHARE`` of the run allows it; a
-    symbol that is not at rest even then has no sample at that place.
+    Rows are live memory, and one read while a handler writes it may be torn. So each is asked for by a call, which the
+    symbol's strand answers in order with its ticks: after all those of the parts before, and before any of the next. A
+    strand with nothing pending need not be asked: then no handler is at work on it, and none can begin before this
+    thread, the one that publishes, goes on (``Dispatcher.read_at_rest``). Answers are not waited for; only when a
+    thousand are owed, the thread helps to drain for a moment. What they are depends neither on workers nor on time.
     """
 
     def __init__(self, dispatcher: Dispatcher, watch: int | Sequence[str]) -> None:
@@ -55,18 +57,18 @@ class RowSampler:
         self._busiest = watch if isinstance(watch, int) else 0
         self._watch = names
         self._chosen: list[int] = []
-        self._series: dict[int, list[tuple[int, int, list[Any]]]] = {}
+        #: By symbol and position: the feed's time there, and the row's values, or the call that will have them.
+        self._series: dict[int, dict[int, tuple[int, _Values | Future[_Values]]]] = {}
         self._columns: dict[int, dict[str, npt.NDArray[Any]]] = {}
-        self._begun = time.perf_counter()
-        self._waited_s = 0.0
         self._position = 0
+        self._places = 0
         self._step = FIRST_STEP
         self._choose_at = 0
 
     def parts(
         self, batch: npt.NDArray[Any], by_symbol: npt.NDArray[np.int64], names: Sequence[str]
     ) -> Iterator[npt.NDArray[Any]]:
-        """The batch in parts, to be published one after the other; looks at rows where it is asked for the next.
+        """The batch in parts, to be published one after the other; asks for rows when it is asked for the next.
 
         ``by_symbol``: ticks a symbol before the batch, ``names`` of symbols by index, as far as they are known."""
         if self._position >= self._choose_at and len(batch):
@@ -82,19 +84,26 @@ class RowSampler:
             self._position += len(part)
             at = end
             if self._position % self._step == 0:
-                self._look(int(part["ts_recv"][-1]), self._chosen)
+                self._look(int(part["ts_recv"][-1]))
 
     def at_rest(self, feed_ns: int, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
         """The last look, when all has been handled."""
-        self._look(feed_ns, self._choose(by_symbol, names))
+        self._choose(by_symbol, names)
+        self._look(feed_ns)
 
     def timelines(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> dict[str, SymbolTimeline]:
-        """By name: the busiest first, or in the order that was asked for."""
-        return {
-            names[i]: SymbolTimeline(names[i], i, _as_array(self._columns[i], self._series[i]))
-            for i in self._choose(by_symbol, names)
-            if self._series.get(i)
-        }
+        """By name: the busiest first, or in the order that was asked for. A symbol whose strand was set aside has what
+        was answered before."""
+        found = {}
+        for index in self._choose(by_symbol, names):
+            answered = [
+                (feed_ns, position, values if isinstance(values, list) else values.result())
+                for position, (feed_ns, values) in sorted(self._series.get(index, {}).items())
+                if isinstance(values, list) or (values.done() and not values.cancelled() and not values.exception())
+            ]
+            if answered:
+                found[names[index]] = SymbolTimeline(names[index], index, _as_array(self._columns[index], answered))
+        return found
 
     def _choose(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> list[int]:
         if self._busiest:
@@ -111,31 +120,38 @@ class RowSampler:
             self._chosen = [index_of[name] for name in self._watch if name in index_of]
         return self._chosen
 
-    def _look(self, feed_ns: int, chosen: Sequence[int]) -> None:
-        busy = [index for index in chosen if not self._read(index, feed_ns)]
-        at = time.perf_counter()
-        if busy and self._waited_s <= BUDGET_S + BUDGET_SHARE * (at - self._begun):
-            self._dispatcher.drain(WAIT_S)
-            self._waited_s += time.perf_counter() - at
-            for index in busy:
-                self._read(index, feed_ns)
-        if self._series and max(len(series) for series in self._series.values()) >= CAPACITY:
+    def _look(self, feed_ns: int) -> None:
+        for index in self._chosen:
+            if index not in self._columns:
+                self._columns[index] = _columns(self._dispatcher.rows.as_seen_by(index))
+            columns = self._columns[index].values()
+            values: _Values | Future[_Values] | None = self._dispatcher.read_at_rest(index, columns)
+            if values is None:
+                values = self._ask(index, columns)
+            if values is not None:
+                self._series.setdefault(index, {})[self._position] = feed_ns, values
+        self._places += 1
+        if self._places == CAPACITY:
             self._thin()
 
+    def _ask(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> Future[_Values] | None:
+        def read(_: SymbolView) -> _Values:
+            return [column[index] for column in columns]
+
+        for _ in range(2):
+            try:
+                return self._dispatcher.submit_call(index, read)
+            except BackpressureError:
+                self._dispatcher.drain(WAIT_S)
+            except QuarantinedError:
+                break
+        return None
+
     def _thin(self) -> None:
+        self._places //= 2
         self._step *= 2
         for index, series in self._series.items():
-            self._series[index] = [sample for sample in series if sample[1] % self._step == 0]
-
-    def _read(self, index: int, feed_ns: int) -> bool:
-        columns = self._columns.get(index)
-        if columns is None:
-            columns = self._columns[index] = _columns(self._dispatcher.rows.as_seen_by(index))
-        values = self._dispatcher.read_at_rest(index, columns.values())
-        if values is None:
-            return False
-        self._series.setdefault(index, []).append((feed_ns, self._position, values))
-        return True
+            self._series[index] = {position: kept for position, kept in series.items() if position % self._step == 0}
 
 
 def _columns(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
@@ -149,9 +165,7 @@ def _columns(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _as_array(
-    columns: Mapping[str, npt.NDArray[Any]], series: Sequence[tuple[int, int, list[Any]]]
-) -> npt.NDArray[Any]:
+def _as_array(columns: Mapping[str, npt.NDArray[Any]], series: Sequence[tuple[int, int, _Values]]) -> npt.NDArray[Any]:
     dtype = [("feed_ns", "<u8"), ("position", "<u8"), *((name, column.dtype) for name, column in columns.items())]
     rows = np.zeros(len(series), dtype)
     rows["feed_ns"] = [feed_ns for feed_ns, _, _ in series]

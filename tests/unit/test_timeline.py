@@ -103,6 +103,27 @@ def test_a_watched_row_is_the_one_after_exactly_the_ticks_before_it(workers: int
         assert series.rows["feed_ns"].tolist() == ticks["ts_recv"][at].tolist()
 
 
+def test_what_is_watched_is_the_same_on_any_number_of_workers() -> None:
+    runs = [timeline_of(replay(sample_path(), "book", workers=n, watch=3, **OPTIONS)).symbols for n in (1, 2, 3)]
+    assert list(runs[0]) == list(runs[1]) == list(runs[2])
+    for name, series in runs[0].items():
+        assert len(series.rows) > 150
+        assert all(np.array_equal(series.rows, run[name].rows) for run in runs[1:])
+
+
+def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
+    @strand.batch_handler(state=[("trades", "u8")])
+    def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
+        row["trades"] += len(ticks)
+        if row["trades"] > 1000:
+            raise ValueError("enough")
+
+    result = replay(sample_path(), fails, watch=["AAAHD"], on_error="quarantine", quantum_ticks=64, **OPTIONS)
+    rows = timeline_of(result).symbols["AAAHD"].rows
+    assert 0 < rows["trades"].max() <= 1000
+    assert len(result.failures) >= 1
+
+
 def test_watched_books_are_those_of_one_worker_in_one_go() -> None:
     series = timeline_of(replay(sample_path(), "book", workers=3, watch=["AAAHD"], **OPTIONS)).symbols["AAAHD"].rows
     for moment in series[:: max(1, len(series) // 5)]:

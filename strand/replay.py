@@ -28,6 +28,8 @@ from strand.feeds.trading_day import as_date
 from strand.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.fingerprint_file import Interval
 from strand.handlers import Handler, HandlerLike, resolve
+from strand.observe.sampler import NoSampler, Sampler
+from strand.observe.timeline import Timeline
 from strand.pacing import Pacer, Pacing
 from strand.recorder import check_recording, recorder_for
 from strand.rows import Rows
@@ -50,8 +52,8 @@ class ReplayResult:
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
-    None for as fast as it goes, ``intervals`` what ``fingerprint_every`` recorded, ``digests`` gives the outputs'
-    digests.
+    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a plain loop),
+    ``intervals`` what ``fingerprint_every`` recorded, ``digests`` gives the outputs' digests.
     """
 
     info: FeedInfo
@@ -74,6 +76,7 @@ class ReplayResult:
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
     objects: Mapping[str, Any] = field(default_factory=dict)
+    timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
     digests: Callable[[], Mapping[str, OutputDigest]] = dict
 
@@ -107,8 +110,36 @@ class ReplayResult:
         busy = [w.busy_ns for w in self.statistics.workers if w.name != "publishers"]
         return sum(busy) / len(busy) / (self.wall_s * 1e9) if busy and self.wall_s > 0 else 0.0
 
+    def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
+        """A matplotlib figure of the run, which a notebook shows by itself.
 
-def replay(
+        ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest),
+        ``"prices"`` (top of book and volume of ``symbols``, of those that were watched), or ``"bars"`` (those that a
+        handler emitted, of ``symbols`` or the busiest four); None: the first four.
+        Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
+        """
+        from strand.observe.figures import plot
+
+        return plot(self, kind, symbols=symbols)
+
+    def report(self, path: str | os.PathLike[str], *, symbols: Sequence[str] | None = None, handler: str = "") -> None:
+        """Writes the run as one HTML page that needs nothing else. ``symbols``: whose prices to show, of those watched
+        (None: all of them), ``handler``: a name to show.
+
+        Raises MissingExtraError without the extra ``report``, FeedError where the file cannot be written.
+        """
+        from strand.observe.page import check_page_path, write_page
+
+        check_page_path(Path(path))
+        write_page(Path(path), self, symbols=symbols, handler=handler)
+
+    def _repr_html_(self) -> str:
+        from strand.observe.card import card
+
+        return card(self)
+
+
+def replay(  # noqa: PLR0915
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
     *,
@@ -126,6 +157,8 @@ def replay(
     fingerprint_every: int | None = None,
     fingerprints: str | os.PathLike[str] | None = None,
     out: Mapping[str, str | os.PathLike[str]] | None = None,
+    timeline: bool = True,
+    watch: int | Sequence[str] | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -142,6 +175,8 @@ def replay(
     ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
     taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
     compares.
+    ``timeline``: whether to sample counters while it runs, and rows of the symbols in ``watch``: names, or how many of
+    the busiest.
 
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
     collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
@@ -186,13 +221,15 @@ def replay(
         )
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
-        with recorder, _pinned(dispatcher, pin_publisher), dispatcher:
+        sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
+        with recorder, _pinned(dispatcher, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             pieces = recorder.cut(_named(_chain(first, batches), feed, dispatcher))
             try:
                 for batch in pieces if pacer is None else pacer.paced(pieces):
                     chosen = batch if limit is None else batch[: limit - ticks]
-                    dispatcher.publish(chosen)
+                    for part in sampler.parts(chosen, by_symbol, feed.symbols):
+                        dispatcher.publish(part)
                     _count(by_symbol, chosen["instrument_id"])
                     ticks += len(chosen)
                     recorder.published(chosen, by_symbol)
@@ -209,6 +246,7 @@ def replay(
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
             recorder.ending(by_symbol, fault or interrupt)
+            sampler.drained(by_symbol, feed.symbols)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -234,6 +272,7 @@ def replay(
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
         objects=dispatcher.objects,
+        timeline=sampler.timeline(by_symbol, dispatcher.symbols),
         intervals=recorder.intervals,
         digests=lambda: {name: output.digested() for name, output in dispatcher.outputs.items()},
     )

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
-from strand.handlers import Context, Handler, Tick, batch_handler, book, chain, depth, handler, native, object_handler
+from strand.handlers import (
+    Context,
+    Handler,
+    Tick,
+    bars,
+    batch_handler,
+    book,
+    chain,
+    depth,
+    handler,
+    imbalance,
+    native,
+    object_handler,
+    spread,
+    trade_stats,
+    volatility,
+    vwap,
+)
 from strand.headers import get_include
 from strand.policies import Fifo
 from strand.replay import ReplayResult, replay
+from strand.sessions import Sessions
 from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
@@ -20,16 +38,23 @@ __all__ = [
     "Fifo",
     "Handler",
     "ReplayResult",
+    "Sessions",
     "Statistics",
     "StrandError",
     "Tick",
+    "bars",
     "batch_handler",
     "book",
     "chain",
     "depth",
     "get_include",
     "handler",
+    "imbalance",
     "native",
     "object_handler",
     "replay",
+    "spread",
+    "trade_stats",
+    "volatility",
+    "vwap",
 ]

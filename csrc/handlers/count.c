@@ -15,16 +15,3 @@ int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context 
   }
   return n;
 }
-
-int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  for (int64_t i = 0; i < n; i++) {
-    const sd_tick *t = &ticks[i];
-    if (t->kind != SD_KIND_TRADE || t->price == SD_UNDEF_PRICE || t->size == 0) continue;
-    sd_vwap_row *row = (sd_vwap_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
-    row->trades++;
-    row->volume += t->size;
-    row->notional += (double)t->price * 1e-9 * (double)t->size;
-    row->vwap = row->notional / (double)row->volume;
-  }
-  return n;
-}

@@ -16,15 +16,4 @@ typedef struct sd_count_row {
 
 int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 
-/* Volume-weighted average price: notional / volume, over trades that have a price. Both are sums in publish order, so the
- * result does not depend on how many workers there are. */
-typedef struct sd_vwap_row {
-  uint64_t trades;
-  uint64_t volume;
-  double notional; /* price in currency units x size */
-  double vwap;     /* currency units; 0 before the first trade */
-} sd_vwap_row;
-
-int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-
 #endif

@@ -2,7 +2,8 @@
 
 Four kinds, all accepted wherever a handler is asked for:
 
-- the name of a built-in one (``"count"``, ``"vwap"``, ``"book"``, ``"depth"``, ``"spin"``);
+- the name of a built-in one (``"bars"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``, ``"spin"``,
+  ``"spread"``, ``"trade_stats"``, ``"volatility"``, ``"vwap"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time.
@@ -10,6 +11,7 @@ Four kinds, all accepted wherever a handler is asked for:
 
 from __future__ import annotations
 
+from strand.handlers.bars import BAR, BARS_ROW, bars
 from strand.handlers.base import (
     BOOK_ROW,
     BUILTIN,
@@ -27,29 +29,67 @@ from strand.handlers.chain import chain
 from strand.handlers.compiled import handler
 from strand.handlers.context import Context
 from strand.handlers.depth import depth, depth_row
+from strand.handlers.measures import (
+    IMBALANCE,
+    IMBALANCE_ROW,
+    SPREAD_ROW,
+    TRADE_STATS_ROW,
+    VOLATILITY,
+    VOLATILITY_ROW,
+    imbalance,
+    spread,
+    trade_stats,
+    volatility,
+    vwap,
+)
 from strand.handlers.native import native
 from strand.handlers.objects import Tick, object_handler
 from strand.handlers.python import batch_handler
 
 __all__ = [
+    "BAR",
+    "BARS_ROW",
     "BOOK_ROW",
     "BUILTIN",
     "COUNT_ROW",
+    "IMBALANCE",
+    "IMBALANCE_ROW",
     "SPIN_ROW",
+    "SPREAD_ROW",
+    "TRADE_STATS_ROW",
+    "VOLATILITY",
+    "VOLATILITY_ROW",
     "VWAP_ROW",
     "Context",
     "Handler",
     "HandlerLike",
     "SymbolMemory",
     "Tick",
+    "bars",
     "batch_handler",
     "book",
     "chain",
     "depth",
     "depth_row",
     "handler",
+    "imbalance",
     "native",
     "object_handler",
     "resolve",
     "spin",
+    "spread",
+    "trade_stats",
+    "volatility",
+    "vwap",
 ]
+
+BUILTIN.update(
+    {
+        "bars": lambda: bars("1m"),
+        "imbalance": imbalance,
+        "spread": spread,
+        "trade_stats": trade_stats,
+        "volatility": lambda: volatility("5m"),
+        "vwap": vwap,
+    }
+)

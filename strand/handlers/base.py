@@ -30,6 +30,7 @@ __all__ = [
     "OnTicks",
     "SymbolMemory",
     "book",
+    "fills_of",
     "name_of",
     "resolve",
     "spin",
@@ -201,11 +202,11 @@ def book(*, fills: str | None = None) -> Handler:
         BOOK_ROW,
         memory=lambda n: BookMemory(n, fills_report=fills == "report"),
         needs_ticks=True,
-        for_feed=None if fills is not None else lambda info: book(fills=_fills_of(info)),
+        for_feed=None if fills is not None else lambda info: book(fills=fills_of(info)),
     )
 
 
-def _fills_of(info: FeedInfo) -> str:
+def fills_of(info: FeedInfo) -> str:
     """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
     parts = info.details.get("feeds") if info.format == "merged" else None
     found = {_reports_fills(part) for part in parts or [{"format": info.format} | info.details]}
@@ -227,13 +228,12 @@ def _depth() -> Handler:
     return depth()
 
 
-#: Handlers by name. ``book``: order books; ``depth``: books of price levels;
-#: ``count``: tallies; ``vwap``: volume-weighted average price; ``spin``: no work, order checked.
-BUILTIN: Mapping[str, Callable[[], Handler]] = {
+#: Handlers by name. ``book``: order books; ``depth``: books of price levels; ``count``: tallies; ``spin``: no work,
+#: order checked. Those of modules beside this one are added where the package puts all together.
+BUILTIN: dict[str, Callable[[], Handler]] = {
     "book": book,
     "count": lambda: _builtin("count", COUNT_ROW),
     "depth": _depth,
-    "vwap": lambda: _builtin("vwap", VWAP_ROW),
     "spin": lambda: spin(0),
 }
 

@@ -1,0 +1,123 @@
+#include "handlers/imbalance.h"
+
+#include <math.h>
+
+int64_t sd_order_flow(const sd_top *was, const sd_top *is) {
+  const int64_t bid_was = was->bid == SD_UNDEF_PRICE ? INT64_MIN : was->bid;
+  const int64_t bid_is = is->bid == SD_UNDEF_PRICE ? INT64_MIN : is->bid;
+  uint64_t flow = 0; /* modulo 2^64 */
+  if (bid_is >= bid_was) flow += is->bid_size;
+  if (bid_is <= bid_was) flow -= was->bid_size;
+  /* An undefined ask is the greatest number already. */
+  if (is->ask <= was->ask) flow -= is->ask_size;
+  if (is->ask >= was->ask) flow += was->ask_size;
+  return (int64_t)flow;
+}
+
+static int both(const sd_top *top) {
+  return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && top->bid_size + top->ask_size != 0;
+}
+
+/* Gives what was in force the time since the last event. */
+static void pass_time(sd_imbalance_row *row, const sd_imbalance_params *p, uint64_t time) {
+  if (time <= row->last_time) return;
+  if (row->quotes && both(&row->top)) {
+    const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
+    row->queue_ns += ns;
+    row->queue_sum += row->queue * (double)ns;
+    row->interval_ns += ns;
+    row->interval_sum += row->queue * (double)ns;
+    if (row->queue_ns) row->queue_mean = row->queue_sum / (double)row->queue_ns;
+  }
+  row->last_time = time;
+}
+
+static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint32_t flags) {
+  const sd_imbalance interval = {
+      .start = row->start,
+      .end = row->end,
+      .ofi = row->interval_ofi,
+      .queue_mean = row->interval_ns ? row->interval_sum / (double)row->interval_ns : NAN,
+      .bid = row->top.bid,
+      .ask = row->top.ask,
+      .bid_size = row->top.bid_size,
+      .ask_size = row->top.ask_size,
+      .events = row->interval_events > UINT32_MAX ? UINT32_MAX : (uint32_t)row->interval_events,
+      .flags = flags,
+  };
+  return sd_emit(ctx, 0, i, &interval);
+}
+
+/* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
+static int end_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, int64_t i,
+                        uint64_t time) {
+  if (row->end == 0 || time < row->end) return 0;
+  pass_time(row, p, row->end);
+  if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
+  row->end = 0;
+  return 0;
+}
+
+static void start_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, uint32_t key,
+                           uint64_t time) {
+  uint64_t start, end;
+  sd_grid(&row->stretch, p->every, time, &start, &end);
+  /* From then on the top that is in force counts for the interval. */
+  pass_time(row, p, start);
+  row->interval_ofi = 0;
+  row->interval_events = row->interval_ns = 0;
+  row->interval_sum = 0;
+  row->start = start;
+  row->end = end;
+  if (ctx->wake_at && end != UINT64_MAX) ctx->wake_at(ctx, key, end);
+}
+
+/* Nonzero: no room. */
+static int quote(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                 const sd_event *e) {
+  const uint64_t time = e->time > row->last_time ? e->time : row->last_time;
+  const int first = row->quotes == 0;
+  if (first) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
+  if (end_interval(row, p, ctx, i, time)) return -1;
+  const int inside = sd_stretch_at(&row->stretch, &p->calendar, time);
+  if (inside && p->every && row->end == 0) start_interval(row, p, ctx, key, time);
+  pass_time(row, p, time);
+  const sd_top was = row->top;
+  if (!sd_top_take(&row->top, e)) return 0;
+  const int new_session = row->stretch.start != row->session;
+  row->session = row->stretch.start;
+  row->quotes++;
+  row->queue = both(&row->top) ? ((double)row->top.bid_size - (double)row->top.ask_size) /
+                                     ((double)row->top.bid_size + (double)row->top.ask_size)
+                               : 0;
+  if (!inside || first || new_session) return 0;
+  const int64_t flow = sd_order_flow(&was, &row->top);
+  row->events++;
+  row->ofi += flow;
+  row->interval_events++;
+  row->interval_ofi += flow;
+  return 0;
+}
+
+int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_imbalance_params *p = ctx->params;
+  sd_event e;
+  for (int64_t i = 0; i < n; i++) {
+    if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (!e.bid && !e.ask) continue;
+    sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
+    if (quote(row, p, ctx, i, ticks[i].instrument_id, &e)) return i;
+  }
+  return n;
+}
+
+int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
+  return end_interval(row, ctx->params, ctx, -1, time);
+}
+
+int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_imbalance_params *p = ctx->params;
+  const sd_imbalance_row *row = (const sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
+  return p->partial && row->end && row->interval_events ? emit_interval(row, ctx, -1, 1) : 0;
+}

@@ -1,0 +1,64 @@
+/* Imbalance of the best quotes: of their sizes, and of the flow of orders to them.
+ *
+ *   queue   (bid_size - ask_size) / (bid_size + ask_size), both sides being there; its mean is weighted by feed time
+ *   ofi     sum of e_n = [b_n >= b_m] q_n - [b_n <= b_m] q_m - [a_n <= a_m] r_n + [a_n >= a_m] r_m
+ *           where m = n - 1, b and q are the bid's price and size, a and r the ask's, and [x] is 1 where x holds, else 0
+ *
+ * R. Cont, A. Kukanov, S. Stoikov, The price impact of order book events, J. of Financial Econometrics 12 (2014), section 2.1.
+ * An empty side has size 0 and the worst price there is. The first quote, and the first in a session, only says where flow
+ * starts from. What is outside of sessions counts for nothing.
+ *
+ * With `every`, the flow of each interval of so much time is emitted when it ends, where there was any event.
+ */
+#ifndef SD_HANDLERS_IMBALANCE_H
+#define SD_HANDLERS_IMBALANCE_H
+
+#include "handlers/calendar.h"
+#include "handlers/tape.h"
+
+/* Emitted; also the interval's state. */
+typedef struct sd_imbalance {
+  uint64_t start, end; /* ns, end not in it; cut by the session */
+  int64_t ofi;
+  double queue_mean; /* weighted by time with both sides; not a number: there was none */
+  int64_t bid, ask;  /* at the end; SD_UNDEF_PRICE: empty */
+  uint64_t bid_size, ask_size;
+  uint32_t events; /* changes of the top */
+  uint32_t flags;  /* 1: the run ended before the interval did */
+} sd_imbalance;
+
+typedef struct sd_imbalance_row {
+  sd_top top; /* all 0 before the first quote */
+  uint64_t last_time;
+  uint64_t quotes;   /* that changed the top */
+  uint64_t events;   /* of them, those in sessions that have a flow */
+  int64_t ofi;       /* of all of them */
+  double queue;      /* now; 0 where a side is empty */
+  double queue_mean; /* of all time in sessions with both sides */
+  uint64_t queue_ns; /* that time */
+  double queue_sum;  /* ns */
+  /* the interval under way; end 0: none */
+  uint64_t start, end;
+  int64_t interval_ofi;
+  double interval_sum;
+  uint64_t interval_ns, interval_events;
+  sd_stretch stretch;
+  uint64_t session; /* start of the stretch that the last change was in */
+} sd_imbalance_row;
+
+typedef struct sd_imbalance_params {
+  sd_source source;
+  uint64_t every;   /* ns; 0: nothing is emitted */
+  uint64_t partial; /* the interval under way is emitted at the end */
+  sd_calendar calendar;
+} sd_imbalance_params;
+
+/* The flow of one change of the top. */
+int64_t sd_order_flow(const sd_top *was, const sd_top *is);
+
+/* Emits sd_imbalance to output 0. */
+int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx);
+
+#endif

@@ -1,0 +1,127 @@
+/* What ticks say of a market: trades, and the best bid and ask. Shared by the handlers that measure either.
+ *
+ * A trade is a tick with action T, or F where fills count (not in feeds whose fills only report: DBN, where a T comes
+ * before them), whose flags do not say that it does not count (bit 0: ITCH's not printable, TAQ's cancelled), with a size.
+ * A quote is a tick of kind QUOTE at depth 0: of one side, or of side N with both (docs/design.md, 7).
+ *
+ * Feeds of single orders give fills without a price, and no quotes. There a handler keeps books of its own (sd_tape): each
+ * tick goes to the book first, trades are what it counted as such, at the order's price, and quotes are changes of its top.
+ */
+#ifndef SD_HANDLERS_TAPE_H
+#define SD_HANDLERS_TAPE_H
+
+#include "handlers/book.h"
+#include "sd_handler.h"
+
+enum { SD_DOES_NOT_COUNT = 1 }; /* in the flags of a trade */
+
+/* The best of both sides; a price of SD_UNDEF_PRICE: the side is empty. */
+typedef struct sd_top {
+  int64_t bid, ask;
+  uint64_t bid_size, ask_size;
+} sd_top;
+
+typedef struct sd_tape sd_tape;
+
+/* First in the params of every handler that reads a market. */
+typedef struct sd_source {
+  sd_tape *tape;         /* books to take trades and quotes from; NULL: ticks say them themselves */
+  uint64_t fills_report; /* fills only report: they are no trades */
+} sd_source;
+
+/* What one tick said. */
+typedef struct sd_event {
+  uint64_t time; /* ts_recv */
+  int64_t price; /* of a trade; SD_UNDEF_PRICE: it has none */
+  uint64_t size; /* 0: no trade */
+  char side;     /* the trade's: the tick's own, or where a book knows better the aggressor's; A, B or N */
+  uint8_t bid, ask;
+  sd_top top; /* valid where `bid`, `ask` say so */
+} sd_event;
+
+/* Books of symbols 0 .. n - 1. NULL: no memory, or n is 0. */
+sd_tape *sd_tape_create(uint64_t n, int fills_report);
+void sd_tape_destroy(sd_tape *tape);
+
+/* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */
+int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e);
+
+static inline int sd_is_trade(const sd_tick *t, uint64_t fills_report) {
+  return (t->action == 'T' || (t->action == 'F' && !fills_report)) && !(t->flags & SD_DOES_NOT_COUNT);
+}
+
+/* Times stay below UINT64_MAX, which stands for never. */
+static inline uint64_t sd_time_of(const sd_tick *t) { return t->ts_recv - (t->ts_recv == UINT64_MAX); }
+
+static inline int64_t sd_price_or_none(int64_t price) { return price == INT64_MIN ? SD_UNDEF_PRICE : price; }
+
+static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
+  if (t->kind != SD_KIND_QUOTE || t->depth) return;
+  e->bid = t->side != 'A';
+  e->ask = t->side != 'B';
+  int both = e->bid && e->ask;
+  e->top.bid = sd_price_or_none(t->price);
+  e->top.bid_size = t->size;
+  e->top.ask = sd_price_or_none(both ? (int64_t)t->order_id : t->price);
+  e->top.ask_size = both ? t->ref_id : t->size;
+}
+
+/* What tick t says. Nonzero: see sd_tape_event. */
+static inline int sd_read_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
+  e->bid = e->ask = 0;
+  e->size = 0;
+  if (source->tape) return sd_tape_event(source->tape, t, ctx, e);
+  e->time = sd_time_of(t);
+  if (sd_is_trade(t, source->fills_report)) {
+    e->price = sd_price_or_none(t->price);
+    e->size = t->size;
+    e->side = t->side;
+  }
+  sd_quote_of(t, e);
+  return 0;
+}
+
+/* Takes over the sides that an event speaks of; an empty one has size 0. Zero: nothing is different. */
+static inline int sd_top_take(sd_top *top, const sd_event *e) {
+  sd_top was = *top;
+  if (e->bid) {
+    top->bid = e->top.bid;
+    top->bid_size = e->top.bid == SD_UNDEF_PRICE ? 0 : e->top.bid_size;
+  }
+  if (e->ask) {
+    top->ask = e->top.ask;
+    top->ask_size = e->top.ask == SD_UNDEF_PRICE ? 0 : e->top.ask_size;
+  }
+  return was.bid != top->bid || was.ask != top->ask || was.bid_size != top->bid_size || was.ask_size != top->ask_size;
+}
+
+/* Both sides are there, with the bid below the ask. */
+static inline int sd_top_sound(const sd_top *top) {
+  return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && top->bid < top->ask;
+}
+
+/* ---- sums that do not overflow */
+
+typedef __int128 sd_wide;
+
+static inline sd_wide sd_wide_of(uint64_t low, int64_t high) {
+  return (sd_wide)((unsigned __int128)(uint64_t)high << 64 | low);
+}
+
+static inline void sd_wide_add(uint64_t *low, int64_t *high, sd_wide more) {
+  sd_wide sum = (sd_wide)((unsigned __int128)sd_wide_of(*low, *high) + (unsigned __int128)more);
+  *low = (uint64_t)sum;
+  *high = (int64_t)(sum >> 64);
+}
+
+/* notional / volume to the nearest unit, halves up. */
+static inline int64_t sd_average_price(sd_wide notional, uint64_t volume) {
+  if (volume == 0) return SD_UNDEF_PRICE;
+  if (notional >= 0 && notional < (INT64_MAX >> 1) - (int64_t)(volume >> 1) && volume < (UINT64_C(1) << 62))
+    return (int64_t)(((uint64_t)notional + (volume >> 1)) / volume); /* the usual case, by a plain division */
+  sd_wide twice = 2 * notional + (sd_wide)volume, by = 2 * (sd_wide)volume;
+  sd_wide whole = twice / by;
+  return (int64_t)(whole - (twice % by < 0));
+}
+
+#endif

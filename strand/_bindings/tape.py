@@ -1,0 +1,44 @@
+"""Handlers that read trades and quotes: their functions in C, and the books some of them keep."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from strand._bindings import ffi, lib
+from strand._bindings.engine import NativeFunction, builtin
+
+__all__ = ["TapeMemory", "finish_function", "source_bytes", "tape_function", "wake_function"]
+
+
+def source_bytes(fills_report: bool, tape: int = 0) -> bytes:
+    """An sd_source: the books to take trades and quotes from (0: the ticks themselves), and what fills mean."""
+    return struct.pack("=QQ", tape, fills_report)
+
+
+def tape_function(name: str, fills_report: bool, params: bytes) -> NativeFunction:
+    """``params``: those behind the sd_source."""
+    return NativeFunction(builtin(name), source_bytes(fills_report) + params, pure=True)
+
+
+def wake_function(name: str) -> Any:
+    return ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}"))
+
+
+def finish_function(name: str) -> Any:
+    return ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}"))
+
+
+class TapeMemory:
+    """The books that a handler reads its trades and quotes from, for symbols 0 to ``n_symbols`` - 1.
+
+    Raises MemoryError where there is none for them.
+    """
+
+    def __init__(self, n_symbols: int, name: str, fills_report: bool, params: bytes) -> None:
+        tape = lib.sd_tape_create(n_symbols, int(fills_report))
+        if tape == ffi.NULL:
+            raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
+        self._tape = ffi.gc(tape, lib.sd_tape_destroy)
+        source = source_bytes(fills_report, int(ffi.cast("uintptr_t", self._tape)))
+        self.function: Final = NativeFunction(builtin(name), source + params, pure=True, keep=self._tape)

@@ -1,0 +1,151 @@
+"""The built-in handler ``bars``: open, high, low, close, volume and average price of each stretch of trades."""
+
+from __future__ import annotations
+
+import struct
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import numpy as np
+
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler
+from strand.handlers.tape import STRETCH, one_of, tape_handler
+from strand.sessions import SessionsLike, session_table
+from strand.spans import SpanLike, span_ns
+from strand.ticks import PRICE_SCALE
+
+__all__ = ["BAR", "BARS_ROW", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
+
+#: ``flags`` of a bar: the run ended first; no trade; its session ended before it was full; outside of sessions.
+BAR_PARTIAL: Final = 1
+BAR_EMPTY: Final = 2
+BAR_CUT: Final = 4
+BAR_OUTSIDE: Final = 8
+
+#: A bar. ``start`` and ``end`` in ns: of a time bar its span, the end not in it; of others the times of the first and
+#: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency.
+BAR: Final = np.dtype(
+    [
+        ("start", "<u8"),
+        ("end", "<u8"),
+        ("open", "<i8"),
+        ("high", "<i8"),
+        ("low", "<i8"),
+        ("close", "<i8"),
+        ("vwap", "<i8"),
+        ("volume", "<u8"),
+        ("notional", "<f8"),
+        ("trades", "<u4"),
+        ("flags", "<u4"),
+    ]
+)
+
+#: A symbol's row: the bar under way, counts, and the last bar that closed as ``last_*``. Fields: csrc/handlers/bars.h.
+BARS_ROW: Final = np.dtype(
+    [
+        ("end", "<u8"),
+        ("start", "<u8"),
+        ("high", "<i8"),
+        ("low", "<i8"),
+        ("close", "<i8"),
+        ("volume", "<u8"),
+        ("notional_low", "<u8"),
+        ("trades", "<u8"),
+        ("open", "<i8"),
+        ("notional_high", "<i8"),
+        ("last_time", "<u8"),
+        *STRETCH,
+        ("bars", "<u8"),
+        ("outside", "<u8"),
+        ("late", "<u8"),
+        ("unpriced", "<u8"),
+        *((f"last_{name}", BAR[name]) for name in BAR.names or ()),
+    ]
+)
+
+_TIME, _TICKS, _VOLUME, _NOTIONAL = range(4)
+
+
+def bars(
+    every: SpanLike | None = None,
+    *,
+    ticks: int | None = None,
+    volume: int | None = None,
+    notional: int | str | Decimal | None = None,
+    fill: bool = False,
+    partial: bool = True,
+    sessions: SessionsLike | None = None,
+    outside: str = "skip",
+    zero_sizes: str = "skip",
+    book: bool = False,
+    fills: str = "reduce",
+) -> Handler:
+    """Bars of trades, emitted as records of ``BAR`` to the output ``bars``; ``BARS_ROW`` has the current and last one.
+
+    One of: ``every``, the time of a bar (``"1m"``, a timedelta, ns); ``ticks``, ``volume``, ``notional``: how many
+    trades, how much volume, how many units of currency close one.
+
+    ``fill``: time bars without a trade are emitted too, at the last close. ``partial``: the bar under way is emitted
+    at the run's end. ``sessions``: ``strand.Sessions``, or text for it; bars begin at a session's start and end at its
+    end at the latest, trades ``outside`` are left out and counted (``"skip"``) or make ``"bars"`` of their own. Without
+    sessions bars are aligned to the UNIX epoch.
+
+    ``book``: order books say what trades are; for feeds of single orders, whose fills have no price of their own.
+    ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. ``zero_sizes``: trades of
+    size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
+
+    docs/handlers/bars.md has the rules. Raises ConfigurationError.
+    """
+    given = [(kind, value) for kind, value in enumerate((every, ticks, volume, notional)) if value is not None]
+    if len(given) != 1:
+        raise ConfigurationError("bars: give one of every, ticks, volume and notional")
+    kind = given[0][0]
+    if fill and kind != _TIME:
+        raise ConfigurationError("fill: only bars of time can be empty")
+    step, least = 0, 0
+    if every is not None:
+        step = span_ns("every", every)
+    elif notional is not None:
+        least = _notional(notional)
+    else:
+        name = "ticks" if ticks is not None else "volume"
+        step = _count(name, ticks if ticks is not None else volume)
+    params = struct.pack(
+        "=IIIIQQQq",
+        kind,
+        bool(fill),
+        one_of("outside", outside, ("skip", "bars")),
+        bool(partial),
+        one_of("zero_sizes", zero_sizes, ("skip", "price")),
+        step,
+        least % 2**64,
+        least >> 64,
+    )
+    return tape_handler(
+        "bars",
+        BARS_ROW,
+        params + session_table(sessions),
+        book=book,
+        fills=fills,
+        outputs={"bars": BAR},
+        timers=True,
+        finish=True,
+    )
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63:
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number above 0")
+    return value
+
+
+def _notional(value: int | str | Decimal) -> int:
+    """Units of currency in 1e-9, exactly."""
+    try:
+        units = Decimal(value) * PRICE_SCALE if not isinstance(value, float) else Decimal(str(value)) * PRICE_SCALE
+    except (InvalidOperation, TypeError, ValueError) as error:
+        raise ConfigurationError(f"notional: {value!r} is no amount of currency") from error
+    if not units.is_finite() or units != int(units) or not 0 < units < 2**95:
+        raise ConfigurationError(f"notional: {value!r} is not an amount above 0 with at most nine decimals")
+    return int(units)

@@ -1,0 +1,184 @@
+"""Sessions: when a venue is open, as stretches of time that handlers keep to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+
+__all__ = ["Sessions", "SessionsLike", "session_table"]
+
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_FIRST, _LAST = dt.date(1970, 1, 2), dt.date(2100, 1, 1)
+_EPOCH: Final = dt.date(1970, 1, 1)
+_WEEK: Final = 7 * 86_400
+_SECOND: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Sessions:
+    """Stretches of time in which a venue is open.
+
+    ``table``: shape (n, 2), u8: their starts and ends in ns since the epoch, the end not in it; in order, not
+    overlapping. ``Sessions.daily`` makes it from hours in a time zone. Raises ConfigurationError for a table that
+    cannot be one.
+    """
+
+    table: npt.NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        table = np.ascontiguousarray(self.table, dtype=np.uint64)
+        if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
+            raise ConfigurationError("sessions: the table needs the shape (n, 2), n at least 1: starts and ends in ns")
+        if not (table[:, 0] < table[:, 1]).all() or not (table[1:, 0] >= table[:-1, 1]).all():
+            raise ConfigurationError("sessions: they must end after they start, be in order and not overlap")
+        object.__setattr__(self, "table", table)
+
+    @classmethod
+    def daily(
+        cls,
+        hours: str,
+        zone: str,
+        *,
+        days: str = "mon-fri",
+        holidays: Iterable[dt.date | str] = (),
+        closes: Mapping[dt.date | str, str] | None = None,
+    ) -> Self:
+        """One session a day, ``hours`` like ``"09:30-16:00"`` on the clocks of ``zone``, from 1970 to 2099.
+
+        An end at or before the start is on the next day (``"17:00-16:00"``); ``24:00`` is midnight. ``days``: of the
+        week on which it starts, like ``"mon-fri"`` or ``"sun,mon-thu"``. ``holidays``: dates without one. ``closes``:
+        other ends, by date (``{"2025-07-03": "13:00"}``). A time that clocks skip in spring counts as if they had
+        not; of one that comes twice in autumn the first is meant. Raises ConfigurationError.
+        """
+        on = _weekdays(days)
+        free = frozenset(_date("holidays", day) for day in holidays)
+        early = {_date("closes", day): _clock("closes", text) for day, text in (closes or {}).items()}
+        return cls(_daily(_hours(hours), _zone(zone), on, free, tuple(sorted(early.items()))))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From text: hours, zone and perhaps days, as in ``"09:30-16:00 America/New_York mon-fri"``."""
+        hours, _, rest = text.strip().partition(" ")
+        zone, _, days = rest.strip().partition(" ")
+        if not zone:
+            raise ConfigurationError(f"sessions: {text!r} needs hours and a zone: '09:30-16:00 America/New_York'")
+        return cls.daily(hours, zone, days=days.strip() or "mon-fri")
+
+
+SessionsLike = Sessions | str
+
+
+def session_table(sessions: SessionsLike | None) -> bytes:
+    """An sd_calendar: how many there are, then their starts and ends. None: all of time is one session."""
+    if sessions is None:
+        return (0).to_bytes(8, "little")
+    if isinstance(sessions, str):
+        sessions = Sessions.parse(sessions)
+    if not isinstance(sessions, Sessions):
+        raise ConfigurationError(f"sessions: {sessions!r} is neither strand.Sessions nor text for it")
+    return np.uint64(len(sessions.table)).tobytes() + sessions.table.tobytes()
+
+
+def _clock(name: str, text: str) -> int:
+    found = _HOURS.fullmatch(text.strip())
+    hour, minute, second = (int(part or 0) for part in found.groups()) if found else (99, 0, 0)
+    if minute > 59 or second > 59 or hour * 3600 + minute * 60 + second > 86_400:
+        raise ConfigurationError(f"{name}: {text!r} is no time of day like 09:30 or 24:00")
+    return hour * 3600 + minute * 60 + second
+
+
+def _hours(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not dash:
+        raise ConfigurationError(f"sessions: {text!r} are no hours like 09:30-16:00")
+    start, end = _clock("sessions", first), _clock("sessions", last)
+    return start, end if end > start else end + 86_400
+
+
+def _weekdays(text: str) -> frozenset[int]:
+    days: set[int] = set()
+    for part in text.lower().split(","):
+        first, _, last = part.strip().partition("-")
+        if first not in _DAYS or (last or first) not in _DAYS:
+            raise ConfigurationError(
+                f"days: {text!r} is not made of {', '.join(_DAYS)} like 'mon-fri' or 'sun,mon-thu'"
+            )
+        low, high = _DAYS.index(first), _DAYS.index(last or first)
+        days.update(day % 7 for day in range(low, (high if high >= low else high + 7) + 1))
+    return frozenset(days)
+
+
+def _date(name: str, day: dt.date | str) -> dt.date:
+    try:
+        return day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name}: {day!r} is no date like 2026-12-25") from error
+
+
+def _zone(name: str) -> str:
+    try:
+        return str(ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigurationError(
+            f"sessions: there is no time zone {name!r} here; names are like America/New_York, and a system without any "
+            "needs the package 'tzdata'"
+        ) from error
+
+
+@lru_cache(maxsize=16)
+def _daily(
+    hours: tuple[int, int], zone: str, on: frozenset[int], free: frozenset[dt.date], early: tuple[Any, ...]
+) -> npt.NDArray[np.uint64]:
+    start_s, end_s = hours
+    days = np.arange((_FIRST - _EPOCH).days, (_LAST - _EPOCH).days, dtype=np.int64)
+    keep = np.isin((days + 3) % 7, sorted(on)) & ~np.isin(days, [(day - _EPOCH).days for day in free])
+    days = days[keep]
+    ends = np.full(len(days), end_s, np.int64)
+    for day, close in early:
+        ends[days == (day - _EPOCH).days] = close if close > start_s else close + 86_400
+    table = np.stack([_utc(days * 86_400 + start_s, zone), _utc(days * 86_400 + ends, zone)], axis=1)
+    return (table * _SECOND).astype(np.uint64)
+
+
+def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """Seconds since the epoch of times on the clocks of a zone, given as seconds since its 1970-01-01T00:00."""
+    moments, offsets = _offsets(zone)
+    # On the clocks, the old offset holds until both would agree that it is over.
+    until = moments[1:] + np.maximum(offsets[:-1], offsets[1:])
+    return wall - offsets[np.searchsorted(until, wall, side="right")]
+
+
+@lru_cache(maxsize=16)
+def _offsets(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """When a zone's offset from UTC changed, and to what: found by looking once a week, then by halving."""
+    info = ZoneInfo(zone)
+
+    def offset(second: int) -> int:
+        found = info.utcoffset(dt.datetime.fromtimestamp(second, dt.UTC).astimezone(info))
+        assert found is not None
+        return found.days * 86_400 + found.seconds
+
+    end = ((_LAST - _EPOCH).days + 2) * 86_400
+    moments, offsets = [0], [offset(0)]
+    for week in range(_WEEK, end + _WEEK, _WEEK):
+        now = offset(week)
+        if now == offsets[-1]:
+            continue
+        low, high = week - _WEEK, week
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if offset(middle) == now else (middle, high)
+        moments.append(high)
+        offsets.append(now)
+    return np.array(moments, np.int64), np.array(offsets, np.int64)

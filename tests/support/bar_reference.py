@@ -1,0 +1,136 @@
+"""Bars and what is measured of trades, as plain as can be: Python integers, lists, no state machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+from strand import UNDEF_PRICE
+
+PARTIAL, EMPTY, CUT, OUTSIDE = 1, 2, 4, 8
+FOREVER = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Trade:
+    ts: int
+    price: int
+    size: int
+
+
+def trades_of(ticks: Any, *, fills_report: bool = False) -> dict[int, list[Trade]]:
+    """By key: those that count, with a price and a size."""
+    found: dict[int, list[Trade]] = {}
+    for t in ticks:
+        action = bytes(t["action"])
+        if action != b"T" and (action != b"F" or fills_report):
+            continue
+        price, size = int(t["price"]), int(t["size"])
+        if int(t["flags"]) & 1 or size == 0 or price in (UNDEF_PRICE, -(2**63)):
+            continue
+        found.setdefault(int(t["instrument_id"]), []).append(Trade(int(t["ts_recv"]), price, size))
+    return found
+
+
+def bar(trades: list[Trade], start: int, end: int, flags: int = 0) -> dict[str, Any]:
+    prices = [t.price for t in trades]
+    volume = sum(t.size for t in trades)
+    notional = sum(t.price * t.size for t in trades)
+    return {
+        "start": start,
+        "end": end,
+        "open": prices[0],
+        "high": max(prices),
+        "low": min(prices),
+        "close": prices[-1],
+        "vwap": floor(Fraction(notional, volume) + Fraction(1, 2)),
+        "volume": volume,
+        "notional": float(notional) / 1e9,
+        "trades": len(trades),
+        "flags": flags,
+    }
+
+
+def empty_bar(close: int, start: int, end: int, flags: int = 0) -> dict[str, Any]:
+    four = dict.fromkeys(("open", "high", "low", "close"), close)
+    return {"start": start, "end": end, **four, "vwap": UNDEF_PRICE, "volume": 0, "notional": 0.0, "trades": 0,
+            "flags": EMPTY | flags}  # fmt: skip
+
+
+def stretches(sessions: list[tuple[int, int]] | None) -> list[tuple[int, int, bool]]:
+    """All of time: (start, end, whether it is a session)."""
+    if sessions is None:
+        return [(0, FOREVER, True)]
+    found, at = [], 0
+    for start, end in sessions:
+        if at < start:
+            found.append((at, start, False))
+        found.append((start, end, True))
+        at = end
+    return [*found, (at, FOREVER, False)]
+
+
+def time_bars(
+    trades: list[Trade],
+    step: int,
+    feed_end: int,
+    *,
+    sessions: list[tuple[int, int]] | None = None,
+    outside: bool = False,
+    fill: bool = False,
+    partial: bool = True,
+) -> list[dict[str, Any]]:
+    """Of one symbol's trades, in order of time; ``feed_end``: the greatest time in the feed."""
+    found: list[dict[str, Any]] = []
+    close: int | None = None
+    for first, last, inside in stretches(sessions):
+        if not (inside or outside) or first > feed_end:
+            continue
+        mark = 0 if inside else OUTSIDE
+        mine = [t for t in trades if first <= t.ts < last]
+        if fill and close is not None:
+            slots = range((min(last - 1, feed_end) - first) // step + 1)
+        elif fill and mine:
+            slots = range((mine[0].ts - first) // step, (min(last - 1, feed_end) - first) // step + 1)
+        else:
+            slots = sorted({(t.ts - first) // step for t in mine})
+        for slot in slots:
+            start, end = first + slot * step, min(first + (slot + 1) * step, last)
+            of = [t for t in mine if start <= t.ts < end]
+            flags = mark | (CUT if end - start < step else 0)
+            if end > feed_end:
+                if of and partial:
+                    found.append(bar(of, start, end, mark | PARTIAL))
+            elif of:
+                found.append(bar(of, start, end, flags))
+            else:
+                assert close is not None
+                found.append(empty_bar(close, start, end, flags))
+            close = of[-1].price if of else close
+    return found
+
+
+def counted_bars(
+    trades: list[Trade],
+    full: Any,
+    feed_end: int,
+    *,
+    sessions: list[tuple[int, int]] | None = None,
+    partial: bool = True,
+) -> list[dict[str, Any]]:
+    """Bars that close once ``full(trades)``, of one symbol's trades in order of time."""
+    found = []
+    for first, last, inside in stretches(sessions):
+        of: list[Trade] = []
+        for t in [t for t in trades if inside and first <= t.ts < last]:
+            of.append(t)
+            if full(of):
+                found.append(bar(of, of[0].ts, of[-1].ts))
+                of = []
+        if of and last <= feed_end:
+            found.append(bar(of, of[0].ts, of[-1].ts, CUT))
+        elif of and partial:
+            found.append(bar(of, of[0].ts, of[-1].ts, PARTIAL))
+    return found

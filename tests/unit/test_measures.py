@@ -1,0 +1,434 @@
+"""Spreads, imbalance, volatility and statistics of trades against their definitions in plain Python."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from itertools import pairwise
+from typing import Any
+
+import measure_reference as reference
+import numpy as np
+import pytest
+from measure_reference import Top
+from plain_run import AT_END, TIMER, plain_run
+
+from strand import TICK, UNDEF_PRICE, Sessions, imbalance, spread, trade_stats, volatility, vwap
+from strand.errors import ConfigurationError
+from strand.handlers.measures import IMBALANCE, VOLATILITY
+from strand.ticks import KIND_QUOTE, KIND_TRADE
+
+SECOND = 1_000_000_000
+SESSIONS = [(10 * SECOND, 40 * SECOND), (40 * SECOND, 45 * SECOND), (100 * SECOND, 260 * SECOND)]
+
+
+def quote(ts: int, bid: int | None, bid_size: int, ask: int | None, ask_size: int) -> Any:
+    tick = np.zeros((), TICK)
+    tick["ts_recv"], tick["kind"], tick["action"], tick["side"] = ts, KIND_QUOTE, b"N", b"N"
+    tick["price"], tick["size"] = UNDEF_PRICE if bid is None else bid, bid_size
+    tick["order_id"], tick["ref_id"] = UNDEF_PRICE if ask is None else ask, ask_size
+    return tick
+
+
+def trade(ts: int, price: int, size: int, side: bytes = b"N") -> Any:
+    tick = np.zeros((), TICK)
+    tick["ts_recv"], tick["kind"], tick["action"], tick["side"] = ts, KIND_TRADE, b"T", side
+    tick["price"], tick["size"] = price, size
+    return tick
+
+
+def stream(*ticks: Any) -> Any:
+    return np.stack([np.asarray(tick, TICK) for tick in ticks])
+
+
+def market(n: int, seed: int, seconds: int = 300) -> Any:
+    """One symbol's quotes, of both sides and of one, and trades near them; some sides empty, some tops locked."""
+    rng = np.random.default_rng(seed)
+    ticks = np.zeros(n, TICK)
+    ticks["ts_recv"] = np.sort(rng.integers(0, seconds * SECOND, n))
+    mid = 10**11 + np.cumsum(rng.integers(-2, 3, n)) * 10**7
+    ticks["kind"] = rng.choice([KIND_QUOTE, KIND_TRADE], n, p=[0.7, 0.3])
+    is_trade = ticks["kind"] == KIND_TRADE
+    ticks["action"] = np.where(is_trade, b"T", b"N")
+    ticks["side"] = rng.choice([b"A", b"B", b"N"], n)
+    half = rng.integers(0, 6, n) * 10**7
+    bid, ask = mid - half, mid + half
+    ticks["price"] = np.where(is_trade, mid + rng.integers(-3, 4, n) * 10**7, np.where(ticks["side"] == b"A", ask, bid))
+    ticks["order_id"] = np.where(is_trade, 0, ask)
+    ticks["size"] = rng.integers(1, 9, n) * 100
+    ticks["ref_id"] = np.where(is_trade, 0, rng.integers(1, 9, n) * 100)
+    empty = ~is_trade & (rng.random(n) < 0.05)
+    ticks["price"][empty] = UNDEF_PRICE
+    ticks["order_id"][~is_trade & (rng.random(n) < 0.05)] = UNDEF_PRICE
+    ticks["depth"][~is_trade & (rng.random(n) < 0.1)] = 1
+    return ticks
+
+
+# ---- spread
+
+
+@pytest.mark.parametrize("sessions", [None, SESSIONS])
+def test_spreads_equal_their_definitions(sessions: Any) -> None:
+    ticks = market(3_000, 1)
+    ran = plain_run(spread(sessions=Sessions(np.array(sessions)) if sessions else None), ticks, 1)
+    row = ran.rows[0]
+    changes = reference.quotes_of(ticks)
+    # Up to the last trade or top-of-book quote.
+    relevant = (ticks["kind"] == KIND_TRADE) | (ticks["depth"] == 0)
+    total, quoted, relative = reference.quoted(changes, int(ticks["ts_recv"][relevant].max()), sessions)
+    assert row["quoted_ns"] == total
+    assert row["quoted"] == pytest.approx(quoted, rel=1e-14)
+    assert row["relative"] == pytest.approx(relative, rel=1e-12)
+    pairs, unmatched, top = [], 0, Top()
+    for t in ticks:
+        if t["kind"] == KIND_TRADE:
+            if reference.overlap(int(t["ts_recv"]), int(t["ts_recv"]) + 1, sessions):
+                if top.sound:
+                    pairs.append((int(t["price"]), int(t["size"]), top))
+                else:
+                    unmatched += 1
+        else:
+            top = reference.quotes_of([quote(0, top.bid, top.bid_size, top.ask, top.ask_size), t])[-1][1]
+    assert (row["trades"], row["unmatched"]) == (len(pairs), unmatched)
+    weighted, plain = reference.effective(pairs)
+    assert row["effective"] == pytest.approx(weighted, rel=1e-14)
+    assert row["effective_mean"] == pytest.approx(plain, rel=1e-14)
+    assert row["volume"] == sum(size for _, size, _ in pairs)
+    assert row["locked"] > 0
+    assert row["one_sided"] > 0
+
+
+def test_spreads_by_hand() -> None:
+    ticks = stream(
+        trade(0, 100, 10),  # nothing quoted yet
+        quote(10, 100, 1, 104, 1),
+        trade(15, 104, 30),  # 2 x (104 - 102) = 4
+        trade(15, 101, 10),  # 2
+        quote(20, 100, 1, 101, 1),  # 10 ns of 4
+        quote(60, 100, 1, 100, 1),  # 40 ns of 1; locked
+        quote(100, 100, 1, None, 0),  # nothing counts
+        trade(110, 100, 5),
+        quote(120, 100, 1, 102, 1),
+        trade(130, 102, 10),  # 10 ns of 2; effective 2
+    )
+    row = plain_run(spread(), ticks, 1).rows[0]
+    assert row["quoted_ns"] == 60
+    assert row["quoted"] == pytest.approx((10 * 4 + 40 * 1 + 10 * 2) / 60 * 1e-9)
+    assert row["relative"] == pytest.approx((10 * 4 / 102 + 40 / 100.5 + 10 * 2 / 101) / 60)
+    assert row["effective"] == pytest.approx((4 * 30 + 2 * 10 + 2 * 10) / 50 * 1e-9)
+    assert row["effective_mean"] == pytest.approx((4 + 2 + 2) / 3 * 1e-9)
+    assert (row["trades"], row["unmatched"], row["locked"], row["one_sided"]) == (3, 2, 1, 1)
+    assert (row["bid"], row["ask"], row["quotes"]) == (100, 102, 5)
+
+
+def test_quotes_of_one_side_leave_the_other() -> None:
+    both, bid, ask = quote(0, 100, 5, 110, 6), quote(1, 101, 7, None, 0), quote(2, 108, 9, None, 0)
+    bid["side"], ask["side"] = b"B", b"A"
+    row = plain_run(spread(), stream(both, bid, ask), 1).rows[0]
+    assert (row["bid"], row["bid_size"], row["ask"], row["ask_size"]) == (101, 7, 108, 9)
+
+
+def test_time_that_runs_backwards_counts_for_nothing() -> None:
+    row = plain_run(spread(), stream(quote(100, 1, 1, 3, 1), quote(50, 1, 1, 4, 1), quote(110, 1, 1, 3, 1)), 1).rows[0]
+    assert row["quoted_ns"] == 10
+    assert row["quoted"] == pytest.approx(3e-9)
+
+
+# ---- imbalance
+
+
+@pytest.mark.parametrize("sessions", [None, SESSIONS])
+@pytest.mark.parametrize("every", [None, 7 * SECOND])
+def test_order_flow_and_queue_imbalance_equal_their_definitions(sessions: Any, every: int | None) -> None:
+    ticks = market(3_000, 2)
+    ran = plain_run(imbalance(every, sessions=Sessions(np.array(sessions)) if sessions else None), ticks, 1)
+    row = ran.rows[0]
+    changes = reference.quotes_of(ticks)
+    flows = _flows(changes, sessions)
+    assert row["ofi"] == sum(flow for _, flow in flows)
+    assert row["events"] == len(flows)
+    quotes = ticks[(ticks["kind"] == KIND_QUOTE) & (ticks["depth"] == 0)]
+    end = int(quotes["ts_recv"].max())
+    if every is None:
+        weights = [(reference.queue(top), ns) for top, ns in reference.spans(changes, end, sessions)]
+        total = sum(ns for q, ns in weights if q is not None)
+        assert row["queue_ns"] == total
+        mean = float(sum(q * ns for q, ns in weights if q is not None) / total)
+        assert row["queue_mean"] == pytest.approx(mean, rel=1e-10)
+        assert len(ran.records) == 0
+        return
+    feed_end = int(ticks["ts_recv"].max())
+    assert len(ran.records) > 10
+    for record in ran.records:
+        start, stop = int(record["start"]), int(record["end"])
+        inside = [flow for time, flow in flows if start <= time < stop]
+        assert (record["ofi"], record["events"]) == (sum(inside), len(inside))
+        assert record["flags"] == (stop > feed_end)
+        first = min(int(q["ts_recv"]) for q in quotes if start <= q["ts_recv"] < stop)
+        _check_queue_mean(record, changes, start if _top_at(changes, start) else first, min(stop, end))
+        assert (record["bid"], record["bid_size"]) == _bid(_top_at(changes, min(stop, feed_end + 1) - 1))
+    assert sum(ran.records["ofi"]) == row["ofi"]
+
+
+def _flows(changes: list[tuple[int, Top]], sessions: Any) -> list[tuple[int, int]]:
+    found, was_in = [], None
+    for (_, was), (time, now) in pairwise(changes):
+        which = [i for i, (a, b) in enumerate(sessions or [(0, 2**64)]) if a <= time < b]
+        if was_in is None:
+            was_in = [i for i, (a, b) in enumerate(sessions or [(0, 2**64)]) if a <= changes[0][0] < b]
+        if which and which == was_in:
+            found.append((time, reference.order_flow(was, now)))
+        was_in = which
+    return found
+
+
+def _top_at(changes: list[tuple[int, Top]], time: int) -> Top | None:
+    earlier = [top for at, top in changes if at <= time]
+    return earlier[-1] if earlier else None
+
+
+def _bid(top: Top | None) -> tuple[int, int]:
+    assert top is not None
+    return (UNDEF_PRICE if top.bid is None else top.bid, top.bid_size)
+
+
+def _check_queue_mean(record: Any, changes: list[tuple[int, Top]], start: int, end: int) -> None:
+    total, summed = 0, 0.0
+    times = [time for time, _ in changes[1:]] + [2**63]
+    for (time, top), until in zip(changes, times, strict=True):
+        ns, q = max(0, min(until, end) - max(time, start)), reference.queue(top)
+        if q is not None:
+            total, summed = total + ns, summed + float(q) * ns
+    if total:
+        assert record["queue_mean"] == pytest.approx(summed / total, abs=1e-9)
+    else:
+        assert math.isnan(record["queue_mean"])
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "flow"),
+    [
+        (Top(100, 5, 101, 7), Top(100, 9, 101, 7), 4),  # more at the bid
+        (Top(100, 5, 101, 7), Top(99, 9, 101, 7), -5),  # the bid falls: its queue is gone
+        (Top(100, 5, 101, 7), Top(100, 5, 101, 3), 4),  # less at the ask
+        (Top(100, 5, 102, 7), Top(100, 5, 101, 3), -3),  # a lower ask
+        (Top(100, 5, 102, 7), Top(101, 2, 103, 3), 9),  # both up
+        (Top(None, 0, 102, 7), Top(99, 2, None, 0), 9),  # a bid comes, the ask goes
+        (Top(99, 2, 102, 7), Top(None, 0, 102, 7), -2),
+    ],
+)
+def test_order_flow_by_hand(was: Top, now: Top, flow: int) -> None:
+    assert reference.order_flow(was, now) == flow
+    ticks = stream(*(quote(i, t.bid, t.bid_size, t.ask, t.ask_size) for i, t in enumerate((was, now))))
+    assert plain_run(imbalance(), ticks, 1).rows[0]["ofi"] == flow
+
+
+def test_an_interval_of_flow_closes_without_a_tick_and_the_last_one_is_partial() -> None:
+    ticks = stream(quote(10, 100, 5, 102, 5), quote(20, 100, 8, 102, 5), quote(250, 100, 9, 102, 5))
+    other = quote(300, 1, 1, 2, 1)
+    other["instrument_id"] = 1
+    ran = plain_run(imbalance(100), stream(*ticks, quote(255, 100, 7, 102, 5), other), 2)
+    assert ran.records[["start", "end", "ofi", "events"]].tolist() == [(0, 100, 3, 1), (200, 300, -1, 2)]
+    assert ran.records["number"].tolist() == [TIMER, TIMER]
+    assert ran.records["queue_mean"][0] == pytest.approx(80 * 3 / 13 / 90)
+    ran = plain_run(imbalance(100), ticks, 1)
+    assert (ran.records["number"][-1], ran.records["flags"][-1]) == (AT_END, 1)
+    assert len(plain_run(imbalance(100, partial=False), ticks, 1).records) == 1
+    assert [*IMBALANCE.names] == [*ran.records.dtype.names[3:]]
+
+
+# ---- volatility
+
+
+def prices_of(ticks: Any) -> list[tuple[int, int]]:
+    mine = ticks[ticks["kind"] == KIND_TRADE]
+    return [(int(t["ts_recv"]), int(t["price"])) for t in mine]
+
+
+def same_variation(found: Any, expected: dict[str, float], prefix: str = "") -> None:
+    assert found[prefix + "returns"] == expected["returns"]
+    for name in ("rv", "bv", "volatility", "sum"):
+        assert found[prefix + name] == pytest.approx(expected[name], rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("step", [SECOND // 10, SECOND, 30 * SECOND])
+def test_realised_volatility_on_a_grid_equals_its_definition(step: int) -> None:
+    ticks = market(2_000, 3)
+    row = plain_run(volatility(step), ticks, 1).rows[0]
+    # Samples of prices that did not change, after the last price that did, are not waited for.
+    samples = reference.on_grid(prices_of(ticks), step, int(ticks["ts_recv"].max()))
+    expected = reference.variation(samples)
+    same = expected["returns"] - int(row["returns"])
+    assert 0 <= same <= len(samples)
+    assert len(set(samples[len(samples) - 1 - same :])) == 1
+    same_variation(row, reference.variation(samples[: len(samples) - same]))
+    assert row["prices"] == len(prices_of(ticks))
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_realised_volatility_by_prices_equals_its_definition(every: int) -> None:
+    ticks = market(2_000, 4)
+    row = plain_run(volatility(ticks=every), ticks, 1).rows[0]
+    same_variation(row, reference.variation([price for _, price in prices_of(ticks)][::every]))
+
+
+def test_windows_of_volatility_add_up_and_equal_their_definition() -> None:
+    ticks = market(2_000, 5)
+    step, every = SECOND, 20 * SECOND
+    ran = plain_run(volatility(step, every=every), ticks, 1)
+    end = int(ticks["ts_recv"].max())
+    prices = prices_of(ticks)
+    first = (prices[0][0] // step + 1) * step
+    samples = reference.on_grid(prices, step, end)
+    times = [first + i * step for i in range(len(samples))]
+    assert len(ran.records) == 15
+    for window in ran.records:
+        chosen = [i for i, time in enumerate(times) if window["start"] < time <= window["end"]]
+        lowest = max(0, chosen[0] - 2)
+        whole = reference.variation(samples[max(0, chosen[0] - 1) : chosen[-1] + 1])
+        if window["flags"]:
+            assert window["returns"] <= whole["returns"]
+            continue
+        # The product of a window's first return is with the one before it.
+        before = reference.variation(samples[lowest : max(0, chosen[0] - 1) + 2])
+        whole["bv"] += before["bv"] if chosen[0] >= 2 else 0
+        same_variation(window, whole)
+    assert sum(ran.records["rv"]) == pytest.approx(ran.rows[0]["rv"], rel=1e-12)
+    assert [*VOLATILITY.names] == [*ran.records.dtype.names[3:]]
+
+
+def test_no_return_spans_two_sessions() -> None:
+    sessions = Sessions(np.array([[0, 100], [200, 300]]))
+    prices = ((5, 100), (15, 110), (95, 120), (150, 5), (205, 990), (215, 1000), (299, 1100))
+    ticks = stream(*(trade(ts, price, 1) for ts, price in prices))
+    other = trade(1_000, 1, 1)
+    other["instrument_id"] = 1
+    row = plain_run(volatility(10, sessions=sessions), stream(*ticks, other), 2).rows[0]
+    squares = (math.log(b / a) ** 2 for a, b in ((100, 110), (110, 120), (990, 1000), (1000, 1100)))
+    assert row["rv"] == pytest.approx(sum(squares), rel=1e-12)
+    assert row["prices"] == 6
+
+
+def test_the_mid_is_sampled_where_quotes_are_meant() -> None:
+    ticks = stream(quote(5, 99, 1, 101, 1), trade(6, 500, 1), quote(15, 109, 1, 111, 1), quote(16, 109, 2, 111, 1),
+                   quote(17, 109, 2, None, 0), quote(25, 119, 1, 121, 1))  # fmt: skip
+    row = plain_run(volatility(ticks=1, price="mid"), ticks, 1).rows[0]
+    assert row["prices"] == 3
+    assert row["rv"] == pytest.approx(math.log(110 / 100) ** 2 + math.log(120 / 110) ** 2)
+    assert row["bv"] == pytest.approx(math.pi / 2 * math.log(110 / 100) * math.log(120 / 110))
+
+
+def test_prices_without_a_logarithm_are_left_out() -> None:
+    ticks = stream(*(trade(i, price, 1) for i, price in enumerate((100, 0, -5, UNDEF_PRICE, 110))))
+    row = plain_run(volatility(ticks=1), ticks, 1).rows[0]
+    assert (row["left_out"], row["prices"], row["returns"]) == (3, 2, 1)
+
+
+# ---- statistics of trades
+
+
+def test_statistics_of_trades_equal_pythons() -> None:
+    ticks = market(3_000, 6)
+    mine = ticks[ticks["kind"] == KIND_TRADE]
+    row = plain_run(trade_stats(), ticks, 1).rows[0]
+    sizes, prices = mine["size"].tolist(), mine["price"].tolist()
+    assert (row["trades"], row["volume"]) == (len(sizes), sum(sizes))
+    assert row["notional"] == float(sum(p * s for p, s in zip(prices, sizes, strict=True))) / 1e9
+    assert row["size_mean"] == pytest.approx(statistics.fmean(sizes), rel=1e-12)
+    assert row["size_variance"] == pytest.approx(statistics.variance(sizes), rel=1e-12)
+    assert (row["size_min"], row["size_max"]) == (min(sizes), max(sizes))
+    assert (row["price_min"], row["price_max"]) == (min(prices), max(prices))
+    assert (row["price_first"], row["price_last"]) == (prices[0], prices[-1])
+    times = mine["ts_recv"].astype(np.int64)
+    assert row["interarrival_ns"] == pytest.approx(np.diff(times).mean(), rel=1e-12)
+    sign, signs = 0, []
+    for before, now in zip([prices[0], *prices], prices, strict=False):
+        sign = 1 if now > before else -1 if now < before else sign
+        signs.append(sign)
+    assert row["signed_volume"] == sum(a * b for a, b in zip(signs, sizes, strict=True))
+    assert (row["buys"], row["sells"]) == (signs.count(1), signs.count(-1))
+
+
+@pytest.mark.parametrize(("sign", "signed"), [("aggressor", 10 - 20), ("resting", 20 - 10), ("tick", -20 - 40)])
+def test_who_bought_is_told_by_choice(sign: str, signed: int) -> None:
+    ticks = stream(trade(0, 5, 10, b"B"), trade(1, 4, 20, b"A"), trade(2, 4, 40))
+    assert plain_run(trade_stats(sign=sign), ticks, 1).rows[0]["signed_volume"] == signed
+
+
+def test_one_trade_has_a_mean_and_no_variance() -> None:
+    row = plain_run(trade_stats(), stream(trade(5, 7, 10)), 2).rows
+    assert (row[0]["size_mean"], row[0]["size_variance"], row[0]["interarrival_ns"]) == (10, 0, 0)
+    assert not row[1:].view(np.uint8).any()
+
+
+def test_statistics_keep_to_sessions_and_count_what_has_no_price() -> None:
+    like = trade_stats(sessions=Sessions(np.array([[10, 20]])))
+    row = plain_run(like, stream(trade(9, 1, 1), trade(10, 2, 2), trade(19, UNDEF_PRICE, 4), trade(20, 3, 8)), 1).rows[
+        0
+    ]
+    assert (row["trades"], row["volume"], row["unpriced"]) == (1, 2, 1)
+
+
+# ---- from books
+
+
+def orders() -> Any:
+    """Bid 100 x 50, ask 110 x 30; a buyer takes 10, a hidden trade at 105, a seller takes 20, the bid moves up."""
+    ticks = np.zeros(7, TICK)
+    ticks["action"] = [b"A", b"A", b"F", b"T", b"F", b"A", b"C"]
+    ticks["kind"] = [1, 1, 1, 2, 1, 1, 1]
+    ticks["side"] = [b"A", b"B", b"N", b"B", b"N", b"B", b"N"]
+    ticks["order_id"] = [1, 2, 1, 0, 2, 3, 1]
+    ticks["price"] = [110, 100, UNDEF_PRICE, 104, UNDEF_PRICE, 102, UNDEF_PRICE]
+    ticks["size"] = [30, 50, 10, 7, 20, 5, 0]
+    ticks["ts_recv"] = np.arange(7) * 10
+    return ticks
+
+
+def test_spreads_come_from_books_too() -> None:
+    row = plain_run(spread(book=True), orders(), 1).rows[0]
+    # 10 wide from 10 to 50, then 8 wide to 60, when the ask goes.
+    assert row["quoted_ns"] == 50
+    assert row["quoted"] == pytest.approx((40 * 10 + 10 * 8) / 50 * 1e-9)
+    assert row["effective"] == pytest.approx((10 * 10 + 2 * 7 + 10 * 20) / 37 * 1e-9)
+    assert (row["bid"], row["ask"], row["trades"]) == (102, UNDEF_PRICE, 3)
+
+
+def test_order_flow_comes_from_books_too() -> None:
+    row = plain_run(imbalance(book=True), orders(), 1).rows[0]
+    # bid added 50; ask 10 less; bid 20 less; a higher bid of 5; the ask of 20 gone
+    assert row["ofi"] == 50 + 10 - 20 + 5 + 20
+
+
+def test_the_book_says_who_traded() -> None:
+    row = plain_run(trade_stats(sign="aggressor", book=True), orders(), 1).rows[0]
+    # The hidden order was a buyer's: a seller met it.
+    assert row["signed_volume"] == 10 - 7 - 20
+
+
+def test_average_prices_come_from_books_too() -> None:
+    plain, booked = (plain_run(vwap(book=book), orders(), 1).rows[0] for book in (False, True))
+    assert (plain["volume"], booked["volume"]) == (7, 37)
+    assert booked["vwap"] == pytest.approx((110 * 10 + 104 * 7 + 100 * 20) / 37 * 1e-9)
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: spread(fills="all"), "fills: 'all'"),
+        (lambda: imbalance("soon"), "every: 'soon'"),
+        (volatility, "one of step and ticks"),
+        (lambda: volatility("1m", ticks=5), "one of step and ticks"),
+        (lambda: volatility(ticks=0), "ticks: 0"),
+        (lambda: volatility("7s", every="1m"), "not a multiple"),
+        (lambda: volatility("1m", price="bid"), "price: 'bid'"),
+        (lambda: trade_stats(sign="guess"), "sign: 'guess'"),
+        (lambda: trade_stats(sign="resting", book=True), "aggressor"),
+    ],
+)
+def test_options_that_cannot_work_are_named(make: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        make()

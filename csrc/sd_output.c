@@ -5,6 +5,7 @@
 #include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_timer.h"
 
 enum { AHEAD = 16 /* numbers whose records are fetched while one is copied */ };
 
@@ -170,11 +171,15 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
   if (how == SD_FINAL_LIVE) {
     uint64_t start = sd_now();
     o->frontier = sd_watermark_time(d, &o->time) - d->config.sizes.counters_start;
+    /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
+    o->armed = sd_earliest_wish(d);
     o->looked = sd_now() - start;
+    sd_clock_look(d, o->time);
   } else {
     sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;
     o->time = first.time;
+    o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_wish(d);
   }
   for (uint32_t slot = 0; slot < o->n_slots; slot++)
     for (uint32_t i = 0; i < 2 * o->n; i++) {

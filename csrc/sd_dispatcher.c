@@ -296,8 +296,7 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
  * below T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
  * seen empty has reached it in any case. */
 
-/* Records that are pending on a strand, or one more for a task that is ending. */
-static int64_t records_left(sd_dispatcher *d, sd_strand *s) {
+int64_t sd_records_left(sd_dispatcher *d, sd_strand *s) {
   if (SD_LIKELY(!sd_strand_tasks(s))) return sd_load(&s->pending, acquire, A1);
   sd_lock(&s->publish_lock);
   int64_t left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
@@ -340,7 +339,7 @@ static void watermark_round(sd_dispatcher *d) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    int64_t pending = records_left(d, s);
+    int64_t pending = sd_records_left(d, s);
     if (pending <= 0) continue;
     d->watermark_strand[n] = i;
     d->watermark_target[n++] = finished(s) + (uint64_t)pending;
@@ -352,7 +351,7 @@ static void watermark_round(sd_dispatcher *d) {
 static int watermark_reached(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->watermark_left;) {
     sd_strand *s = &d->strands[d->watermark_strand[i]];
-    if (records_left(d, s) <= 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
+    if (sd_records_left(d, s) <= 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
       uint32_t last = --d->watermark_left;
       d->watermark_strand[i] = d->watermark_strand[last];
       d->watermark_target[i] = d->watermark_target[last];

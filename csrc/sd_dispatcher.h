@@ -147,6 +147,8 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
 /* The same of a symbol's timer or end. */
 void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
                     const char *message);
+/* Records that are pending on a strand, or one more for a task that is ending. */
+int64_t sd_records_left(sd_dispatcher *d, sd_strand *s);
 /* The lowest publish sequence that may still be linked, and the greatest time of the records below it. */
 uint64_t sd_published(sd_dispatcher *d, uint64_t *time);
 /* The greatest time of a record so far; 0 where records carry no marks. */

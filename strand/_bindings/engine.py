@@ -438,6 +438,11 @@ class Engine:
         return int(lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
 
     @property
+    def late_outputs(self) -> int:
+        """Records left out: emitted on a strand that was quarantined, and passed, before it was released."""
+        return int(lib.sd_outputs_late(self._d))
+
+    @property
     def output_bytes(self) -> int:
         """What is collected and not handed out yet."""
         return int(lib.sd_outputs_bytes(self._d))

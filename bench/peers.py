@@ -370,8 +370,8 @@ def main(  # noqa: PLR0917
                 for side, at in times.items():
                     if (why := too_slow(at, messages, larger, patience)) is not None:
                         given_up[job, symbols, side] = why
-    if out:
-        put_into(out, lines)
+                if out:
+                    put_into(out, lines)
 
 
 if __name__ == "__main__":

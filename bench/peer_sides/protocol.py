@@ -94,7 +94,8 @@ def main(load: Callable[[Task], Callable[[], Callable[[], Any]]]) -> None:
     begun = time.perf_counter()
     run = load(Task(job, Path(folder), int(shard), int(shards), way))
     print(json.dumps({"load_s": time.perf_counter() - begun - _not_counted_s}), flush=True)
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        return  # whoever asked is gone
     begun = time.perf_counter()
     collect = run()
     print(json.dumps({"run_s": time.perf_counter() - begun}), flush=True)

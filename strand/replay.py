@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from strand.feeds.trading_day import as_date
 from strand.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.fingerprint_file import Interval
 from strand.handlers import HandlerLike, resolve
+from strand.outputs import output_digests
 from strand.pacing import Pacer, Pacing
 from strand.recorder import check_recording, recorder_for
 from strand.rows import Rows
@@ -50,7 +51,7 @@ class ReplayResult:
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``pacing`` how well the pace was kept, None for as fast as it goes, ``intervals`` what
-    ``fingerprint_every`` recorded, ``digests`` gives the outputs' digests.
+    ``fingerprint_every`` recorded.
     """
 
     info: FeedInfo
@@ -73,13 +74,13 @@ class ReplayResult:
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
     intervals: tuple[Interval, ...] = ()
-    digests: Callable[[], Mapping[str, OutputDigest]] = dict
+    _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
 
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
         any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self.digests())
+        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self._digests())
 
     @property
     def ticks_per_s(self) -> float:
@@ -231,7 +232,7 @@ def replay(
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
         intervals=recorder.intervals,
-        digests=lambda: {name: output.digested() for name, output in dispatcher.outputs.items()},
+        _digests=partial(output_digests, dispatcher.outputs),
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]

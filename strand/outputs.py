@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["NO_SEQUENCE", "Output", "Outputs", "merged_dtype"]
+__all__ = ["NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
 
 #: ``sequence`` of a record that no tick emitted.
 NO_SEQUENCE = 2**64 - 1
@@ -276,6 +276,11 @@ class Outputs(Mapping[str, Output]):
             if file is not None:
                 file.give_up()
         self._files.clear()
+
+
+def output_digests(outputs: Mapping[str, Output]) -> dict[str, OutputDigest]:
+    """The digests of all outputs, by name, when their run has ended."""
+    return {name: output.digested() for name, output in outputs.items()}
 
 
 def _declared(handlers: Sequence[Handler]) -> dict[str, np.dtype[Any]]:

@@ -14,6 +14,7 @@ from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.fingerprint import Digests, RowBytes, Running, digest_sum, fingerprint_of
 from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
+from strand.outputs import output_digests
 
 if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
@@ -132,7 +133,7 @@ class Recorder(NoRecorder):
         if self._file is not None:
             error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
             words = None if error is None else str(error) or type(error).__name__
-            digests = {name: output.digested() for name, output in self._dispatcher.outputs.items()}
+            digests = output_digests(self._dispatcher.outputs)
             outputs = {name: (digest.records, digest.digest().hex()) for name, digest in digests.items()}
             dump(self._file, End(self._ticks, fingerprint_of(self._row_sum, digests), dropped, words, outputs))
 

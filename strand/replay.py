@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from strand.fingerprint_file import Interval
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.observe.sampler import NoSampler, Sampler
 from strand.observe.timeline import Timeline
+from strand.outputs import output_digests
 from strand.pacing import Pacer, Pacing
 from strand.recorder import check_recording, recorder_for
 from strand.rows import Rows
@@ -52,8 +53,8 @@ class ReplayResult:
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
-    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a plain loop),
-    ``intervals`` what ``fingerprint_every`` recorded, ``digests`` gives the outputs' digests.
+    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
+    plain loop), ``intervals`` what ``fingerprint_every`` recorded.
     """
 
     info: FeedInfo
@@ -78,13 +79,13 @@ class ReplayResult:
     objects: Mapping[str, Any] = field(default_factory=dict)
     timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
-    digests: Callable[[], Mapping[str, OutputDigest]] = dict
+    _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
 
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
         any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self.digests())
+        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self._digests())
 
     @property
     def ticks_per_s(self) -> float:
@@ -274,7 +275,7 @@ def replay(  # noqa: PLR0915
         objects=dispatcher.objects,
         timeline=sampler.timeline(by_symbol, dispatcher.symbols),
         intervals=recorder.intervals,
-        digests=lambda: {name: output.digested() for name, output in dispatcher.outputs.items()},
+        _digests=partial(output_digests, dispatcher.outputs),
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]

@@ -74,6 +74,9 @@ class SerialLoop:
         self._table = SymbolTable(symbols)
         self._reader = RecordReader(dtype, key, fields)
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, self._reader.dtype)
+        for h in self._handlers:
+            if getattr(h, "wake", None) is not None or getattr(h, "finish", None) is not None:
+                raise ConfigurationError(f"handler {h.name!r} has timers or a finish: give it workers, not workers=0")
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
         record = self._reader.dtype

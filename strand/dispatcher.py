@@ -228,6 +228,7 @@ class Dispatcher:
         self._contexts: dict[int, Context] = {}
         self._asked = Calls(self._engine)
         self._at_work = 0
+        self._stop_failure: HandlerError | None = None
         self._closed = self._closing = False
         self._abandoned = 0
         self._finished = True
@@ -296,6 +297,8 @@ class Dispatcher:
             raise self.failures[-1]
         if drain and self._outputs.failure is not None:
             raise self._outputs.failure
+        if drain and self._stop_failure is not None:
+            raise self._stop_failure
         return drained and self._abandoned == 0
 
     def _close(self, *, drained: bool) -> None:
@@ -312,11 +315,26 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
+                self._stop_objects()
                 if drained and not self._abandoned:
                     self._finished = self._engine.finish()
                 self._outputs.finish(complete=drained)
                 self._rows.keep()
         self._asked.end(self)
+
+    def _stop_objects(self) -> None:
+        """Calls ``on_stop`` of all objects, in the order of their keys; ``stop`` raises the first error."""
+        for _, context in sorted(self._contexts.items()):
+            on_stop = getattr(context.object, "on_stop", None)
+            if on_stop is None:
+                continue
+            try:
+                on_stop()
+            except Exception as error:
+                if self._stop_failure is None:
+                    reason = f"{describe(error)}, in on_stop"
+                    self._stop_failure = HandlerError(context.symbol, 0, context.handler, RAISED, reason)
+                    self._stop_failure.__cause__ = error
 
     # ---- publishing
 
@@ -611,7 +629,9 @@ class Dispatcher:
 
     def _claim(self) -> Claim:
         """The ticks that this worker's Python has in hand."""
-        found: Claim = self._this_thread.claims
+        found: Claim | None = getattr(self._this_thread, "claims", None)
+        if found is None:
+            raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
         return found
 
     def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:

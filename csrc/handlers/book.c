@@ -294,6 +294,16 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
   return at;
 }
 
+void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
+  const sd_book_params *params = ctx->params;
+  sd_group g;
+  for (int64_t from = 0; from < n; from += GROUP) {
+    uint32_t most = n - from < GROUP ? (uint32_t)(n - from) : GROUP, some = 0;
+    while (some < most && SD_LIKELY(ticks[from + some].instrument_id < params->books->n)) some++;
+    look_ahead(params->books, rows, ticks + from, some, ctx->row_stride, &g);
+  }
+}
+
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
   sd_books *books = params->books;

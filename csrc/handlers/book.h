@@ -66,6 +66,8 @@ typedef struct sd_book_order {
 sd_books *sd_books_create(uint64_t n);
 void sd_books_destroy(sd_books *books);
 
+/* Asks for the memory that n ticks will touch: for a chain, which then handles them one by one. */
+void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 
 /* Questions, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B'. */

@@ -11,6 +11,16 @@ static int64_t fail(sd_context *ctx, const sd_context *part, int64_t at) {
   return at;
 }
 
+/* Records that are asked for together. */
+enum { GROUP = 32 };
+
+static void ask_for(const sd_chain *chain, void *rows, const sd_tick *records, int64_t n, const sd_context *own) {
+  for (uint64_t p = 0; p < chain->n; p++) {
+    const sd_chain_part *part = &chain->part[p];
+    if (part->ahead) part->ahead((unsigned char *)rows + part->row_offset, records, n, &own[p]);
+  }
+}
+
 int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_chain *chain = ctx->params;
   const uint64_t parts = chain->n, size = ctx->record_size;
@@ -23,6 +33,7 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
   }
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *record = (const sd_tick *)((const unsigned char *)ticks + (uint64_t)i * size);
+    if (i % GROUP == 0) ask_for(chain, rows, record, n - i < GROUP ? n - i : GROUP, own);
     for (uint64_t p = 0; p < parts; p++) {
       const sd_chain_part *part = &chain->part[p];
       if (ctx->marks) {

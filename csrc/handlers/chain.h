@@ -7,8 +7,12 @@
 
 enum { SD_CHAIN_MOST = 16 };
 
+/* Asks for the memory that n records will touch. Handled one by one they could not be asked for in time. */
+typedef void (*sd_ahead_fn)(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
+
 typedef struct sd_chain_part {
   sd_handler_fn fn;
+  sd_ahead_fn ahead; /* may be NULL */
   const void *params;
   uint64_t row_offset;              /* of its row in the chain's */
   uint32_t first_output, n_outputs; /* its own ones of the chain's */

@@ -40,7 +40,13 @@ class BookMemory:
         self._books = ffi.gc(books, lib.sd_books_destroy)
         self._n_symbols = n_symbols
         params = ffi.new("sd_book_params *", {"books": self._books, "fills_report": int(fills_report)})
-        self.function: Final = NativeFunction(builtin("book"), bytes(ffi.buffer(params)), pure=True, keep=self._books)
+        self.function: Final = NativeFunction(
+            builtin("book"),
+            bytes(ffi.buffer(params)),
+            pure=True,
+            keep=self._books,
+            ahead=ffi.addressof(lib, "sd_ahead_book"),
+        )
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
         """The best ``n`` levels, best first: an array of LEVEL with at most ``n`` rows."""

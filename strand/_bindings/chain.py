@@ -32,6 +32,8 @@ def chained(parts: Sequence[Part]) -> NativeFunction:
     for entry, part in zip(chain.part, parts, strict=False):
         params = ffi.new("char[]", part.function.params) if part.function.params else ffi.NULL
         kept.append((part.function, params))
+        if part.function.ahead is not None:
+            entry.ahead = part.function.ahead
         entry.fn, entry.params, entry.row_offset = part.function.pointer, params, part.row_offset
         entry.first_output, entry.n_outputs = first, part.outputs
         first += part.outputs

@@ -97,6 +97,8 @@ class NativeFunction:
     params: bytes = b""
     pure: bool = False
     keep: Any = None
+    #: Asks for the memory that ticks will touch (``sd_ahead_fn`` of csrc/handlers/chain.h), for chains.
+    ahead: Any = None
 
 
 @dataclass(frozen=True, slots=True)

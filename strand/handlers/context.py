@@ -70,9 +70,14 @@ class Context:
 
     @property
     def time(self) -> int:
-        """The feed's time at the last tick of this call's batch, ns since the UNIX epoch; 0 before the first one."""
+        """The feed's time, ns since the UNIX epoch: the greatest ``ts_recv`` of the batch in hand, for an object up to
+        the tick in hand; 0 before the first one. Raises ConfigurationError for records without that field."""
         ticks = self.ticks
-        return int(ticks["ts_recv"].max()) if ticks is not None and len(ticks) else 0
+        if ticks is None or len(ticks) == 0:
+            return 0
+        if "ts_recv" not in (ticks.dtype.names or ()):
+            raise ConfigurationError(f"handler {self.handler!r}: its records have no field ts_recv to tell the time by")
+        return int(ticks["ts_recv"][: None if self.at is None else self.at + 1].max())
 
     def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
         """Emits records on behalf of ticks in hand.

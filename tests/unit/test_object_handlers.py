@@ -132,6 +132,50 @@ def test_what_fails_at_the_start_fails_on_the_first_tick() -> None:
         d.publish(ticks_for([0, 0]))
 
 
+@pytest.mark.parametrize("drain", [True, False])
+def test_each_object_is_told_of_the_end_once_after_its_last_tick(drain: bool) -> None:
+    order: list[tuple[int, int]] = []
+
+    class Ends:
+        def on_start(self, ctx: Context) -> None:
+            self.ctx, self.n = ctx, 0
+
+        def on_tick(self, tick: Tick) -> None:
+            self.n += 1
+
+        def on_stop(self) -> None:
+            order.append((self.ctx.key, self.n))
+            self.ctx.row["n"] = self.n
+
+    like = object_handler(state=[("n", "u8")])(Ends)
+    with Dispatcher(4, like, workers=2, cores=None) as d:
+        d.publish(ticks_for([2, 0, 2, 2]))
+        d.drain()
+        d.stop(drain=drain)
+    assert order == [(0, 1), (2, 3)]
+    assert d.rows.array["n"].tolist() == [1, 0, 3, 0]
+
+
+def test_a_failure_at_the_end_is_raised_and_the_others_are_told_all_the_same() -> None:
+    told: list[int] = []
+
+    class Ends:
+        def on_start(self, ctx: Context) -> None:
+            self.ctx = ctx
+
+        def on_stop(self) -> None:
+            told.append(self.ctx.key)
+            if self.ctx.key == 0:
+                raise ValueError("no end")
+
+    with (
+        pytest.raises(HandlerError, match="'Ends' failed on #0 at sequence 0: ValueError: no end, in on_stop"),
+        Dispatcher(2, Ends, workers=1, cores=None) as d,
+    ):
+        d.publish(ticks_for([0, 1]))
+    assert told == [0, 1]
+
+
 class Misspelt:
     def on_trades(self, tick: Tick) -> None: ...
     def on_tick(self, tick: Tick) -> None: ...
@@ -174,6 +218,30 @@ def test_a_batch_handler_that_takes_four_arguments_gets_its_context() -> None:
         d.publish(ticks_for([0, 1] * 50))
     assert d.rows.array["n"].tolist() == [50, 50]
     assert {symbol: len(ids) for symbol, ids in seen.items()} == {"A": 1, "B": 1}
+
+
+def test_an_object_s_time_is_that_of_the_tick_in_hand() -> None:
+    class Clock:
+        def on_start(self, ctx: Context) -> None:
+            self.ctx, self.times = ctx, [ctx.time]
+
+        def on_tick(self, tick: Tick) -> None:
+            self.times.append(self.ctx.time)
+
+    ticks = ticks_for([0] * 4)
+    ticks["ts_recv"] = [10, 30, 20, 40]
+    with Dispatcher(1, Clock, workers=1, cores=None) as d:
+        d.publish(ticks)
+    assert d.objects["#0"].times == [0, 10, 30, 30, 40]
+
+
+def test_records_without_a_time_say_so() -> None:
+    asks = batch_handler(state=[("n", "u8")], name="asks")(lambda symbol, ticks, row, ctx: ctx.time)
+    with (
+        pytest.raises(HandlerError, match="'asks': its records have no field ts_recv"),
+        Dispatcher(1, asks, workers=1, cores=None, dtype=np.dtype([("key", "<u4")]), key="key") as d,
+    ):
+        d.publish(np.zeros(1, [("key", "<u4")]))
 
 
 def test_what_is_logged_names_handler_and_symbol(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -188,6 +188,7 @@ class Dispatcher:
                 counters_start=_counters_start,
             )
         )
+        self._look = self._engine.new_look()
         stride = (row_bytes + LINE - 1) // LINE * LINE
         opening = Opening(self._table, dtype, key, stride)
         self._opened = [open_handler(h, opening) for h in self._handlers]
@@ -462,6 +463,27 @@ class Dispatcher:
             end_to_end=end_to_end,
             workers=self._worker_statistics(),
         )
+
+    def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
+        """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.
+
+        For the only thread that publishes. Pending is counted down after the handler's last write, which reading it as
+        0 makes visible here, and what this thread does not publish meanwhile nobody handles: so the values belong
+        together, and are those after all ticks published. A handler that publishes is seen by what the strand has
+        accepted since: None then, too.
+        """
+        strand = self.strand_of(index)
+        before = self._engine.accepted_at_rest(strand, self._look)
+        if before is None:
+            return None
+        values = [column[index] for column in columns]
+        return values if self._engine.accepted_at_rest(strand, self._look) == before else None
+
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """What reads every slot's counters, for who looks often: much cheaper than ``statistics()``. It fills one array
+        of shape (slots, fields): workers in their order, then publishers; fields as ``COUNTERS`` of
+        strand._bindings.engine names them."""
+        return self._engine.counters_reader()
 
     def check(self) -> None:
         """Checks the contract's books at rest, for tests and tools. Raises EngineError where they do not balance."""

@@ -24,6 +24,8 @@ from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers import HandlerLike, resolve
+from strand.observe.sampler import Sampler
+from strand.observe.timeline import Timeline
 from strand.pacing import Pacer, Pacing
 from strand.rows import Rows
 from strand.stats import Statistics
@@ -41,7 +43,8 @@ class ReplayResult:
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
     ``failures`` of quarantined strands as text, ``books`` the order books where a handler keeps them,
-    ``pacing`` how well the pace was kept, None for as fast as it goes.
+    ``pacing`` how well the pace was kept, None for as fast as it goes, ``timeline`` counters and rows over the run
+    (None with ``timeline=False``).
     """
 
     info: FeedInfo
@@ -61,6 +64,7 @@ class ReplayResult:
     failures: tuple[str, ...]
     books: Books | None = None
     pacing: Pacing | None = None
+    timeline: Timeline | None = None
 
     @property
     def ticks_per_s(self) -> float:
@@ -102,6 +106,8 @@ def replay(
     pin_publisher: bool = True,
     speed: float = 0.0,
     pacer: Pacer | None = None,
+    timeline: bool = True,
+    watch: int | Sequence[str] | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -114,6 +120,8 @@ def replay(
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A paced replay that is interrupted has handled what it had published, and its result
     is the KeyboardInterrupt's ``partial``.
+    ``timeline``: whether to sample counters while it runs, and rows of the symbols in ``watch``: names, or how many of
+    the busiest.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
@@ -122,12 +130,8 @@ def replay(
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None and value < least:
             raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
-    if pacer is None:
-        pacer = Pacer(speed) if speed != 0 else None
-    elif speed != 0:
-        raise ConfigurationError("speed: give it to the pacer")
-    if handler is not None:
-        handler = resolve(handler)
+    pacer = _pacer(speed, pacer)
+    handler = None if handler is None else resolve(handler)
     wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()
@@ -142,12 +146,14 @@ def replay(
         dispatcher = Dispatcher(_names(feed), handler, handlers=handlers, **options)
         ticks = 0
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
-        with _pinned(dispatcher, pin_publisher), dispatcher:
+        sampler = Sampler(dispatcher, begun, watch, on=timeline)
+        with _pinned(dispatcher, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             try:
                 for batch in _chain(first, batches) if pacer is None else pacer.paced(_chain(first, batches)):
                     chosen = batch if limit is None else batch[: limit - ticks]
-                    dispatcher.publish(chosen)
+                    for part in sampler.parts(chosen, by_symbol, feed.symbols):
+                        dispatcher.publish(part)
                     _count(by_symbol, chosen["instrument_id"])
                     ticks += len(chosen)
                     if progress is not None:
@@ -162,6 +168,7 @@ def replay(
                 interrupt = error
             dispatcher.drain()
             wall_s = time.perf_counter() - begun
+            sampler.drained(by_symbol, feed.symbols)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -184,6 +191,7 @@ def replay(
         failures=tuple(str(f) for f in dispatcher.failures),
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
+        timeline=sampler.timeline(by_symbol, dispatcher.symbols),
     )
     if interrupt is not None:
         interrupt.partial = result  # type: ignore[attr-defined]
@@ -195,6 +203,12 @@ def replay(
         failed.partial = result
         raise failed
     return result
+
+
+def _pacer(speed: float, pacer: Pacer | None) -> Pacer | None:
+    if pacer is not None and speed != 0:
+        raise ConfigurationError("speed: give it to the pacer")
+    return Pacer(speed) if pacer is None and speed != 0 else pacer
 
 
 def _feed(

@@ -34,6 +34,10 @@ class Rows:
         """The row of the symbol with an index."""
         return self._views[self._handler_of_symbol[index]][index]
 
+    def as_seen_by(self, index: int) -> npt.NDArray[Any]:
+        """All rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
+        return self._views[self._handler_of_symbol[index]]
+
     def __getitem__(self, symbol: str | int) -> Any:
         """The row of a symbol. Raises UnknownSymbolError."""
         return self.at(self._table.index(symbol))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,15 @@ class Latency:
     """A latency distribution in ns, known to one part in sixteen; counted once a tick.
 
     ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge of the highest bucket hit.
+    ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape (n_buckets,); empty where the
+    distribution was not made from a histogram.
     """
 
     count: int
     percentiles: Mapping[float, float]
     maximum_ns: float
+    counts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False, repr=False)
+    floors_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
 
     @classmethod
     def from_histogram(cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64]) -> Latency:
@@ -31,13 +35,15 @@ class Latency:
         total = int(counts.sum())
         edges = np.append(floors_ns[1:], floors_ns[-1] * 2)
         if total == 0:
-            return cls(0, dict.fromkeys(PERCENTILES, 0.0), 0.0)
+            return cls(0, dict.fromkeys(PERCENTILES, 0.0), 0.0, counts, floors_ns)
         running = np.cumsum(counts)
         at = [int(np.searchsorted(running, max(1, np.ceil(total * p / 100)))) for p in PERCENTILES]
         return cls(
             total,
             {p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)},
             float(edges[np.flatnonzero(counts)[-1]]),
+            counts,
+            floors_ns,
         )
 
 

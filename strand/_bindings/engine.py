@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from strand._bindings import ffi, lib
 from strand.errors import ConfigurationError, EngineError
 
 __all__ = [
+    "COUNTERS",
     "IDLE",
     "ON_ERROR",
     "ON_FULL",
@@ -375,6 +376,23 @@ class Engine:
             counters[name] = (counters[name] - self.config.counters_start) % 2**64
         return counters
 
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """Reads the counters of all slots into one array, shape (slots, len(COUNTERS)), the same at every call. Slots
+        are read one after the other while they count on."""
+        values = np.zeros((self.config.n_workers + self.config.n_publishers, len(COUNTERS)), np.uint64)
+        start, size = ffi.cast("uint64_t *", ffi.from_buffer(values)), len(COUNTERS)
+        places = [(slot, start + slot * size) for slot in range(len(values))]
+        base = np.uint64(self.config.counters_start)
+
+        def read() -> npt.NDArray[np.uint64]:
+            for slot, place in places:
+                lib.sd_slot_counters(self._d, slot, place)
+            if base:
+                values[:, :2] -= base
+            return values
+
+        return read
+
     def histogram(self, name: str) -> npt.NDArray[np.uint64]:
         counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
         lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
@@ -390,6 +408,15 @@ class Engine:
             int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
             bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity),
         )  # fmt: skip
+
+    def accepted_at_rest(self, strand: int, scratch: Any) -> int | None:
+        """Records a strand has accepted, where none of them is pending; else None. ``scratch`` from ``new_look``."""
+        if lib.sd_strand_look(self._d, strand, scratch) != lib.SD_OK:
+            raise EngineError(f"there is no strand {strand}")
+        return None if scratch.pending else int(scratch.accepted)
+
+    def new_look(self) -> Any:
+        return ffi.new("sd_look *")
 
     def failures(self) -> list[Failure]:
         """The first failures, in the order they happened."""

@@ -1,0 +1,98 @@
+"""Top of book, last price and volume of watched symbols over the feed's time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.observe.palette import Palette
+from strand.ticks import PRICE_SCALE, UNDEF_PRICE
+
+__all__ = ["draw_prices", "has_prices"]
+
+
+def has_prices(rows: npt.NDArray[Any]) -> bool:
+    """Whether there is anything to draw: a bid and an ask, a last price or a VWAP, at one moment at least."""
+    return any(np.isfinite(values).any() for values in _prices(rows).values())
+
+
+def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:
+    """A panel a symbol: prices above, volume between the moments below."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    axes = part.subplots(
+        2 * len(symbols), 1, sharex=True, squeeze=False, height_ratios=[3, 1] * len(symbols)
+    )[:, 0]  # fmt: skip
+    for at, (name, rows) in enumerate(symbols.items()):
+        above, below = axes[2 * at], axes[2 * at + 1]
+        _draw(above, rows, palette)
+        above.set_title(name)
+        above.set_ylabel("price")
+        _draw_volume(below, rows, palette)
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=7, labelcolor="linecolor", handlelength=1.2)
+    locator = AutoDateLocator()
+    axes[-1].xaxis.set_major_locator(locator)
+    axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes[-1].set_xlabel("feed time, UTC")
+
+
+def _times(rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64]:
+    return rows["feed_ns"].astype("datetime64[ns]")
+
+
+def _prices(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
+    """Prices in units of the currency, NaN where there is none."""
+    found = {}
+    for field in ("bid_price", "ask_price", "last_price", "vwap"):
+        if field not in (rows.dtype.names or ()):
+            continue
+        raw = rows[field]
+        values = raw.astype(np.float64)
+        # A price of 0 is that of a row before its first tick; a VWAP is a number of the currency already.
+        values[(raw == 0) | (raw == UNDEF_PRICE)] = np.nan
+        found[field] = values / (1 if raw.dtype.kind == "f" else PRICE_SCALE)
+    return found
+
+
+def _draw(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
+    times, prices = _times(rows), _prices(rows)
+    bid, ask = prices.get("bid_price"), prices.get("ask_price")
+    if bid is not None and ask is not None:
+        axis.fill_between(times, bid, ask, step="post", color=palette.quiet, alpha=0.25, linewidth=0)
+        axis.step(times, ask, where="post", color=palette.two, linewidth=1.1, label="ask")
+        axis.step(times, bid, where="post", color=palette.one, linewidth=1.1, label="bid")
+    elif "last_price" in prices:
+        axis.step(times, prices["last_price"], where="post", color=palette.one, linewidth=1.1, label="last")
+    if "vwap" in prices:
+        axis.plot(times, prices["vwap"], color=palette.three, linewidth=1.1, label="VWAP")
+    low, high = _span([values for values in prices.values() if np.isfinite(values).any()])
+    pad = 0.06 * (high - low) or 0.01 * high
+    axis.set_ylim(low - pad, high + pad)
+    axis.ticklabel_format(axis="y", useOffset=False, style="plain")
+
+
+def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
+    """From low to high, without the stub quotes that stand far away while there is no market."""
+    middle = np.nanmedian(np.concatenate(prices))
+    near = [values[(values > middle / 2) & (values < middle * 2)] for values in prices]
+    kept = np.concatenate([values for values in near if len(values)])
+    return float(kept.min()), float(kept.max())
+
+
+def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
+    axis.set_ylabel("volume")
+    axis.margins(y=0.1)
+    if "volume" in (rows.dtype.names or ()) and len(rows) > 1:
+        times = _times(rows)
+        axis.stairs(np.diff(rows["volume"].astype(np.float64)), times, fill=True, color=palette.quiet, alpha=0.6)
+    axis.yaxis.set_major_locator(_few())
+    axis.yaxis.set_major_formatter(lambda n, _: f"{n / 1e6:g}M" if n >= 1e6 else f"{n / 1e3:g}k" if n >= 1e3 else f"{n:g}")
+
+
+def _few() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(2)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.observe.palette import LIGHT, Palette
 from strand.observe.prices import draw_prices, has_prices
+from strand.observe.words import count
 from strand.report import duration
 from strand.stats import Latency
 
@@ -82,10 +83,8 @@ def plot(result: ReplayResult, kind: str | None = None, *, symbols: Sequence[str
 
 def draw(result: ReplayResult, kinds: Sequence[str], palette: Palette, symbols: Sequence[str] | None = None) -> Any:
     """One figure with the kinds below each other. Raises ConfigurationError where there is nothing to draw."""
-    import_check = new_figure(1.0, palette)
     heights = [KINDS[kind][0](result, symbols) for kind in kinds]
     figure = new_figure(sum(heights), palette)
-    del import_check
     import matplotlib as mpl
 
     with mpl.rc_context(figure.style):
@@ -180,7 +179,11 @@ def _worker_map(part: Any, timeline: Timeline, palette: Palette) -> None:
 
 def _latency(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
     s = result.statistics
-    rows = (("wait", s.wait, palette.two), ("handler", s.handler, palette.three), ("end to end", s.end_to_end, palette.one))
+    rows = (
+        ("wait", s.wait, palette.two),
+        ("handler", s.handler, palette.three),
+        ("end to end", s.end_to_end, palette.one),
+    )
     axes = part.subplots(len(rows), 1, sharex=True)
     lows, highs = [], []
     for axis, (name, latency, colour) in zip(axes, rows, strict=True):
@@ -193,12 +196,11 @@ def _latency(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
                 ns = max(latency.percentiles[p], edges[0])
                 axis.axvline(ns, color=palette.quiet, linewidth=0.8, linestyle=style)
                 axis.annotate(
-                    f" p{p:g} {duration(latency.percentiles[p])}", (ns, 0.97), xycoords=("data", "axes fraction"),
-                    va="top", fontsize=7, color=palette.quiet,
+                    f"p{p:g} {duration(latency.percentiles[p])}", (ns, 0.97), xycoords=("data", "axes fraction"),
+                    xytext=(3, 0), textcoords="offset points", va="top", fontsize=7, color=palette.quiet,
                 )  # fmt: skip
         axis.set_ylabel(f"{name}\n% of ticks", rotation=0, ha="right", va="center")
-        axis.set_ylim(bottom=0)
-        axis.margins(y=0.25)
+        axis.set_ylim(0, 130 * max(shares) if len(shares) else 1)
     axes[0].set_title("Latency a tick: from publishing to the visit, in the handler, and both")
     axes[-1].set_xscale("log")
     if lows:
@@ -229,12 +231,14 @@ def _symbols(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
     names = [result.symbols[i] for i in ranked.tolist()]
     ticks = result.ticks_by_symbol[ranked]
     bars = left.barh(range(len(ranked)), ticks, color=palette.one, height=0.7)
-    left.bar_label(bars, [f"{100 * n / result.ticks:.1f}%" for n in ticks.tolist()], padding=3, fontsize=7, color=palette.quiet)
+    left.bar_label(
+        bars, [f"{100 * n / result.ticks:.1f}%" for n in ticks.tolist()], padding=3, fontsize=7, color=palette.quiet
+    )
     left.set_yticks(range(len(ranked)), names)
     left.invert_yaxis()
     left.grid(visible=False)
     left.margins(x=0.12)
-    left.xaxis.set_major_formatter(lambda n, _: _count(n))
+    left.xaxis.set_major_formatter(lambda n, _: count(n))
     left.set_title("Busiest symbols")
     left.set_xlabel("ticks, and their share")
     concentration(right, counts, palette)
@@ -249,18 +253,13 @@ def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None
     if len(counts):
         shares = 100 * np.cumsum(counts) / counts.sum()
         at = np.unique(np.geomspace(1, len(counts), 200).round().astype(np.int64))
-        axis.plot(at, shares[at - 1], color=palette.one, linewidth=1.4, marker="o" if len(counts) < 10 else None, markersize=3)
+        axis.plot(
+            at, shares[at - 1], color=palette.one, linewidth=1.4, marker="o" if len(counts) < 10 else None, markersize=3
+        )
         axis.set_xscale("log")
         axis.set_xlim(0.9, max(len(counts), 2) * 1.1)
         axis.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
         axis.xaxis.set_minor_formatter("")
-
-
-def _count(n: float) -> str:
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if n >= size:
-            return f"{n / size:g}{unit}"
-    return f"{n:g}"
 
 
 def _prices(part: Any, result: ReplayResult, palette: Palette, symbols: Sequence[str] | None) -> None:
@@ -275,7 +274,9 @@ def _watched(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str
             raise ConfigurationError(f"symbols: {name!r} was not watched; name it in watch= of the replay")
     found = {name: rows for name, rows in found.items() if has_prices(rows)}
     if not found:
-        raise ConfigurationError("plot: no prices were watched; give watch= symbols, and a handler whose rows have prices")
+        raise ConfigurationError(
+            "plot: no prices were watched; give watch= symbols, and a handler whose rows have prices"
+        )
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.observe.palette import Palette
+from strand.observe.words import count
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 __all__ = ["draw_prices", "has_prices"]
@@ -20,7 +21,7 @@ def has_prices(rows: npt.NDArray[Any]) -> bool:
 
 
 def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:
-    """A panel a symbol: prices above, volume between the moments below."""
+    """A panel a symbol: prices above, the volume so far below."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     axes = part.subplots(
@@ -32,11 +33,26 @@ def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Pal
         above.set_title(name)
         above.set_ylabel("price")
         _draw_volume(below, rows, palette)
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=7, labelcolor="linecolor", handlelength=1.2)
+    axes[0].legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=7, labelcolor="linecolor", handlelength=1.2
+    )
+    axes[-1].set_xlim(*_priced_span(symbols.values()))
     locator = AutoDateLocator()
     axes[-1].xaxis.set_major_locator(locator)
     axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes[-1].set_xlabel("feed time, UTC")
+
+
+def _priced_span(symbols: Iterable[npt.NDArray[Any]]) -> tuple[Any, Any]:
+    """From the first moment at which a symbol has a price to the last of all."""
+    first, last = [], []
+    for rows in symbols:
+        priced = np.logical_or.reduce([np.isfinite(values) for values in _prices(rows).values()])
+        times = _times(rows)
+        first.append(times[np.argmax(priced)])
+        last.append(times[-1])
+    low, high = min(first), max(last)
+    return low, max(high, low + np.timedelta64(1, "s"))
 
 
 def _times(rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64]:
@@ -83,16 +99,14 @@ def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
 
 
 def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
-    axis.set_ylabel("volume")
-    axis.margins(y=0.1)
-    if "volume" in (rows.dtype.names or ()) and len(rows) > 1:
-        times = _times(rows)
-        axis.stairs(np.diff(rows["volume"].astype(np.float64)), times, fill=True, color=palette.quiet, alpha=0.6)
-    axis.yaxis.set_major_locator(_few())
-    axis.yaxis.set_major_formatter(lambda n, _: f"{n / 1e6:g}M" if n >= 1e6 else f"{n / 1e3:g}k" if n >= 1e3 else f"{n:g}")
-
-
-def _few() -> Any:
+    """All so far: what was traded from one moment to the next would look large where moments are far apart."""
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(2)
+    axis.set_ylabel("volume\nso far")
+    if "volume" in (rows.dtype.names or ()):
+        times, volume = _times(rows), rows["volume"].astype(np.float64)
+        axis.fill_between(times, volume, step="post", color=palette.quiet, alpha=0.25, linewidth=0)
+        axis.step(times, volume, where="post", color=palette.quiet, linewidth=0.9)
+    axis.set_ylim(bottom=0)
+    axis.yaxis.set_major_locator(MaxNLocator(2))
+    axis.yaxis.set_major_formatter(lambda n, _: count(n))

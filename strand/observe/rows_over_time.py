@@ -27,8 +27,8 @@ FIRST_STEP: Final = 2048
 #: The most symbols to be watched as the busiest; what were among them for a while are kept for long.
 MOST: Final = 16
 #: What waiting for busy symbols may take of the publishing thread: a share of the run, and so much of a short one.
-BUDGET_SHARE: Final = 0.01
-BUDGET_S: Final = 0.003
+BUDGET_SHARE: Final = 0.05
+BUDGET_S: Final = 0.02
 #: The longest wait for symbols to come to rest.
 WAIT_S: Final = 0.002
 

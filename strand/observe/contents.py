@@ -1,0 +1,318 @@
+"""What stands on the report's page, most wanted first: numbers as text, figures as SVG."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from strand.bench.machine import describe
+from strand.observe import figures
+from strand.observe.prices import has_prices
+from strand.observe.svg import PLACEHOLDERS, inline_svg
+from strand.report import duration
+from strand.ticks import PRICE_SCALE, UNDEF_PRICE
+
+if TYPE_CHECKING:
+    from strand.replay import ReplayResult
+
+__all__ = ["contents"]
+
+HOTTEST: Final = 15
+ROWS: Final = 10
+COLUMNS: Final = 9
+
+
+@dataclass(frozen=True)
+class Card:
+    name: str
+    value: str
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    id: str
+    title: str
+    note: str = ""
+    figures: Sequence[Any] = field(default=())
+    tables: Sequence[Table] = field(default=())
+
+
+def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str) -> dict[str, Any]:
+    """The template's variables."""
+    well, verdict = _verdict(result)
+    missing = [name for name in symbols or () if result.timeline is None or name not in result.timeline.symbols]
+    sections = (
+        _throughput(result),
+        _prices(result, symbols, missing),
+        _workers(result),
+        _latency(result),
+        _symbols(result),
+        _rows(result),
+        _details(result),
+    )
+    return {
+        "title": result.info.path,
+        "subtitle": _subtitle(result, handler),
+        "well": well,
+        "verdict": verdict,
+        "cards": _cards(result),
+        "problems": [f"quarantined: {failure}" for failure in result.failures],
+        "sections": [section for section in sections if section is not None],
+        "footer": _footer(),
+    }
+
+
+def _subtitle(result: ReplayResult, handler: str) -> str:
+    parts = [result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
+    parts += [f"{result.workers} workers", f"{result.n_strands:,} strands"]
+    return " · ".join(part for part in parts if part)
+
+
+def _verdict(result: ReplayResult) -> tuple[bool, str]:
+    s = result.statistics
+    dropped = [f"{n:,} {reason}" for reason, n in s.dropped.items() if n]
+    skipped = [f"{n:,} {reason}" for reason, n in result.skipped.counts.items()]
+    if not dropped and not skipped and not s.pending and not result.failures:
+        return True, f"All {s.handled:,} ticks handled, in order; nothing dropped, nothing skipped."
+    text = f"{s.handled:,} of {s.accepted:,} ticks handled"
+    text += f"; dropped: {', '.join(dropped)}" if dropped else "; nothing dropped"
+    text += f"; skipped in the file: {', '.join(skipped)}" if skipped else ""
+    text += f"; {s.pending:,} still pending" if s.pending else ""
+    return False, text + "."
+
+
+def _cards(result: ReplayResult) -> list[Card]:
+    s = result.statistics
+    cards = [
+        Card("throughput", f"{result.ticks_per_s / 1e6:,.2f}", "M ticks/s", f"limited by {result.limited_by}"),
+        Card("ticks", f"{result.ticks:,}", "", f"of {np.count_nonzero(result.ticks_by_symbol):,} symbols"),
+        Card("time", *_split(duration(result.wall_s * 1e9)), _speed(result)),
+        Card(
+            "end to end, p99",
+            *_split(duration(s.end_to_end.percentiles[99.0])),
+            f"median {duration(s.end_to_end.percentiles[50.0])}",
+        ),
+        Card("workers busy", f"{100 * result.busy_share:.0f}", "%", f"imbalance {s.imbalance:.2f}"),
+    ]
+    if result.pacing is not None:
+        late = result.pacing.lateness
+        cards.append(Card("late, p99", *_split(duration(late.percentiles[99.0])), f"at speed {result.pacing.speed:g}"))
+    fingerprint = getattr(result, "fingerprint", None)
+    if fingerprint is not None:
+        cards.append(Card("fingerprint", str(fingerprint), "", "the same for the same rows"))
+    return cards
+
+
+def _split(text: str) -> tuple[str, str]:
+    value, _, unit = text.partition(" ")
+    return value, unit
+
+
+def _speed(result: ReplayResult) -> str:
+    """How much of the feed's time passed in the run's."""
+    timeline = result.timeline
+    if timeline is None or not len(timeline) or result.info.span is None:
+        return f"set-up {duration(result.setup_s * 1e9)} of it"
+    first, last = result.info.span
+    return f"{(last - first) / 1e9 / result.wall_s:,.0f} x as fast as recorded"
+
+
+def _figure(result: ReplayResult, kind: str, description: str, symbols: Sequence[str] | None = None) -> Any:
+    from markupsafe import Markup
+
+    # What matplotlib wrote, which escapes what it is given.
+    return Markup(inline_svg(figures.draw(result, [kind], PLACEHOLDERS, symbols), description))  # noqa: S704
+
+
+def _throughput(result: ReplayResult) -> Section:
+    waited_s = result.pacing.waited_s if result.pacing is not None else 0.0
+    spans = {
+        "set-up": result.setup_s,
+        "waiting for inflate": result.input_wait_s,
+        "reading and decoding": result.feed_s - result.input_wait_s,
+        "pacing": waited_s,
+        "publishing, draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
+    }
+    shares = [f"{name} {100 * s / result.wall_s:.0f}%" for name, s in spans.items() if s > 0.005 * result.wall_s]
+    note = f"The publishing thread's time: {', '.join(shares)}."
+    if result.timeline is None:
+        return Section("throughput", "Throughput and lag", note + " Not sampled: the run had timeline=False.")
+    return Section(
+        "throughput",
+        "Throughput and lag",
+        note,
+        [
+            _figure(
+                result, "throughput", "Ticks handled a second, and ticks published but not yet handled, over the run"
+            )
+        ],
+    )
+
+
+def _prices(result: ReplayResult, symbols: Sequence[str] | None, missing: Sequence[str]) -> Section | None:
+    watched = {} if result.timeline is None else result.timeline.symbols
+    names = [name for name in (watched if symbols is None else symbols) if name in watched]
+    drawn = [name for name in names if has_prices(watched[name].rows)]
+    notes = []
+    if drawn:
+        least, most = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
+        spread = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        notes.append(
+            f"Each symbol's row at {spread} moments, each exactly as after the ticks before it; what happened in "
+            "between is not shown."
+        )
+    if len(drawn) < len(names):
+        notes.append(f"No prices in the rows of: {', '.join(name for name in names if name not in drawn)}.")
+    if missing:
+        notes.append(f"Not seen in this run: {', '.join(missing)}.")
+    if not drawn:
+        return Section("prices", "Market", " ".join(notes)) if missing else None
+    figure = _figure(result, "prices", f"Prices and volume of {', '.join(drawn)} over the feed's time", drawn)
+    return Section("prices", "Market", " ".join(notes), [figure])
+
+
+def _workers(result: ReplayResult) -> Section:
+    rows = [
+        (
+            w.name,
+            "" if w.core is None else str(w.core),
+            f"{w.handled:,}",
+            f"{100 * w.handled / max(result.statistics.handled, 1):.1f}%",
+            f"{w.busy_ns / (result.wall_s * 1e7):.0f}%",
+            f"{w.visits:,}",
+            f"{w.stolen:,}",
+            f"{w.parks:,}",
+        )
+        for w in result.statistics.workers
+    ]
+    heads = ("worker", "core", "ticks", "share", "busy", "visits", "steals", "parks")
+    drawn = [] if result.timeline is None else [_figure(result, "workers", "Load of each worker over the run")]
+    claimed = result.statistics.claimed / max(result.statistics.handled, 1)
+    note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
+    if claimed > 0.0005:
+        note += f" {100 * claimed:.1f}% of the ticks were handled by the publisher where they lay, because that was cheaper."
+    return Section("workers", "Workers", note, drawn, [Table(heads, rows)])
+
+
+def _latency(result: ReplayResult) -> Section:
+    s = result.statistics
+    rows = [
+        (name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
+        for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end))
+    ]
+    if result.pacing is not None:
+        late = result.pacing.lateness
+        rows.append(("late", *(duration(ns) for ns in late.percentiles.values()), duration(late.maximum_ns)))
+    return Section(
+        "latency",
+        "Latency",
+        "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it.",
+        [_figure(result, "latency", "Distributions of the latency a tick: wait, handler, end to end")],
+        [Table(("", "p50", "p90", "p99", "p99.9", "max"), rows)],
+    )
+
+
+def _busiest(result: ReplayResult, n: int) -> list[int]:
+    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:n]
+    return [int(i) for i in ranked if result.ticks_by_symbol[i]]
+
+
+def _symbols(result: ReplayResult) -> Section:
+    return Section(
+        "symbols",
+        "Hottest symbols",
+        "",
+        [_figure(result, "symbols", "Ticks of the busiest symbols, and the share of the ticks the n busiest have")],
+    )
+
+
+def _rows(result: ReplayResult) -> Section | None:
+    """Final rows of the busiest symbols that have the same handler as the busiest."""
+    busiest = _busiest(result, ROWS)
+    if not busiest:
+        return None
+    dtype = result.rows.at(busiest[0]).dtype
+    plain = [name for name in dtype.names if dtype[name].shape == () and dtype[name].names is None]
+    if not plain:
+        return None
+    known = [name for name in plain if name in _PREFERRED] if len(plain) > COLUMNS else []
+    fields = (known + [name for name in plain if name not in known])[:COLUMNS]
+    rows = [
+        (
+            result.symbols[i],
+            f"{result.ticks_by_symbol[i]:,}",
+            *(_cell(name, result.rows.at(i)[name]) for name in fields),
+        )
+        for i in busiest
+        if result.rows.at(i).dtype == dtype
+    ]
+    left = len(plain) - len(fields)
+    note = "As the handler left them. Prices are in units of the currency."
+    note += f" {left} more fields are in result.rows." if left else ""
+    heads = ("symbol", "ticks", *(name.replace("_", " ") for name in fields if name != "ticks"))
+    if "ticks" in fields:
+        at = 2 + fields.index("ticks")
+        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
+    return Section("rows", "Final rows of the busiest symbols", note, (), [Table(heads, rows)])
+
+
+_PREFERRED: Final = (
+    "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
+)  # fmt: skip
+
+
+def _cell(name: str, value: Any) -> str:
+    if name.endswith("price") and isinstance(value, np.integer):
+        return "" if int(value) in (0, UNDEF_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
+    if isinstance(value, np.bytes_):
+        return value.decode(errors="replace")
+    if isinstance(value, np.integer):
+        return f"{int(value):,}"
+    return f"{float(value):,.6g}" if isinstance(value, np.floating) else str(value)
+
+
+def _details(result: ReplayResult) -> Section:
+    s = result.statistics
+    counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
+    counters += [("pending at the end", s.pending), ("handled where they lay", s.claimed), ("visits", s.visits)]
+    counters += [
+        ("strands stolen", s.stolen),
+        ("visits cut by the quantum", s.cut),
+        ("parks", s.parks),
+        ("wakes", s.wakes),
+    ]
+    feed = [*result.feed_statistics.items(), *((f"skipped: {k}", n) for k, n in result.skipped.counts.items())]
+    tables = [Table(("ticks and events", ""), [(name, f"{n:,}") for name, n in counters])]
+    if feed:
+        tables.append(Table(("feed", ""), [(name.replace("_", " "), f"{n:,}") for name, n in feed]))
+    if result.skipped.samples:
+        places = [
+            (x.reason, "" if x.offset is None else f"{x.offset:,}", "" if x.line is None else f"{x.line:,}", x.text)
+            for x in result.skipped.samples
+        ]
+        tables.append(Table(("skipped", "byte", "line", "text"), places))
+    return Section("counters", "Counters", "", (), tables)
+
+
+def _footer() -> str:
+    here = describe()
+    now = datetime.now(UTC)
+    return (
+        f"strand {version('strand')}, Python {platform.python_version()}, {here['cpu']}, {here['cores']} cores, "
+        f"Linux {here['kernel']}; {now:%Y-%m-%d %H:%M} UTC"
+    )

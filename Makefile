@@ -40,7 +40,7 @@ $(VENV)/.made: tools/make_venv.sh
 # The old core goes first: setuptools judges by time alone, and would keep it when a C file was only taken away.
 $(VENV)/.installed: $(VENV)/.made pyproject.toml setup.py $(CORE)
 	@rm -f strand/_core*.so
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[test,csv,gzip,zstd,dbn,parquet,live,numba,plot]'
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[test,csv,gzip,zstd,dbn,parquet,live,numba,plot,report]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed pyproject.toml

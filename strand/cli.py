@@ -18,6 +18,7 @@ from strand.bench.cli import bench
 from strand.commands.convert import convert
 from strand.commands.gen import gen
 from strand.commands.listen import listen
+from strand.commands.paging import Paging
 from strand.commands.parameters import CoreList, HandlerName, StrandCount
 from strand.commands.parameters import progress as _progress
 from strand.commands.parameters import show as _show
@@ -142,12 +143,16 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
+@click.option(
+    "--report", "page", type=click.Path(path_type=Path), help="Write a page of the run: .html, one file that holds all."
+)
+@click.option("--report-symbols", metavar="NAMES", help="Symbols whose prices the page shows. [default: the busiest 4]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
-    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, out: Path | None, as_json: bool,
-    merging: dict[str, Any],
+    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, out: Path | None, page: Path | None,
+    report_symbols: str | None, as_json: bool, merging: dict[str, Any],
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -155,6 +160,7 @@ def replay_command(
     """
     if out is not None:
         report.check_rows_path(out)
+    paging = Paging.of(page, report_symbols, handler)
     try:
         with _progress("replaying", None, as_json) as advance:
             result = run_replay(
@@ -172,12 +178,14 @@ def replay_command(
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
                 idle=idle,
                 speed=speed,
+                watch=paging.watch,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.
         stopped: ReplayResult | None = getattr(interrupt, "partial", None)
         if stopped is not None:
             shown = stopped
+            paging.write(stopped, "interrupted")
             plain = report.as_dict(shown) | {"error": "interrupted"}
             _show(as_json, plain, lambda console: report.print_replay(console, shown, None))
         raise
@@ -185,11 +193,13 @@ def replay_command(
         # What was handled before the fault is reported; only then is the fault, by main.
         if error.partial is not None:
             partial = error.partial
+            paging.write(partial, str(error))
             plain = report.as_dict(partial) | {"error": str(error)}
             _show(as_json, plain, lambda console: report.print_replay(console, partial, None))
         raise
     if out is not None:
         report.write_rows(out, result)
+    paging.write(result)
     _show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
 
 

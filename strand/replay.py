@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,33 @@ class ReplayResult:
         """Share of the run's time that a worker ran handlers, averaged over workers."""
         busy = [w.busy_ns for w in self.statistics.workers if w.name != "publishers"]
         return sum(busy) / len(busy) / (self.wall_s * 1e9) if busy and self.wall_s > 0 else 0.0
+
+    def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
+        """A matplotlib figure of the run, which a notebook shows by itself.
+
+        ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest), or
+        ``"prices"`` (top of book and volume of ``symbols``, of those that were watched); None: the first four. Raises
+        MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
+        """
+        from strand.observe.figures import plot
+
+        return plot(self, kind, symbols=symbols)
+
+    def report(self, path: str | os.PathLike[str], *, symbols: Sequence[str] | None = None, handler: str = "") -> None:
+        """Writes the run as one HTML page that needs nothing else. ``symbols``: whose prices to show, of those watched
+        (None: all of them), ``handler``: a name to show.
+
+        Raises MissingExtraError without the extra ``report``, FeedError where the file cannot be written.
+        """
+        from strand.observe.page import check_page_path, write_page
+
+        check_page_path(Path(path))
+        write_page(Path(path), self, symbols=symbols, handler=handler)
+
+    def _repr_html_(self) -> str:
+        from strand.observe.card import card
+
+        return card(self)
 
 
 def replay(

@@ -36,7 +36,8 @@ class Rows:
 
     def as_seen_by(self, index: int) -> npt.NDArray[Any]:
         """All rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
-        return self._views[self._handler_of_symbol[index]]
+        found: npt.NDArray[Any] = self._views[self._handler_of_symbol[index]]
+        return found
 
     def __getitem__(self, symbol: str | int) -> Any:
         """The row of a symbol. Raises UnknownSymbolError."""

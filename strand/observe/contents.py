@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -52,9 +53,9 @@ class Section:
     tables: Sequence[Table] = field(default=())
 
 
-def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str) -> dict[str, Any]:
+def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, error: str) -> dict[str, Any]:
     """The template's variables."""
-    well, verdict = _verdict(result)
+    well, verdict = _verdict(result, error)
     missing = [name for name in symbols or () if result.timeline is None or name not in result.timeline.symbols]
     sections = (
         _throughput(result),
@@ -66,7 +67,7 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str) 
         _details(result),
     )
     return {
-        "title": result.info.path,
+        "title": PurePath(result.info.path).name or result.info.path,
         "subtitle": _subtitle(result, handler),
         "well": well,
         "verdict": verdict,
@@ -78,22 +79,23 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str) 
 
 
 def _subtitle(result: ReplayResult, handler: str) -> str:
-    parts = [result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
+    where = result.info.path if PurePath(result.info.path).name != result.info.path else ""
+    parts = [where, result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
     parts += [f"{result.workers} workers", f"{result.n_strands:,} strands"]
     return " · ".join(part for part in parts if part)
 
 
-def _verdict(result: ReplayResult) -> tuple[bool, str]:
+def _verdict(result: ReplayResult, error: str) -> tuple[bool, str]:
     s = result.statistics
     dropped = [f"{n:,} {reason}" for reason, n in s.dropped.items() if n]
     skipped = [f"{n:,} {reason}" for reason, n in result.skipped.counts.items()]
-    if not dropped and not skipped and not s.pending and not result.failures:
+    if not dropped and not skipped and not s.pending and not result.failures and not error:
         return True, f"All {s.handled:,} ticks handled, in order; nothing dropped, nothing skipped."
     text = f"{s.handled:,} of {s.accepted:,} ticks handled"
     text += f"; dropped: {', '.join(dropped)}" if dropped else "; nothing dropped"
     text += f"; skipped in the file: {', '.join(skipped)}" if skipped else ""
     text += f"; {s.pending:,} still pending" if s.pending else ""
-    return False, text + "."
+    return False, f"Ended early: {error}. {text}." if error else f"{text}."
 
 
 def _cards(result: ReplayResult) -> list[Card]:
@@ -136,7 +138,7 @@ def _figure(result: ReplayResult, kind: str, description: str, symbols: Sequence
     from markupsafe import Markup
 
     # What matplotlib wrote, which escapes what it is given.
-    return Markup(inline_svg(figures.draw(result, [kind], PLACEHOLDERS, symbols), description))  # noqa: S704
+    return Markup(inline_svg(figures.draw(result, [kind], PLACEHOLDERS, symbols), description))
 
 
 def _throughput(result: ReplayResult) -> Section:
@@ -205,7 +207,7 @@ def _workers(result: ReplayResult) -> Section:
     claimed = result.statistics.claimed / max(result.statistics.handled, 1)
     note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
     if claimed > 0.0005:
-        note += f" {100 * claimed:.1f}% of the ticks were handled by the publisher where they lay, because that was cheaper."
+        note += f" {100 * claimed:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
     return Section("workers", "Workers", note, drawn, [Table(heads, rows)])
 
 

@@ -33,9 +33,9 @@ def check_page_path(path: Path) -> None:
     new_figure(1.0, LIGHT)
 
 
-def page(result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "") -> str:
+def page(result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = "") -> str:
     """The page as text. ``symbols``: those asked for, in order (None: those that were watched); ``handler``: its name,
-    to be shown. Raises MissingExtraError without the extra ``report``."""
+    to be shown, ``error``: what ended the run early. Raises MissingExtraError without the extra ``report``."""
     environment = _environment()
     from markupsafe import Markup
 
@@ -44,15 +44,17 @@ def page(result: ReplayResult, *, symbols: Sequence[str] | None = None, handler:
         version=version("strand"),
         light=css(LIGHT),
         dark=css(DARK),
-        stylesheet=Markup(_read("page.css")),  # noqa: S704 - the package's own file
-        **contents(result, symbols, handler),
+        stylesheet=Markup(_read("page.css")),
+        **contents(result, symbols, handler, error),
     )
     return text
 
 
-def write_page(path: Path, result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "") -> None:
+def write_page(
+    path: Path, result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = ""
+) -> None:
     """Writes the page; the file appears under its name only when it is whole."""
-    text = page(result, symbols=symbols, handler=handler)
+    text = page(result, symbols=symbols, handler=handler, error=error)
     with create_whole_file(path) as file:
         file.write(text.encode())
 

@@ -44,16 +44,16 @@ class RowSampler:
 
     def __init__(self, dispatcher: Dispatcher, watch: int | Sequence[str]) -> None:
         """``watch``: names, or how many of the busiest symbols."""
-        named = isinstance(watch, Sequence) and not isinstance(watch, str)
-        if not (named and all(isinstance(name, str) for name in watch)) and not (
-            isinstance(watch, int) and not isinstance(watch, bool) and 1 <= watch <= MOST
-        ):
+        names: list[str] = []
+        if isinstance(watch, Sequence) and not isinstance(watch, str) and all(isinstance(name, str) for name in watch):
+            names = list(dict.fromkeys(watch))
+        elif isinstance(watch, bool) or not isinstance(watch, int) or not 1 <= watch <= MOST:
             raise ConfigurationError(
                 f"watch: {watch!r} is neither a list of symbols' names nor a number from 1 to {MOST}"
             )
         self._dispatcher = dispatcher
         self._busiest = watch if isinstance(watch, int) else 0
-        self._watch = [] if isinstance(watch, int) else list(dict.fromkeys(watch))
+        self._watch = names
         self._chosen: list[int] = []
         self._series: dict[int, list[tuple[int, int, list[Any]]]] = {}
         self._columns: dict[int, dict[str, npt.NDArray[Any]]] = {}

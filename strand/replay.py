@@ -94,9 +94,9 @@ class ReplayResult:
     def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
         """A matplotlib figure of the run, which a notebook shows by itself.
 
-        ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest), or
-        ``"prices"`` (top of book and volume of ``symbols``, of those that were watched); None: the first four. Raises
-        MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
+        ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest),
+        or ``"prices"`` (top of book and volume of ``symbols``, of those that were watched); None: the first four.
+        Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
         """
         from strand.observe.figures import plot
 

@@ -29,7 +29,8 @@ def card(result: ReplayResult) -> str:
     lines = {
         "file": f"{result.info.path} ({result.info.format})",
         "ticks": f"{result.ticks:,} of {np.count_nonzero(result.ticks_by_symbol):,} symbols",
-        "time": f"{duration(result.wall_s * 1e9)}, {result.ticks_per_s / 1e6:,.2f} M ticks/s, limited by {result.limited_by}",
+        "time": f"{duration(result.wall_s * 1e9)}, limited by {result.limited_by}",
+        "throughput": f"{result.ticks_per_s / 1e6:,.2f} M ticks/s",
         "end to end": f"p50 {p50}, p99 {p99}",
         "workers": f"{result.workers}, imbalance {s.imbalance:.2f}",
         "dropped": dropped or "nothing",

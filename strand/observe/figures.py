@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, MissingExtraError
+from strand.errors import ConfigurationError
+from strand.observe.canvas import new_figure, styled
 from strand.observe.palette import LIGHT, Palette
 from strand.observe.prices import draw_prices, has_prices
 from strand.observe.words import count
@@ -20,57 +20,13 @@ if TYPE_CHECKING:
     from strand.observe.timeline import Timeline
     from strand.replay import ReplayResult
 
-__all__ = ["KINDS", "draw", "new_figure", "plot"]
+__all__ = ["KINDS", "draw", "plot"]
 
-WIDTH: Final = 9.5
 #: Workers that are drawn a strip each; more are drawn as rows of one map.
 STRIPS: Final = 8
 SYMBOLS_SHOWN: Final = 15
 #: Histogram buckets that make one bar: a quarter of an octave.
 BUCKETS_A_BAR: Final = 4
-
-
-def new_figure(height: float, palette: Palette) -> Any:
-    """An empty figure that notebooks show by themselves, whatever is set up in them. Raises MissingExtraError."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("plotting", "matplotlib", "plot") from error
-
-    class RunFigure(Figure):  # type: ignore[misc]
-        def _repr_png_(self) -> bytes:
-            picture = io.BytesIO()
-            self.savefig(picture, format="png", dpi=120)
-            return picture.getvalue()
-
-    style = {
-        "font.size": 8,
-        "axes.titlesize": 9,
-        "axes.titlelocation": "left",
-        "axes.titleweight": "bold",
-        "axes.titlecolor": palette.ink,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": palette.rule,
-        "axes.facecolor": "none",
-        "axes.labelcolor": palette.quiet,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "axes.axisbelow": True,
-        "grid.color": palette.rule,
-        "grid.linewidth": 0.5,
-        "xtick.color": palette.rule,
-        "ytick.color": palette.rule,
-        "xtick.labelcolor": palette.quiet,
-        "ytick.labelcolor": palette.quiet,
-        "text.color": palette.ink,
-        "legend.frameon": False,
-    }
-    with mpl.rc_context(style):
-        figure = RunFigure(figsize=(WIDTH, height), layout="constrained", facecolor=palette.ground)
-    figure.style = style
-    return figure
 
 
 def plot(result: ReplayResult, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
@@ -84,10 +40,8 @@ def plot(result: ReplayResult, kind: str | None = None, *, symbols: Sequence[str
 def draw(result: ReplayResult, kinds: Sequence[str], palette: Palette, symbols: Sequence[str] | None = None) -> Any:
     """One figure with the kinds below each other. Raises ConfigurationError where there is nothing to draw."""
     heights = [KINDS[kind][0](result, symbols) for kind in kinds]
-    figure = new_figure(sum(heights), palette)
-    import matplotlib as mpl
-
-    with mpl.rc_context(figure.style):
+    with styled(palette):
+        figure = new_figure(sum(heights), palette)
         parts = figure.subfigures(len(kinds), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, kind in zip(parts, kinds, strict=True):
             part.set_facecolor("none")

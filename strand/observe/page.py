@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.whole_file import create_whole_file
+from strand.observe.canvas import matplotlib
 from strand.observe.contents import contents
-from strand.observe.figures import new_figure
 from strand.observe.palette import DARK, LIGHT, css
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def check_page_path(path: Path) -> None:
     if not path.parent.is_dir():
         raise ConfigurationError(f"report: there is no folder {path.parent}")
     _environment()
-    new_figure(1.0, LIGHT)
+    matplotlib()
 
 
 def page(result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = "") -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.observe.canvas import matplotlib
 from strand.observe.palette import Palette
 from strand.observe.words import count
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
@@ -22,8 +23,7 @@ def has_prices(rows: npt.NDArray[Any]) -> bool:
 
 def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:
     """A panel a symbol: prices above, the volume so far below."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
+    dates = matplotlib("dates")
     axes = part.subplots(
         2 * len(symbols), 1, sharex=True, squeeze=False, height_ratios=[3, 1] * len(symbols)
     )[:, 0]  # fmt: skip
@@ -37,9 +37,9 @@ def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Pal
         loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=7, labelcolor="linecolor", handlelength=1.2
     )
     axes[-1].set_xlim(*_priced_span(symbols.values()))
-    locator = AutoDateLocator()
+    locator = dates.AutoDateLocator()
     axes[-1].xaxis.set_major_locator(locator)
-    axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes[-1].xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     axes[-1].set_xlabel("feed time, UTC")
 
 
@@ -61,7 +61,7 @@ def _times(rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64]:
 
 def _prices(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
     """Prices in units of the currency, NaN where there is none."""
-    found = {}
+    found: dict[str, npt.NDArray[np.float64]] = {}
     for field in ("bid_price", "ask_price", "last_price", "vwap"):
         if field not in (rows.dtype.names or ()):
             continue
@@ -100,13 +100,11 @@ def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
 
 def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
     """All so far: what was traded from one moment to the next would look large where moments are far apart."""
-    from matplotlib.ticker import MaxNLocator
-
     axis.set_ylabel("volume\nso far")
     if "volume" in (rows.dtype.names or ()):
         times, volume = _times(rows), rows["volume"].astype(np.float64)
         axis.fill_between(times, volume, step="post", color=palette.quiet, alpha=0.25, linewidth=0)
         axis.step(times, volume, where="post", color=palette.quiet, linewidth=0.9)
     axis.set_ylim(bottom=0)
-    axis.yaxis.set_major_locator(MaxNLocator(2))
+    axis.yaxis.set_major_locator(matplotlib("ticker").MaxNLocator(2))
     axis.yaxis.set_major_formatter(lambda n, _: count(n))

@@ -7,22 +7,21 @@ import re
 from dataclasses import fields
 from typing import Any, Final
 
+from strand.observe.canvas import styled
 from strand.observe.palette import Palette
 
 __all__ = ["PLACEHOLDERS", "inline_svg"]
 
 #: Colours that nothing else is drawn in; each becomes the variable of its name.
-PLACEHOLDERS: Final = Palette(*(f"#0a0b{i:02x}" for i in range(1, len(fields(Palette)))), ground="none")
+PLACEHOLDERS: Final = Palette("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06", "none")
 
 
 def inline_svg(figure: Any, description: str) -> str:
     """The figure as an ``<svg>`` element as wide as where it stands; ``description`` is for who cannot see it."""
-    import matplotlib as mpl
-
     text = io.StringIO()
     # The same figure gives the same bytes, and equal ids only where what they name is equal.
-    with mpl.rc_context({**figure.style, "svg.fonttype": "none", "svg.hashsalt": "strand"}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    with styled(PLACEHOLDERS, **{"svg.fonttype": "none", "svg.hashsalt": "strand"}):
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     opening, rest = svg.split(">", 1)

@@ -61,6 +61,8 @@ def styled(palette: Palette, **others: Any) -> AbstractContextManager[None]:
         "ytick.labelcolor": palette.quiet,
         "text.color": palette.ink,
         "legend.frameon": False,
+        # A name with two dollars in it is no formula.
+        "text.parse_math": False,
     }
     block: AbstractContextManager[None] = matplotlib().rc_context(style | others)
     return block

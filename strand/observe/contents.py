@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["contents"]
 
-HOTTEST: Final = 15
 ROWS: Final = 10
 COLUMNS: Final = 9
+#: Workers in a table that is open; a longer one is opened by who wants it.
+SHOWN: Final = 17
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Card:
 class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    caption: str = ""
+    folded: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, 
 def _subtitle(result: ReplayResult, handler: str) -> str:
     where = result.info.path if PurePath(result.info.path).name != result.info.path else ""
     parts = [where, result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
-    parts += [f"{result.workers} workers", f"{result.n_strands:,} strands"]
+    parts += [f"{result.workers} worker{'s' if result.workers > 1 else ''}", f"{result.n_strands:,} strands"]
     return " · ".join(part for part in parts if part)
 
 
@@ -208,7 +209,9 @@ def _workers(result: ReplayResult) -> Section:
     note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
     if claimed > 0.0005:
         note += f" {100 * claimed:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
-    return Section("workers", "Workers", note, drawn, [Table(heads, rows)])
+    return Section(
+        "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
+    )
 
 
 def _latency(result: ReplayResult) -> Section:

@@ -146,19 +146,20 @@ def _latency(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
             _area(axis, edges, 100 * shares, colour)
             lows.append(edges[0])
             highs.append(edges[-1])
-            for p, style in ((50.0, "-"), (99.0, "--")):
+            for p, style, side, to in ((50.0, "-", "right", -3), (99.0, "--", "left", 3)):
                 ns = max(latency.percentiles[p], edges[0])
                 axis.axvline(ns, color=palette.quiet, linewidth=0.8, linestyle=style)
                 axis.annotate(
                     f"p{p:g} {duration(latency.percentiles[p])}", (ns, 0.97), xycoords=("data", "axes fraction"),
-                    xytext=(3, 0), textcoords="offset points", va="top", fontsize=7, color=palette.quiet,
+                    xytext=(to, 0), textcoords="offset points", va="top", ha=side, fontsize=7, color=palette.quiet,
                 )  # fmt: skip
         axis.set_ylabel(f"{name}\n% of ticks", rotation=0, ha="right", va="center")
         axis.set_ylim(0, 130 * max(shares) if len(shares) else 1)
     axes[0].set_title("Latency a tick: from publishing to the visit, in the handler, and both")
     axes[-1].set_xscale("log")
     if lows:
-        axes[-1].set_xlim(min(lows), max(highs) * 1.5)
+        # Room for what is written beside the first and the last line.
+        axes[-1].set_xlim(min(lows) / 4, max(highs) * 4)
     axes[-1].xaxis.set_major_formatter(lambda ns, _: duration(ns))
     axes[-1].xaxis.set_minor_formatter("")
 
@@ -189,7 +190,7 @@ def _symbols(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
         bars, [f"{100 * n / result.ticks:.1f}%" for n in ticks.tolist()], padding=3, fontsize=7, color=palette.quiet
     )
     left.set_yticks(range(len(ranked)), names)
-    left.invert_yaxis()
+    left.set_ylim(max(len(ranked), 8) - 0.4, -0.6)
     left.grid(visible=False)
     left.margins(x=0.12)
     left.xaxis.set_major_formatter(lambda n, _: count(n))
@@ -210,7 +211,8 @@ def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None
         axis.plot(
             at, shares[at - 1], color=palette.one, linewidth=1.4, marker="o" if len(counts) < 10 else None, markersize=3
         )
-        axis.set_xscale("log")
+        if len(counts) > 10:
+            axis.set_xscale("log")
         axis.set_xlim(0.9, max(len(counts), 2) * 1.1)
         axis.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
         axis.xaxis.set_minor_formatter("")

@@ -83,7 +83,7 @@ def _draw(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
     elif "last_price" in prices:
         axis.step(times, prices["last_price"], where="post", color=palette.one, linewidth=1.1, label="last")
     if "vwap" in prices:
-        axis.plot(times, prices["vwap"], color=palette.three, linewidth=1.1, label="VWAP")
+        axis.step(times, prices["vwap"], where="post", color=palette.three, linewidth=1.1, label="VWAP")
     low, high = _span([values for values in prices.values() if np.isfinite(values).any()])
     pad = 0.06 * (high - low) or 0.01 * high
     axis.set_ylim(low - pad, high + pad)

@@ -23,7 +23,7 @@ FIELDS: Final = (
 #: Moments kept a symbol; when there are as many, every other one goes and the next are twice as far apart.
 CAPACITY: Final = 192
 #: Ticks of the feed from one moment to the next, at first.
-FIRST_STEP: Final = 2048
+FIRST_STEP: Final = 512
 #: The most symbols to be watched as the busiest; what were among them for a while are kept for long.
 MOST: Final = 16
 #: What waiting for busy symbols may take of the publishing thread: a share of the run, and so much of a short one.

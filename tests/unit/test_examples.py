@@ -1,0 +1,157 @@
+"""Every example runs as its first lines say, on the sample, and prints and writes what it is there to show."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strand
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+SECONDS = 100
+
+
+def run(name: str, *args: str, cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *args],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        cwd=cwd,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_vwap_is_that_of_the_built_in_handler(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    printed = run("vwap_numba.py", cwd=tmp_path)
+    built_in = strand.replay(sample_path(), "vwap", feed_options={"date": SAMPLE_DATE})
+    found = re.findall(r"^(\S+) +([\d,]+) trades +([\d,]+) shares +VWAP +([\d.]+)$", printed, re.MULTILINE)
+    assert len(found) == 5
+    for name, trades, volume, price in found:
+        row = built_in.rows[name]
+        assert (int(trades.replace(",", "")), int(volume.replace(",", ""))) == (row["trades"], row["volume"])
+        assert float(price) == pytest.approx(row["vwap"], abs=1e-4)
+
+
+def test_books_show_levels_that_do_not_cross(tmp_path: Path) -> None:
+    printed = run("books_top.py", cwd=tmp_path)
+    levels = re.findall(r"^ +([\d,]+) +\d+ +([\d.]+)   ([\d.]+) +([\d,]+) +\d+$", printed, re.MULTILINE)
+    bids, asks = ([float(level[at]) for level in levels] for at in (1, 2))
+    assert len(levels) == 5
+    assert bids == sorted(bids, reverse=True)
+    assert asks == sorted(asks)
+    assert bids[0] < asks[0]
+    assert re.search(r"has \d+ orders before it", printed)
+
+
+def test_the_signal_in_python_sees_every_tick_of_its_symbols(tmp_path: Path) -> None:
+    printed = run("python_signal.py", cwd=tmp_path)
+    counted = strand.replay(sample_path(), "count", feed_options={"date": SAMPLE_DATE})
+    found = re.findall(r"^(\w+): ([\d,]+) ticks, order flow (-[\d,]+) to (\+[\d,]+) shares$", printed, re.MULTILINE)
+    assert len(found) == 3
+    for name, ticks, _, _ in found:
+        assert int(ticks.replace(",", "")) == counted.rows[name]["ticks"]
+
+
+def test_the_signal_in_python_is_the_same_whatever_the_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from python_signal import order_flow  # type: ignore[import-not-found]
+
+    rows = [
+        strand.replay(
+            sample_path(), order_flow, symbols=["AAAHD"], feed_options={"date": SAMPLE_DATE}, quantum_ticks=n
+        ).rows["AAAHD"]
+        for n in (7, 4096)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_a_live_feed_loses_what_both_lines_lost_and_nothing_else(tmp_path: Path) -> None:
+    printed = run("live_loopback.py", cwd=tmp_path)
+    lines = re.findall(r"^line \S+: ([\d,]+) messages, ([\d,]+) of the session missing$", printed, re.MULTILINE)
+    both = re.search(r"both: ([\d,]+) messages in order, ([\d,]+) missing on both", printed)
+    assert len(lines) == 2
+    assert both is not None
+    delivered, missing = (int(n.replace(",", "")) for n in both.groups())
+    assert delivered + missing == 201_507
+    assert all(missing < int(lost.replace(",", "")) for _, lost in lines)
+
+
+def test_static_and_dynamic_routing_are_compared(tmp_path: Path) -> None:
+    printed = run("compare_static.py", "50000", cwd=tmp_path)
+    found = re.findall(
+        r"symbols: serial [\d.]+, static [\d.]+, static lpt [\d.]+, strand [\d.]+$", printed, re.MULTILINE
+    )
+    assert len(found) == 2
+
+
+def test_the_report_leaves_a_page_and_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    printed = run("report.py", cwd=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "prices.png"}
+    assert (tmp_path / "prices.png").read_bytes().startswith(b"\x89PNG")
+    assert len(re.findall(r"moments of its book, median spread 0\.0\d", printed)) == 4
+
+
+def test_every_script_is_tried_here_and_says_how_to_start_it() -> None:
+    tried = Path(__file__).read_text("utf-8")
+    assert len(SCRIPTS) >= 5
+    for name in SCRIPTS:
+        assert f'"{name}"' in tried
+        said = ast.get_docstring(ast.parse((EXAMPLES / name).read_text("utf-8")))
+        assert said is not None
+        assert f"python examples/{name}" in said
+
+
+def cells() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((EXAMPLES / "quickstart.ipynb").read_text("utf-8"))["cells"]
+    return found
+
+
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    pytest.importorskip("numba")
+    pytest.importorskip("matplotlib")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = []
+    for cell in cells():
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(tree, "quickstart.ipynb", "exec"), names)
+            if last is not None:
+                assert isinstance(last, ast.Expr)
+                shown.append(eval(compile(ast.Expression(last.value), "quickstart.ipynb", "eval"), names))
+    result, row, high, bids, prices, latency, rate = shown
+    assert "200,500" in result._repr_html_()
+    assert row["trades"] > 0
+    assert 5 < high < 7
+    assert len(bids) == 3
+    assert prices._repr_png_() != latency._repr_png_()
+    assert rate > 0
+    assert np.array_equal(names["mine"].rows.array, names["alone"].rows.array)
+
+
+def test_the_notebook_is_kept_without_output_and_small() -> None:
+    assert all(
+        not cell["outputs"] and cell["execution_count"] is None for cell in cells() if cell["cell_type"] == "code"
+    )
+    assert (EXAMPLES / "quickstart.ipynb").stat().st_size < 10_000

@@ -155,3 +155,17 @@ def test_the_notebook_is_kept_without_output_and_small() -> None:
         not cell["outputs"] and cell["execution_count"] is None for cell in cells() if cell["cell_type"] == "code"
     )
     assert (EXAMPLES / "quickstart.ipynb").stat().st_size < 10_000
+
+
+def test_what_the_page_about_results_shows_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    page = (EXAMPLES.parent / "docs" / "results.md").read_text("utf-8")
+    printed = io.StringIO()
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(printed):
+        exec(compile("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), "results.md", "exec"), {})
+    assert (tmp_path / "prices.png").exists()
+    assert len(re.findall(r"^\w+ after 200500 ticks: [\d.]+ [\d.]+$", printed.getvalue(), re.MULTILINE)) == 2
+    for path in EXAMPLES.iterdir():
+        if path.is_file():
+            assert f"`{path.name}`" in page

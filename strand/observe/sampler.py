@@ -59,6 +59,7 @@ class Sampler:
 
     def __enter__(self) -> Self:
         if self._on:
+            self._sample()
             self._thread.start()
         return self
 
@@ -123,7 +124,6 @@ class Sampler:
     def _run(self) -> None:
         # Not on the core that its maker, the publisher, is pinned to.
         os.sched_setaffinity(0, self._cores)
-        self._sample()
         while not self._stop.wait(self._interval_s):
             self._sample()
 

@@ -192,5 +192,6 @@ def test_the_sampler_runs_where_the_publisher_is_not_pinned(monkeypatch: pytest.
         sample(self)
 
     monkeypatch.setattr(sampler.Sampler, "_sample", look)
+    monkeypatch.setattr(sampler, "FIRST_INTERVAL_S", 1e-4)
     replay(sample_path(), "count", **OPTIONS)
     assert seen[0] == os.sched_getaffinity(0)

@@ -1,0 +1,87 @@
+"""Bars that handlers emitted, drawn: open, high, low, close, and the volume of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.observe.canvas import matplotlib
+from strand.observe.palette import Palette
+from strand.observe.words import count
+from strand.ticks import PRICE_SCALE, UNDEF_PRICE
+
+if TYPE_CHECKING:
+    from strand.replay import ReplayResult
+
+__all__ = ["bars_of", "draw_bars"]
+
+#: Symbols drawn where none are named.
+BUSIEST: Final = 4
+#: Bars drawn of a symbol; of more, runs of neighbours are drawn as one.
+MOST: Final = 300
+_PRICES: Final = ("open", "high", "low", "close")
+
+
+def bars_of(result: ReplayResult, symbols: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
+    """Bars by symbol: of the first output whose records have open, high, low and close; the busiest symbols, or those
+    named that have any. Empty where nothing emitted bars, or they went to a file."""
+    for records in result.outputs.values():
+        if {*_PRICES, "ts", "instrument_id"} <= set(records.dtype.names or ()):
+            break
+    else:
+        return {}
+    priced = records[(records["high"] >= records["low"]) & (records["high"] != UNDEF_PRICE)]
+    index_of = {name: i for i, name in enumerate(result.symbols) if name}
+    if symbols is None:
+        ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
+        symbols = [result.symbols[i] for i in ranked]
+    found = {name: priced[priced["instrument_id"] == index_of[name]] for name in symbols if name in index_of}
+    return {name: bars for name, bars in found.items() if len(bars)}
+
+
+def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:
+    """A panel a symbol: a line from low to high with the open to its left and the close to its right, blue where it
+    closed no lower than it opened; volume below."""
+    dates = matplotlib("dates")
+    axes = part.subplots(2 * len(symbols), 1, sharex=True, squeeze=False, height_ratios=[3, 1] * len(symbols))[:, 0]
+    for at, (name, records) in enumerate(symbols.items()):
+        above, below = axes[2 * at], axes[2 * at + 1]
+        bars, together = thinned(records)
+        above.set_title(f"{name}: {len(records):,} bars" + (f", {together} drawn as one" if together > 1 else ""))
+        above.set_ylabel("price")
+        below.set_ylabel("volume")
+        times = dates.date2num(bars["ts"].astype("datetime64[ns]"))
+        width = np.median(np.diff(times)) if len(times) > 1 else 1 / 1440
+        up = bars["close"] >= bars["open"]
+        for chosen, colour in ((up, palette.one), (~up, palette.two)):
+            x, bar = times[chosen], bars[chosen]
+            above.vlines(x, bar["low"], bar["high"], color=colour, linewidth=0.9)
+            above.hlines(bar["open"], x - 0.35 * width, x, color=colour, linewidth=0.9)
+            above.hlines(bar["close"], x, x + 0.35 * width, color=colour, linewidth=0.9)
+        above.ticklabel_format(axis="y", useOffset=False, style="plain")
+        below.vlines(times, 0, bars["volume"], color=palette.quiet, linewidth=1.2)
+        below.set_ylim(bottom=0)
+        below.yaxis.set_major_locator(matplotlib("ticker").MaxNLocator(2))
+        below.yaxis.set_major_formatter(lambda n, _: count(n))
+    locator = dates.AutoDateLocator()
+    axes[-1].xaxis.set_major_locator(locator)
+    axes[-1].xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    axes[-1].set_xlabel("feed time at which each bar was known, UTC")
+
+
+def thinned(records: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+    """Bars in units of the currency, ``MOST`` at most, and how many of the records make one of them."""
+    together = -(-len(records) // MOST)
+    starts = np.arange(0, len(records), together)
+    ends = np.append(starts[1:], len(records)) - 1
+    bars = np.zeros(len(starts), [("ts", "u8"), *((name, "f8") for name in (*_PRICES, "volume"))])
+    bars["ts"] = records["ts"][ends]
+    bars["open"], bars["close"] = records["open"][starts] / PRICE_SCALE, records["close"][ends] / PRICE_SCALE
+    bars["high"] = np.maximum.reduceat(records["high"], starts) / PRICE_SCALE
+    bars["low"] = np.minimum.reduceat(records["low"], starts) / PRICE_SCALE
+    if "volume" in (records.dtype.names or ()):
+        bars["volume"] = np.add.reduceat(records["volume"].astype(np.float64), starts)
+    return bars, together

@@ -95,7 +95,8 @@ class ReplayResult:
         """A matplotlib figure of the run, which a notebook shows by itself.
 
         ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest),
-        or ``"prices"`` (top of book and volume of ``symbols``, of those that were watched); None: the first four.
+        ``"prices"`` (top of book and volume of ``symbols``, of those that were watched), or ``"bars"`` (those that a
+        handler emitted, of ``symbols`` or the busiest four); None: the first four.
         Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
         """
         from strand.observe.figures import plot

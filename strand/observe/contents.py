@@ -14,6 +14,7 @@ import numpy as np
 
 from strand.bench.machine import describe
 from strand.observe import figures
+from strand.observe.bars import bars_of
 from strand.observe.prices import has_prices
 from strand.observe.svg import PLACEHOLDERS, inline_svg
 from strand.report import duration
@@ -60,6 +61,7 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, 
     missing = [name for name in symbols or () if result.timeline is None or name not in result.timeline.symbols]
     sections = (
         _throughput(result),
+        _bars(result, symbols),
         _prices(result, symbols, missing),
         _workers(result),
         _latency(result),
@@ -187,6 +189,17 @@ def _prices(result: ReplayResult, symbols: Sequence[str] | None, missing: Sequen
         return Section("prices", "Market", " ".join(notes)) if missing else None
     figure = _figure(result, "prices", f"Prices and volume of {', '.join(drawn)} over the feed's time", drawn)
     return Section("prices", "Market", " ".join(notes), [figure])
+
+
+def _bars(result: ReplayResult, symbols: Sequence[str] | None) -> Section | None:
+    drawn = list(bars_of(result, symbols))
+    if not drawn:
+        return None
+    figure = _figure(result, "bars", f"Bars of {', '.join(drawn)} over the feed's time", drawn)
+    note = (
+        "From low to high, the open to the left, the close to the right; blue where it closed no lower than it opened."
+    )
+    return Section("bars", "Bars", note, [figure])
 
 
 def _workers(result: ReplayResult) -> Section:

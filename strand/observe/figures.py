@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.observe.bars import bars_of, draw_bars
 from strand.observe.canvas import new_figure, styled
 from strand.observe.palette import LIGHT, Palette
 from strand.observe.prices import draw_prices, has_prices
@@ -236,6 +237,20 @@ def _watched(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str
     return found
 
 
+def _bar_chart(part: Any, result: ReplayResult, palette: Palette, symbols: Sequence[str] | None) -> None:
+    draw_bars(part, _emitted(result, symbols), palette)
+
+
+def _emitted(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
+    found = bars_of(result, symbols)
+    if not found:
+        raise ConfigurationError(
+            "plot: no bars of these symbols; replay with a handler that emits records with open, high, low and close, "
+            "and without writing them to a file"
+        )
+    return found
+
+
 _Height = Callable[["ReplayResult", Sequence[str] | None], float]
 
 #: Kinds of figures: their height in inches, and what draws them.
@@ -244,5 +259,6 @@ KINDS: Final[Mapping[str, tuple[_Height, Callable[..., None]]]] = {
     "workers": (lambda result, _: 0.8 + 0.42 * min(len(result.statistics.workers), STRIPS), _workers),
     "latency": (lambda *_: 3.0, _latency),
     "symbols": (lambda *_: 2.9, _symbols),
+    "bars": (lambda result, symbols: 0.3 + 1.9 * len(_emitted(result, symbols)), _bar_chart),
     "prices": (lambda result, symbols: 0.3 + 1.9 * len(_watched(result, symbols)), _prices),
 }

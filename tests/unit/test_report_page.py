@@ -220,15 +220,55 @@ def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path) -> None
     assert "Ended early" in Reader(path.read_text("utf-8")).text
 
 
+def with_bars(n: int) -> strand.ReplayResult:
+    """A result as one of a handler that emits n bars of each of two symbols."""
+    result = replay(Named(["A", "B"]), "count", watch=1)
+    prices = [(name, "i8") for name in ("open", "high", "low", "close")]
+    bars = np.zeros(2 * n, [("sequence", "u8"), ("ts", "u8"), ("instrument_id", "u4"), *prices, ("volume", "u8")])
+    bars["instrument_id"] = np.arange(2 * n) % 2
+    bars["ts"] = 1_767_623_400_000_000_000 + np.arange(2 * n) // 2 * 60_000_000_000
+    middle = (100 + np.cumsum(np.where(np.arange(2 * n) % 7 < 3, 1, -1))) * 10**9
+    bars["open"], bars["close"], bars["volume"] = middle, middle + 3 * 10**8, 100
+    bars["low"], bars["high"] = middle - 10**9, middle + 10**9
+    object.__setattr__(result, "outputs", {"signals": bars[["sequence", "ts"]], "bars": bars})
+    return result
+
+
+def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:
+    result = with_bars(390)
+    text = Reader(page(result)).text
+    assert "A: 390 bars, 2 drawn as one" in text
+    assert "B: 390 bars" in text
+    text = Reader(page(result, symbols=["B"])).text
+    assert "A: 390 bars" not in text
+    assert "B: 390 bars" in text
+    with pytest.raises(ConfigurationError, match="no bars"):
+        result.plot("bars", symbols=["NOSUCH"])
+
+
+def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() -> None:
+    from strand.observe import bars
+
+    records = bars.bars_of(with_bars(700), None)["A"]
+    drawn, together = bars.thinned(records)
+    assert (len(drawn), together) == (234, 3)
+    assert drawn["volume"].sum() == records["volume"].sum() == 70_000
+    assert drawn["open"].tolist() == (records["open"][::3] / 1e9).tolist()
+    assert drawn["high"][1] == records["high"][3:6].max() / 1e9
+    assert drawn["low"][1] == records["low"][3:6].min() / 1e9
+    assert drawn["close"][-1] == records["close"][-1] / 1e9
+    assert drawn["ts"][0] == records["ts"][2]
+
+
 @pytest.mark.parametrize("kind", [None, *figures.KINDS])
 def test_every_kind_of_figure_is_shown_by_a_notebook_alone(day: strand.ReplayResult, kind: str | None) -> None:
-    figure = day.plot(kind)
+    figure = (with_bars(20) if kind == "bars" else day).plot(kind)
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert all(axis.get_title() or axis.get_ylabel() or axis.get_xlabel() for axis in figure.axes)
 
 
 def test_figures_that_cannot_be_drawn_say_why(day: strand.ReplayResult) -> None:
-    with pytest.raises(ConfigurationError, match="throughput, workers, latency, symbols, prices"):
+    with pytest.raises(ConfigurationError, match="throughput, workers, latency, symbols, bars, prices"):
         day.plot("pie")
     with pytest.raises(ConfigurationError, match="NOSUCH"):
         day.plot("prices", symbols=["NOSUCH"])

@@ -182,6 +182,7 @@ static void pass_quarantined(sd_dispatcher *d) {
   if (low <= o->frontier) return;
   o->frontier = low;
   o->time = time;
+  o->passed++;
 }
 
 int sd_outputs_round(sd_dispatcher *d, int how) {

@@ -323,6 +323,7 @@ static int play(uint32_t round) {
     sd_store(&S.merging, 0u, release, X1);
     pthread_join(merging, NULL);
     merge(stopped ? SD_FINAL_ABANDONED : SD_FINAL_ALL);
+    if (!S.wrong && sd_outputs_late(S.d) && !S.d->outputs->passed) S.wrong = "something was emitted too late";
     if (S.wrong) return fail(S.wrong, round);
   }
   uint32_t strand;

@@ -235,15 +235,19 @@ static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher 
   return 0;
 }
 
-/* Gives the numbers of the last n records of a slice of `all` back: others follow only where another publisher took some. */
-static void unnumber(sd_dispatcher *d, sd_publisher *p, uint32_t n, uint32_t all) {
+/* Gives the numbers of the last n records of a slice of `all` back, so that the records get them again. Not beside other
+ * publishers, whose lower bounds may lie above them. */
+static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t n, uint32_t all) {
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
   p->end_time = p->marks[all - n - 1].time;
   sd_lock(&a->number_lock);
-  /* N1: every change of it is under the lock. */
-  if (sd_load(&a->next_sequence, relaxed, N1) == next) {
+  int alone = 1;
+  /* N1: bounds that count are set under the lock, and so is every number taken. */
+  for (uint32_t i = 0; i < d->n_slots; i++)
+    alone &= i == slot || sd_load(&d->slots[i].publishing, relaxed, N1) == UINT64_MAX;
+  if (alone && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
     sd_store(&a->feed_time, p->end_time, relaxed, N1);
   }
@@ -277,7 +281,7 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
     }
     int64_t done = sd_run_handler(d, handler, from, p->marks, slice, ctx);
     if (SD_UNLIKELY(done < slice)) {
-      if (p->marks) unnumber(d, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
+      if (p->marks) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
       fail_slice(d, slot, p, from, slice, done, ctx);
       *failed = 1;
       return at + done + 1;

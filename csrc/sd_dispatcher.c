@@ -66,7 +66,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watches && d->claimed && d->scratch_marks && d->last_number && d->watermark_target && d->watermark_strand
+  code = d->scratch && d->watches && d->claimed && d->scratch_marks && d->last_number && d->watermark_target &&
+                 d->watermark_strand
              ? sd_publishers_create(d)
              : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_slots; i++) {
@@ -269,19 +270,25 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
  * below T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
  * seen empty has reached it in any case. */
 
-static void watermark_round(sd_dispatcher *d) {
+uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
   /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
   sd_arena *a = d->arena;
   if (d->config.sizes.marked) sd_lock(&a->number_lock);
-  uint64_t low = sd_load(&a->next_sequence, acquire, M5), time = sd_load(&a->feed_time, relaxed, N1);
+  uint64_t low = sd_load(&a->next_sequence, acquire, M5);
+  *time = sd_load(&a->feed_time, relaxed, N1);
   if (d->config.sizes.marked) sd_unlock(&a->number_lock);
   for (uint32_t i = 0; i < d->n_slots; i++) {
     /* M2: acquire; pairs with M1. */
     uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2);
     if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
     low = at;
-    time = sd_load(&d->slots[i].published_time, relaxed, N1);
+    *time = sd_load(&d->slots[i].published_time, relaxed, N1);
   }
+  return low;
+}
+
+static void watermark_round(sd_dispatcher *d) {
+  uint64_t time, low = sd_lowest_unpublished(d, &time);
   /* Who took its lower bound long ago may name one that has been passed. */
   if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
   d->watermark_next = low;

@@ -75,10 +75,10 @@ typedef struct sd_dispatcher {
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
-  sd_watch **watches;      /* a slot: what it knows of the others */
-  unsigned char **scratch; /* a quantum of records a worker */
+  sd_watch **watches;       /* a slot: what it knows of the others */
+  unsigned char **scratch;  /* a quantum of records a worker */
   const sd_claim **claimed; /* a slot: what Python has in hand */
-  sd_mark **scratch_marks; /* and of their marks */
+  sd_mark **scratch_marks;  /* and of their marks */
   uint64_t
       *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
   sd_publisher **publishers;
@@ -118,6 +118,8 @@ uint64_t sd_in_flight(sd_dispatcher *d);
 uint64_t sd_watermark(sd_dispatcher *d);
 /* The same, with the greatest time of the records below it; 0 where records carry no marks. */
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
+/* Every publish sequence below the result has been taken, and its record queued or handled; and the feed's time there. */
+uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
  * visit, in which `before` records of the strand were handled ahead of this one. */

@@ -140,6 +140,11 @@ static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane) {
         lane->reading->left--;
         continue;
       }
+      if (SD_UNLIKELY(e->number < output->next)) {
+        lane->reading->left--;
+        o->late++;
+        continue;
+      }
       if (SD_UNLIKELY(lane->timers)) code = add_due(output, e, ref);
       else code = add_entry(o, output, e, ref, last);
       if (SD_UNLIKELY(code)) return code;
@@ -164,13 +169,34 @@ static sd_mark first_pending(sd_dispatcher *d) {
   return first;
 }
 
+/* Publishers wait for a merger that waits for strands of which nobody knows whether they are ever released: once nothing else
+ * is pending it passes them. What is emitted on them after all comes too late, and is left out and counted. */
+static void pass_quarantined(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
+  const uint32_t aside = SD_QUARANTINED | SD_ASIDE;
+  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    sd_strand *s = &d->strands[i];
+    if (sd_load(&s->pending, acquire, A1) > 0 && (sd_load(&s->control, acquire, A1) & aside) != aside) return;
+  }
+  if (low <= o->frontier) return;
+  o->frontier = low;
+  o->time = time;
+  o->passed++;
+}
+
 int sd_outputs_round(sd_dispatcher *d, int how) {
   sd_outputs *o = d->outputs;
   o->ended = how == SD_FINAL_ALL;
   if (how == SD_FINAL_LIVE) {
     uint64_t start = sd_now();
-    o->frontier = sd_watermark_time(d, &o->time) - d->config.sizes.counters_start;
+    uint64_t time, frontier = sd_watermark_time(d, &time) - d->config.sizes.counters_start;
+    if (frontier >= o->frontier) {
+      o->frontier = frontier;
+      o->time = time;
+    }
     o->looked = sd_now() - start;
+    if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
   } else {
     sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;
@@ -185,6 +211,8 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
 }
 
 uint64_t sd_outputs_frontier(sd_dispatcher *d) { return d->outputs->frontier; }
+
+uint64_t sd_outputs_late(sd_dispatcher *d) { return d->outputs->late; }
 
 uint64_t sd_outputs_look_ns(sd_dispatcher *d) { return sd_clock_ns(d->outputs->looked); }
 

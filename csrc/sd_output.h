@@ -110,6 +110,8 @@ typedef struct sd_outputs {
   sd_chunk_pool pool;
   uint64_t frontier, time, armed; /* the last round's */
   uint64_t looked;                /* clock counts that finding out the frontier took */
+  uint64_t passed;                /* times that quarantined strands were passed */
+  uint64_t late;                  /* records that came after their place had been handed out: on such a strand */
   int ended;
 } sd_outputs;
 
@@ -142,6 +144,8 @@ int sd_outputs_round(struct sd_dispatcher *d, int how);
 int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t room);
 /* The last round's: numbers below it are final. */
 uint64_t sd_outputs_frontier(struct sd_dispatcher *d);
+/* Records left out because they were emitted on a strand that had been quarantined, and passed. */
+uint64_t sd_outputs_late(struct sd_dispatcher *d);
 /* What it took to find out, which is time that strands' lines are away from workers. */
 uint64_t sd_outputs_look_ns(struct sd_dispatcher *d);
 

@@ -236,11 +236,24 @@ void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
   sd_unlock(&d->slots[slot].taken);
 }
 
+/* A lower bound of what this publisher will number from here on, and the feed's time there, of the same moment. */
+static void bound_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  sd_arena *a = d->arena;
+  if (p->within) return;
+  sd_lock(&a->number_lock);
+  uint64_t low = sd_load(&a->next_sequence, acquire, M3);
+  sd_store(&d->slots[slot].published_time, sd_load(&a->feed_time, relaxed, N1), relaxed, N1);
+  sd_store(&d->slots[slot].publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
+  sd_unlock(&a->number_lock);
+}
+
 /* Waits until the merger has room for what handlers emit: helps to drain, for it waits for what is pending. */
-static int wait_for_merger(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
+static int wait_for_merger(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   int code = SD_OK;
   while (code == SD_OK && sd_outputs_full(d)) {
+    /* Everything this one numbered is in. With its old bound the watermark would stop before what others numbered since. */
+    bound_marked(d, slot, p);
     if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
     else if (d->all_native && d->config.publisher_drains && sd_help(d, slot)) continue;
     else if (sd_now() - start > slice) code = SD_AGAIN;
@@ -259,7 +272,7 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
         break;
       }
       if (SD_UNLIKELY(sd_outputs_full(d)) && !p->nested) {
-        code = wait_for_merger(d, slot, slice_ns);
+        code = wait_for_merger(d, slot, p, slice_ns);
         if (code) break;
       }
       int64_t most = sd_records_to_claim(d, p), claimed = most ? sd_claim_records(d, slot, p, most) : 0;
@@ -274,17 +287,6 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
   }
   if (code != SD_AGAIN) end_call(d, slot, p);
   return code;
-}
-
-/* The bound that begin has set, and the feed's time there, of the same moment. */
-static void begin_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
-  sd_arena *a = d->arena;
-  if (p->within) return;
-  sd_lock(&a->number_lock);
-  uint64_t low = sd_load(&a->next_sequence, acquire, M3);
-  sd_store(&d->slots[slot].published_time, sd_load(&a->feed_time, relaxed, N1), relaxed, N1);
-  sd_store(&d->slots[slot].publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
-  sd_unlock(&a->number_lock);
 }
 
 static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
@@ -303,7 +305,7 @@ static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *r
     uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
     sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
   }
-  if (p->marks) begin_marked(d, slot, p);
+  if (p->marks) bound_marked(d, slot, p);
   else sd_fetch_add(&d->arena->next_sequence, (uint64_t)n, acq_rel, M4);
   return go_on(d, slot, p, slice_ns);
 }

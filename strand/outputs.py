@@ -149,6 +149,8 @@ class Outputs(Mapping[str, Output]):
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
+        self.late = 0
         #: What went wrong with merging or writing, if anything did.
         self.failure: Exception | None = None
 
@@ -203,6 +205,7 @@ class Outputs(Mapping[str, Output]):
             self._thread = None
         if self._engine is not None:
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
+            self.late = self._engine.late_outputs
             self._engine = None
             self._close_files()
         for output in self._outputs.values():

@@ -10,7 +10,7 @@ enum { SD_CHAIN_MOST = 16 };
 typedef struct sd_chain_part {
   sd_handler_fn fn;
   const void *params;
-  uint64_t row_offset; /* of its row in the chain's */
+  uint64_t row_offset;              /* of its row in the chain's */
   uint32_t first_output, n_outputs; /* its own ones of the chain's */
 } sd_chain_part;
 

@@ -52,6 +52,12 @@ COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
     "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
+#: Where compiled code finds what it needs to emit: bytes from the start of sd_context and of sd_sink.
+CONTEXT_OFFSETS: Final = {
+    name: int(ffi.offsetof("sd_context", name)) for name in ("record_size", "marks", "keys", "sinks")
+}
+SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_sink", name)) for name in ("at", "end", "more")}
+EMITTED_BYTES: Final = int(ffi.sizeof("sd_emitted"))
 HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
 
 
@@ -375,6 +381,11 @@ class Engine:
         """Fills ``to`` with up to ``room`` records of an output, in order, and returns how many; it has 8 bytes more
         than they take. Fewer: there are no more before the next ``settle_outputs``."""
         return int(lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
+
+    @property
+    def late_outputs(self) -> int:
+        """Records left out: emitted on a strand that was quarantined, and passed, before it was released."""
+        return int(lib.sd_outputs_late(self._d))
 
     @property
     def output_bytes(self) -> int:

@@ -14,6 +14,8 @@ from numba.core.caching import FunctionCache as NumbaCache
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic as numba_intrinsic
 
+from strand.handlers.compiled_emit import emit_at
+
 # Their annotations are of their inner life.
 types: Any = numba_types
 intrinsic: Any = numba_intrinsic
@@ -21,7 +23,7 @@ intrinsic: Any = numba_intrinsic
 __all__ = ["FunctionCache", "entry_of", "make_loop"]
 
 #: Changes with the loop: code of another one is compiled again.
-LOOP = 1
+LOOP = 2
 
 
 @intrinsic
@@ -56,6 +58,33 @@ def _params_at(record: Any) -> Any:
     return params_at
 
 
+def _step(one: Any, names: Sequence[str], records: Mapping[str, Any]) -> Any:
+    """A function of (row, tick, context, key, place in the batch) that calls a handler with all that it takes."""
+    params_at: Any = _params_at(records["params"]) if "params" in names else None
+    emitter = emit_at(records["emit"]) if "emit" in names else None
+    if emitter is None:
+
+        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
+            one(row, tick, params_at(context, key))
+
+    elif params_at is None:
+
+        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
+            one(row, tick, emitter(context, i))
+
+    elif names[0] == "params":
+
+        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
+            one(row, tick, params_at(context, key), emitter(context, i))
+
+    else:
+
+        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
+            one(row, tick, emitter(context, i), params_at(context, key))
+
+    return numba.njit(step)
+
+
 def make_loop(
     one: Any, records: Mapping[str, Any], arguments: Sequence[str], key: str
 ) -> tuple[Callable[..., int], Any]:
@@ -65,9 +94,7 @@ def make_loop(
     """
     row, tick = (records[name] for name in arguments[:2])
     pointers = (types.CPointer(row), types.CPointer(tick), types.int64, types.voidptr)
-    params_at = _params_at(records["params"]) if "params" in records else None
-
-    if params_at is None:
+    if not arguments[2:]:
 
         def loop(rows: Any, ticks: Any, n: int, context: Any) -> int:
             done = 0
@@ -82,19 +109,21 @@ def make_loop(
 
         return loop, types.int64(*pointers)
 
-    def loop_with_params(rows: Any, ticks: Any, n: int, context: Any) -> int:
+    step = _step(one, arguments[2:], records)
+
+    def loop_with_more(rows: Any, ticks: Any, n: int, context: Any) -> int:
         done = 0
         try:
             for i in range(n):
                 tick = _record_at(ticks, i)
                 symbol = np.int64(tick[key])
-                one(_record_at(rows, symbol), tick, params_at(context, symbol))
+                step(_record_at(rows, symbol), tick, context, symbol, i)
                 done += 1
         except Exception:
             return done
         return n
 
-    return loop_with_params, types.int64(*pointers)
+    return loop_with_more, types.int64(*pointers)
 
 
 def entry_of(loop: Callable[..., int], sig: Any, cache: FunctionCache | None) -> Any:

@@ -77,6 +77,11 @@ fault "handled what was not claimed" sd_claim.c 's/if (SD_LIKELY(sd_strand_claim
 fault "counted what found no place" sd_queue.c 's/uint32_t linked = g->n - g->missing;/uint32_t linked = g->n;/'
 fault "copied after the lock was given back" sd_queue.c 's/^    sd_prefetch_write(g->to);$/    sd_unlock(\&s->publish_lock);/'
 fault "an add of nothing" sd_queue.c 's/int ready = net && sd_strand_add/int ready = sd_strand_add/'
+fault "the frontier taken after the lanes were read" sd_output.c 's/^  sort_due(output);$/&\n  if (o->frontier != UINT64_MAX) o->frontier = sd_watermark(d) - d->config.sizes.counters_start;/'
+fault "numbered before the locks" sd_queue.c 's/^    missing = open_groups(d, p);$/    if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk); missing = open_groups(d, p);/;s/^    if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);$//'
+fault "numbers kept though others came first" sd_queue.c 's/d->last_number\[strand\] > p->marks\[pick\[0\]\].number/0/'
+fault "emitted for a record that failed" sd_worker.c 's/sd_sinks_void(ctx, marks\[done\].number)/sd_sinks_commit(ctx)/'
+fault "merged without asking how far lanes are filled" sd_sink.c 's/^  lane->done_chunk = lane->chunk;$/&\n  if (lane->before) return;/'
 
 if [ -s "$build/failed" ]; then
   echo "FAILED: $(tr '\n' ' ' <"$build/failed")"

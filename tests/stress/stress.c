@@ -22,6 +22,7 @@ enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256, PATIENCE_S = 60 };
 typedef struct row {
   uint64_t seen[SOURCES + 1];
   uint64_t handled;
+  uint64_t emitted;
   uint64_t errors;
 } row;
 
@@ -41,6 +42,11 @@ typedef struct scene {
   source sources[SOURCES];
   sd_a32 publishing;
   sd_a64 nested; /* records accepted from inside handlers */
+  uint32_t emits;
+  sd_a32 merging;
+  /* the merger's */
+  uint64_t merged, number, time, last[SYMBOLS];
+  const char *wrong;
   sd_a32 bad;
 } scene;
 
@@ -59,10 +65,28 @@ static void fill(unsigned char *at, uint32_t key, uint32_t who, uint64_t sequenc
   t->instrument_id = key;
   t->sequence = sequence;
   t->size = who;
+  t->ts_recv = sequence * 7 % 97 + sequence;
   t->flags = (uint8_t)mark; /* 1: fails, 2: publishes */
 }
 
-static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, uint64_t stride) {
+/* What is emitted: so many records a tick, each with how many its symbol has emitted. */
+typedef struct emission {
+  uint64_t nth;
+  uint32_t key;
+} emission;
+
+static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
+  for (uint32_t k = 0; k < t->sequence % 3; k++) {
+    /* What a tick emits that fails is void: its numbers come again. */
+    emission e = {r->emitted + k + 1, t->instrument_id};
+    char message[104];
+    if (ctx ? sd_emit(ctx, 0, i, &e) : sd_emit_claimed(S.d, slot, claim, 0, &i, &e, 1, message)) return 1;
+  }
+  return 0;
+}
+
+static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, uint64_t stride,
+                      const sd_claim *claim, uint32_t slot) {
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = (const sd_tick *)((const char *)ticks + (size_t)i * S.record_size);
     row *r = (row *)((char *)rows + t->instrument_id * stride);
@@ -80,14 +104,16 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
       ctx->publish(ctx, more, 1, &in);
       sd_fetch_add(&S.nested, (uint64_t)in, relaxed, X1);
     }
+    if (S.emits && emit(r, t, i, ctx, claim, slot)) r->errors++;
     if (t->flags & 1) return i;
     r->handled++;
+    if (S.emits) r->emitted += t->sequence % 3;
   }
   return n;
 }
 
 static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  return handle(rows, ticks, n, ctx, ctx->row_stride);
+  return handle(rows, ticks, n, ctx, ctx->row_stride, NULL, 0);
 }
 
 static void *worker(void *argument) {
@@ -96,8 +122,40 @@ static void *worker(void *argument) {
   void *rows = sd_dispatcher_rows(S.d, &stride);
   sd_claim claim;
   while (sd_worker_next(S.d, slot, &claim) == 1) {
-    int64_t done = claim.n ? handle(rows, claim.records, claim.n, NULL, stride) : 0;
+    int64_t done = claim.n ? handle(rows, claim.records, claim.n, NULL, stride, &claim, slot) : 0;
     sd_worker_done(S.d, slot, &claim, done, done < claim.n, "as told");
+  }
+  return NULL;
+}
+
+/* Takes all there is, and looks whether it is in order: of the feed, and of each symbol. */
+static void merge(int how) {
+  enum { MOST = 37 };
+  unsigned char room[MOST * (SD_MERGED_HEAD + sizeof(emission)) + 8], *at;
+  int64_t n;
+  if (sd_outputs_round(S.d, how)) S.wrong = "the merger has no memory";
+  do {
+    n = sd_outputs_take(S.d, 0, room, MOST);
+    at = room;
+    for (int64_t i = 0; i < n; i++, at += SD_MERGED_HEAD + sizeof(emission)) {
+      sd_emitted head;
+      emission e;
+      memcpy(&head, at, SD_MERGED_HEAD);
+      memcpy(&e, at + SD_MERGED_HEAD, sizeof e);
+      if (S.merged++ && head.number < S.number) S.wrong = "merged out of order";
+      if (head.time < S.time) S.wrong = "the feed's time goes back";
+      if (head.key != e.key || e.key >= S.n_symbols) S.wrong = "a record of another tick";
+      else if (e.nth != ++S.last[e.key]) S.wrong = "a symbol's records are out of order, twice or missing";
+      S.number = head.number;
+      S.time = head.time;
+    }
+  } while (n == MOST);
+}
+
+static void *merger(void *unused) {
+  while (sd_load(&S.merging, acquire, X1)) {
+    merge(SD_FINAL_LIVE);
+    usleep(50);
   }
   return NULL;
 }
@@ -159,6 +217,7 @@ static void prepare(void) {
   S.nest_one_in = one_of(0, 3) ? 0 : one_of(4, 40);
   S.python = one_of(0, 2) == 0;
   S.stop_early = one_of(0, 4) ? 0 : one_of(1, 10);
+  S.emits = one_of(0, 1);
   sd_config *c = &S.config;
   uint32_t slots = S.n_workers + S.n_publishers + 2;
   c->capacity = one_of(0, 1) ? one_of(1, 40) : one_of(41, 5000);
@@ -171,7 +230,9 @@ static void prepare(void) {
                         .sequence_offset = 40,
                         .row_bytes = sizeof(row),
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
+                        .marked = S.emits,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
+  c->time_offset = one_of(0, 3) ? 8 : SD_NONE;
   c->idle = (int32_t)one_of(0, 2);
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
@@ -205,7 +266,7 @@ static int fail(const char *what, uint32_t round) {
 }
 
 static struct {
-  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped;
+  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, merged;
 } sum;
 
 static int play(uint32_t round) {
@@ -214,7 +275,14 @@ static int play(uint32_t round) {
   uint16_t handler_of[SYMBOLS] = {0};
   for (uint32_t i = 0; i < S.n_symbols; i++) S.map[i] = i % S.n_strands;
   int pure = !S.nest_one_in && one_of(0, 1);
-  sd_handler handlers[2] = {{native, NULL, pure}, {NULL, NULL, 0}};
+  static const uint32_t its_outputs[1] = {0};
+  const uint32_t bytes = sizeof(emission);
+  sd_handler handlers[2] = {{native, NULL, pure, S.emits, its_outputs}, {NULL, NULL, 0, S.emits, its_outputs}};
+  /* What may be in flight beyond the bound has to have room, two records a tick. */
+  uint64_t in_flight = (uint64_t)S.n_strands * S.config.capacity + BATCH * SOURCES + (S.nest_one_in ? 20000 : 2000);
+  uint64_t room = in_flight * 2 * 48 / SD_OUTPUT_SLACK * (one_of(0, 1) ? 2 : 20);
+  if (S.emits && sd_dispatcher_outputs(S.d, &bytes, 1, room + sd_outputs_least(S.d, 1)))
+    return fail("refused its outputs", round);
   for (uint32_t i = 0; S.python && i < S.n_strands; i++) handler_of[i] = (uint16_t)one_of(0, 1);
   if (sd_dispatcher_route(S.d, S.map, handler_of) || sd_dispatcher_handlers(S.d, handlers, 2))
     return fail("refused its handlers", round);
@@ -228,6 +296,9 @@ static int play(uint32_t round) {
     pthread_create(&publishers[i], NULL, publisher, &S.sources[i]);
   }
   pthread_create(&control, NULL, controller, NULL);
+  pthread_t merging;
+  sd_store(&S.merging, S.emits, relaxed, X1);
+  if (S.emits) pthread_create(&merging, NULL, merger, NULL);
 
   /* Rule 3, as far as a clock can tell: publishers end and all is drained, long before patience does. */
   struct timespec until;
@@ -248,21 +319,30 @@ static int play(uint32_t round) {
   for (uint32_t i = 0; i < S.n_workers; i++)
     if (pthread_timedjoin_np(workers[i], NULL, &until)) return fail("a worker sleeps through the stop", round);
 
+  if (S.emits) {
+    sd_store(&S.merging, 0u, release, X1);
+    pthread_join(merging, NULL);
+    merge(stopped ? SD_FINAL_ABANDONED : SD_FINAL_ALL);
+    if (!S.wrong && sd_outputs_late(S.d) && !S.d->outputs->passed) S.wrong = "something was emitted too late";
+    if (S.wrong) return fail(S.wrong, round);
+  }
   uint32_t strand;
   char what[160];
   if (sd_dispatcher_check(S.d, &strand, what)) return fail(what, round);
   sd_totals t;
   sd_dispatcher_totals(S.d, &t);
-  uint64_t stride, handled = 0, errors = 0, accepted = sd_load(&S.nested, relaxed, X1);
+  uint64_t stride, handled = 0, emitted = 0, errors = 0, accepted = sd_load(&S.nested, relaxed, X1);
   unsigned char *rows = sd_dispatcher_rows(S.d, &stride);
   for (uint32_t i = 0; i < S.n_symbols; i++) {
     row *r = (row *)(rows + i * stride);
     handled += r->handled;
+    emitted += r->emitted;
     errors += r->errors;
   }
   for (uint32_t i = 0; i < S.n_publishers; i++) accepted += S.sources[i].accepted;
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
   if (errors) return fail("records out of order, twice or missing", round);
+  if (stopped ? S.merged > emitted : S.merged != emitted) return fail("what was emitted was not all merged", round);
   if (accepted != t.accepted) return fail("accepted is not what publishers were told", round);
   if (handled != t.handled) return fail("handled is not what handlers ran over", round);
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return fail("the books do not balance", round);
@@ -272,7 +352,7 @@ static int play(uint32_t round) {
   sum.rounds++;
   sum.accepted += t.accepted, sum.handled += t.handled, sum.dropped += dropped, sum.failed += t.failed + t.lost;
   sum.stolen += t.stolen, sum.claimed += t.claimed, sum.parks += t.parks, sum.wakes += t.wakes,
-      sum.stopped += (uint64_t)stopped;
+      sum.stopped += (uint64_t)stopped, sum.merged += S.merged;
   sd_dispatcher_destroy(S.d);
   return 0;
 }
@@ -286,16 +366,17 @@ int main(int argc, char **argv) {
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
-      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped)) {
-    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed or dropped: see which is 0\n");
+      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.merged)) {
+    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped or merged: see which is 0\n");
     bad = 1;
   }
   printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
          "parks %llu, wakes %llu, "
-         "stopped before the end %llu\n",
+         "stopped before the end %llu, merged %llu\n",
          bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
          (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
          (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.claimed,
-         (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped);
+         (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped,
+         (unsigned long long)sum.merged);
   return bad;
 }

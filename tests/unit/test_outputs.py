@@ -266,6 +266,26 @@ def test_publishers_wait_for_the_merger_where_more_is_emitted_than_the_bound_all
     same(collected(d), serial(ticks))
 
 
+def test_a_quarantined_strand_keeps_nobody_waiting_and_what_it_emits_too_late_is_counted(c_handlers: Path) -> None:
+    ticks = stream(np.arange(200_000) % 3)
+    ticks["depth"] = 1
+    ticks["flags"][1] = 255
+    options: dict[str, Any] = {"strands": "per-symbol", "max_publishers": 1, "output_memory": 1 << 20}
+    with Dispatcher(3, echo(c_handlers), workers=1, cores=None, on_error="quarantine", **options) as d:
+        d.publish(ticks, timeout_s=60)
+        d.drain()
+        pending = d.look(1).pending
+        assert 0 < pending < np.count_nonzero(ticks["instrument_id"] == 1)
+        d.release(1)
+    seen = d.outputs["seen"].array()
+    assert (np.diff(seen["sequence"].astype(np.int64)) > 0).all()
+    others = seen[seen["instrument_id"] != 1]
+    np.testing.assert_array_equal(others["sequence"], np.flatnonzero(ticks["instrument_id"] != 1))
+    late_fifths = pending // 5
+    assert np.count_nonzero(seen["instrument_id"] == 1) + d.outputs.late == pytest.approx(pending, abs=late_fifths + 1)
+    assert d.outputs.late > 0
+
+
 def test_several_publishers_numbers_rise_along_every_symbol(c_handlers: Path) -> None:
     parts = [stream(np.random.default_rng(i).integers(0, 6, 20_000)) for i in range(3)]
     for i, part in enumerate(parts):

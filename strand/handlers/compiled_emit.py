@@ -1,0 +1,127 @@
+"""Emitting from compiled handlers: ``emit.bars(open=..., close=...)`` stores the fields. Imported with numba only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils as numba_cgutils
+from numba.core import types as numba_types
+from numba.extending import intrinsic as numba_intrinsic
+from numba.extending import models as numba_models
+from numba.extending import overload_method as numba_overload_method
+from numba.extending import register_model as numba_register_model
+
+from strand._bindings.engine import CONTEXT_OFFSETS, EMITTED_BYTES, SINK_OFFSETS
+
+# Their annotations are of their inner life.
+cgutils: Any = numba_cgutils
+types: Any = numba_types
+intrinsic: Any = numba_intrinsic
+models: Any = numba_models
+overload_method: Any = numba_overload_method
+register_model: Any = numba_register_model
+
+__all__ = ["emit_at", "emit_type"]
+
+
+def emit_type(outputs: Mapping[str, np.dtype[Any]]) -> Any:
+    """The type of a handler's argument ``emit``: it has a method for each output, which takes the record's fields."""
+    cls = type("EmitType", (types.Type,), {})
+    register_model(cls)(_EmitModel)
+    for number, (name, dtype) in enumerate(outputs.items()):
+        overload_method(cls, name)(_method(name, dtype, _room(cls, number, dtype)))
+    return cls(name=f"emit({', '.join(f'{name}: {dtype}' for name, dtype in outputs.items())})")
+
+
+class _EmitModel(models.StructModel):
+    """Where the context is, and which of its records is in hand."""
+
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, [("context", types.voidptr), ("i", types.int64)])
+
+
+def emit_at(emit: Any) -> Any:
+    """A function of (context, i) that makes a value of the type."""
+
+    @intrinsic
+    def make(typingctx: Any, context_at: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            value = cgutils.create_struct_proxy(emit)(context, builder)
+            value.context, value.i = arguments
+            return value._getvalue()
+
+        return emit(types.voidptr, types.int64), generate
+
+    return make
+
+
+def _method(name: str, dtype: np.dtype[Any], room: Any) -> Callable[..., Any]:
+    """What overload_method asks for: a function of the record's fields, by place or by name."""
+    fields = list(dtype.names or ())
+    arguments = ", ".join(["emit", *fields])
+    stores = "\n".join(f"        record.{f}{'[:]' if dtype[f].ndim else ''} = {f}" for f in fields)
+    source = (
+        f"def {name}({arguments}):\n    def implementation({arguments}):\n        record = room(emit)\n{stores}\n"
+        "    return implementation\n"
+    )
+    space: dict[str, Any] = {"room": room}
+    exec(source, space)  # identifiers all: checked where outputs are declared
+    found: Callable[..., Any] = space[name]
+    return found
+
+
+def _room(cls: Any, number: int, dtype: np.dtype[Any]) -> Any:
+    """A function of (emit) that gives the next record of an output to fill: sd_emit_room of csrc/sd_handler.h."""
+    record = numba.from_dtype(dtype)
+    entry_bytes = -(-(EMITTED_BYTES + dtype.itemsize) // 8) * 8
+
+    @intrinsic
+    def room(typingctx: Any, emit: Any) -> Any:
+        if not isinstance(emit, cls):
+            return None
+
+        def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            word, byte = ir.IntType(64), ir.IntType(8)
+            key, code = ir.IntType(32), ir.IntType(32)
+
+            def field(base: Any, offset: int, of: Any = word) -> Any:
+                """A pointer to a field of a structure at an address."""
+                return builder.bitcast(builder.gep(base, [ir.Constant(word, offset)]), of.as_pointer())
+
+            def load_at(base: Any, offset: int) -> Any:
+                return builder.inttoptr(builder.load(field(base, offset)), byte.as_pointer())
+
+            value = cgutils.create_struct_proxy(emit)(context, builder, value=arguments[0])
+            at = builder.bitcast(value.context, byte.as_pointer())
+            sink = load_at(load_at(at, CONTEXT_OFFSETS["sinks"]), 2 * 8 * number)
+            full = builder.icmp_unsigned(
+                "==", builder.load(field(sink, SINK_OFFSETS["at"])), builder.load(field(sink, SINK_OFFSETS["end"]))
+            )
+            with builder.if_then(full, likely=False):
+                signature = ir.FunctionType(code, [byte.as_pointer(), byte.as_pointer()]).as_pointer()
+                more = builder.inttoptr(builder.load(field(sink, SINK_OFFSETS["more"])), signature)
+                failed = builder.icmp_signed("!=", builder.call(more, [at, sink]), ir.Constant(code, 0))
+                with builder.if_then(failed, likely=False):
+                    context.call_conv.return_user_exc(builder, MemoryError, ("no room for what is emitted",))
+            entry = load_at(sink, SINK_OFFSETS["at"])
+            mark_at = builder.mul(value.i, ir.Constant(word, 16))
+            mark = builder.gep(load_at(at, CONTEXT_OFFSETS["marks"]), [mark_at])
+            builder.store(builder.load(field(mark, 0)), field(entry, 0))
+            builder.store(builder.load(field(mark, 8)), field(entry, 8))
+            key_at = builder.mul(value.i, builder.load(field(at, CONTEXT_OFFSETS["record_size"])))
+            keys = builder.gep(load_at(at, CONTEXT_OFFSETS["keys"]), [key_at])
+            found = builder.load(field(keys, 0, key), align=1)
+            builder.store(found, field(entry, 16, key))
+            builder.store(ir.Constant(key, 0), field(entry, 20, key))
+            after = builder.ptrtoint(builder.gep(entry, [ir.Constant(word, entry_bytes)]), word)
+            builder.store(after, field(sink, SINK_OFFSETS["at"]))
+            payload = builder.gep(entry, [ir.Constant(word, EMITTED_BYTES)])
+            return builder.bitcast(payload, context.get_value_type(record))
+
+        return record(emit), generate
+
+    return room

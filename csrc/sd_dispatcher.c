@@ -304,7 +304,7 @@ int64_t sd_records_left(sd_dispatcher *d, sd_strand *s) {
   return left;
 }
 
-uint64_t sd_published(sd_dispatcher *d, uint64_t *time) {
+uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
   sd_arena *a = d->arena;
   if (d->config.sizes.marked) sd_lock(&a->number_lock);
   /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
@@ -331,7 +331,7 @@ uint64_t sd_published(sd_dispatcher *d, uint64_t *time) {
 uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
 
 static void watermark_round(sd_dispatcher *d) {
-  uint64_t time, low = sd_published(d, &time);
+  uint64_t time, low = sd_lowest_unpublished(d, &time);
   /* Who took its lower bound long ago may name one that has been passed. */
   if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
   d->watermark_next = low;

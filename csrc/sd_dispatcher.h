@@ -138,6 +138,8 @@ uint64_t sd_in_flight(sd_dispatcher *d);
 uint64_t sd_watermark(sd_dispatcher *d);
 /* The same, with the greatest time of the records below it; 0 where records carry no marks. */
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
+/* Every publish sequence below the result has been taken, and its record queued or handled; and the feed's time there. */
+uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
  * visit, in which `before` records of the strand were handled ahead of this one. */
@@ -147,10 +149,8 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
 /* The same of a symbol's timer or end. */
 void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
                     const char *message);
-/* Records that are pending on a strand, or one more for a task that is ending. */
+/* Records that are pending on a strand, without its tasks (and one more while one is ending). */
 int64_t sd_records_left(sd_dispatcher *d, sd_strand *s);
-/* The lowest publish sequence that may still be linked, and the greatest time of the records below it. */
-uint64_t sd_published(sd_dispatcher *d, uint64_t *time);
 /* The greatest time of a record so far; 0 where records carry no marks. */
 uint64_t sd_feed_time(sd_dispatcher *d);
 /* Calls sd_finish_fn of all symbols that have had records, in order of keys. At rest, after the workers' end. */

@@ -175,7 +175,7 @@ static sd_mark first_pending(sd_dispatcher *d) {
 static void pass_quarantined(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   const uint32_t aside = SD_QUARANTINED | SD_ASIDE;
-  uint64_t time, low = sd_published(d, &time) - d->config.sizes.counters_start;
+  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
     if (sd_load(&s->pending, acquire, A1) > 0 && (sd_load(&s->control, acquire, A1) & aside) != aside) return;
@@ -183,6 +183,7 @@ static void pass_quarantined(sd_dispatcher *d) {
   if (low <= o->frontier) return;
   o->frontier = low;
   o->time = time;
+  o->passed++;
 }
 
 int sd_outputs_round(sd_dispatcher *d, int how) {
@@ -195,11 +196,11 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
       o->frontier = frontier;
       o->time = time;
     }
+    o->looked = sd_now() - start;
+    if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
     /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
     o->armed = sd_earliest_wish(d);
-    o->looked = sd_now() - start;
     sd_clock_look(d, o->time);
-    if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
   } else {
     sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;

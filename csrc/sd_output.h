@@ -110,7 +110,8 @@ typedef struct sd_outputs {
   sd_chunk_pool pool;
   uint64_t frontier, time, armed; /* the last round's */
   uint64_t looked;                /* clock counts that finding out the frontier took */
-  uint64_t late;                  /* records that came after their place had been handed out */
+  uint64_t passed;                /* times that quarantined strands were passed */
+  uint64_t late;                  /* records that came after their place had been handed out: on such a strand */
   int ended;
 } sd_outputs;
 

@@ -162,37 +162,32 @@ void sd_clock_begins(sd_dispatcher *d, uint32_t strand) {
 
 uint32_t sd_clock_sweep(sd_dispatcher *d) {
   uint64_t time, least = UINT64_MAX;
-  uint32_t queued = 0;
+  uint32_t due = 0;
   sd_lock(&d->clock_lock);
-  sd_published(d, &time);
+  sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see sd_timer.h. */
-  uint64_t next = sd_exchange(&d->arena->next_wish, UINT64_MAX, acq_rel, K5);
-  if (next > time) {
-    least = next;
-  } else {
-    for (uint32_t key = 0; key < d->arena->n_symbols; key++) {
-      /* K4: acquire; a wish that is seen is seen after the clock task that came before it. */
-      uint64_t wish = sd_load(&d->wishes[key], acquire, K4);
-      if (!wish) continue;
-      uint32_t strand = d->map[key];
-      if (wish <= time) {
-        uint64_t until = sd_load(&d->clock_until[strand], acquire, K6);
-        if (wish <= until) continue;
-        if (!until) {
-          sd_store(&d->clock_until[strand], time, relaxed, K6);
-          if (sd_task_queue(d, strand, SD_TASK_CLOCK | time) == SD_OK) {
-            queued++;
-            continue;
-          }
-          sd_store(&d->clock_until[strand], 0, relaxed, K6);
-        }
+  sd_exchange(&d->arena->next_wish, UINT64_MAX, acq_rel, K5);
+  for (uint32_t key = 0; key < d->arena->n_symbols; key++) {
+    /* K4: acquire; a wish that is seen is seen after the clock task that came before it. */
+    uint64_t wish = sd_load(&d->wishes[key], acquire, K4);
+    if (!wish) continue;
+    uint32_t strand = d->map[key];
+    if (wish <= time) {
+      uint64_t until = sd_load(&d->clock_until[strand], acquire, K6);
+      /* P4: where the task is set aside with its strand nobody can wait for it. */
+      if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_ASIDE)) due++;
+      if (wish <= until) continue;
+      if (!until) {
+        sd_store(&d->clock_until[strand], time, relaxed, K6);
+        if (sd_task_queue(d, strand, SD_TASK_CLOCK | time) == SD_OK) continue;
+        sd_store(&d->clock_until[strand], 0, relaxed, K6);
       }
-      if (wish < least) least = wish;
     }
+    if (wish < least) least = wish;
   }
   if (least != UINT64_MAX) lower_next(d, least);
   sd_unlock(&d->clock_lock);
-  return queued;
+  return due;
 }
 
 uint64_t sd_earliest_wish(sd_dispatcher *d) {

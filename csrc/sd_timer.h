@@ -42,8 +42,9 @@ void sd_timer_over(sd_dispatcher *d, uint32_t key, uint64_t wish);
 /* A timer's context. */
 void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time);
 
-/* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many; 0: nothing is
- * due that is not on its way. From any thread. Here where it may be worth while. */
+/* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many wishes that
+ * is true of, those included that are on their way, but for strands that are set aside. From any thread. Here where it may be
+ * worth while. */
 static inline void sd_clock_look(sd_dispatcher *d, uint64_t time) {
   /* K5: relaxed; a look that comes too early is made up for by the next one. */
   if (SD_UNLIKELY(d->timed) && sd_load(&d->arena->next_wish, relaxed, K5) <= time) sd_clock_sweep(d);

@@ -58,6 +58,7 @@ from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
 from strand.records import RecordReader
 from strand.rows import Rows
+from strand.run_objects import objects_of, stop_objects
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
@@ -323,18 +324,9 @@ class Dispatcher:
         self._asked.end(self)
 
     def _stop_objects(self) -> None:
-        """Calls ``on_stop`` of all objects, in the order of their keys; ``stop`` raises the first error."""
-        for _, context in sorted(self._contexts.items()):
-            on_stop = getattr(context.object, "on_stop", None)
-            if on_stop is None:
-                continue
-            try:
-                on_stop()
-            except Exception as error:
-                if self._stop_failure is None:
-                    reason = f"{describe(error)}, in on_stop"
-                    self._stop_failure = HandlerError(context.symbol, 0, context.handler, RAISED, reason)
-                    self._stop_failure.__cause__ = error
+        """Calls ``on_stop`` of all objects; ``stop`` raises the first error."""
+        failure = stop_objects(self._contexts)
+        self._stop_failure = self._stop_failure or failure
 
     # ---- publishing
 
@@ -486,8 +478,7 @@ class Dispatcher:
     @property
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
-        contexts = sorted(self._contexts.copy().values(), key=lambda context: context.key)
-        return {context.symbol: context.object for context in contexts if context.object is not None}
+        return objects_of(self._contexts)
 
     @property
     def workers(self) -> int:
@@ -683,7 +674,7 @@ class Dispatcher:
 
     def _book(self, index: int) -> Book | None:
         memory = self._memories[self._handler_of_symbol[index]]
-        return self.books[index] if isinstance(memory, BookMemory) else None
+        return self.books[index] if keeps_books(memory) else None
 
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.KEY:

@@ -145,20 +145,16 @@ class NoSampler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
-    def parts(
-        self, batch: npt.NDArray[Any], by_symbol: npt.NDArray[np.int64], names: Sequence[str]
-    ) -> Iterator[npt.NDArray[Any]]:
+    def parts(self, batch: npt.NDArray[Any], *_: object) -> Iterator[npt.NDArray[Any]]:
         yield batch
 
-    def drained(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
+    def drained(self, *_: object) -> None:
         pass
 
-    def timeline(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
+    def timeline(self, *_: object) -> None:
         pass
 
 

@@ -40,11 +40,13 @@ typedef struct run {
   uint64_t wakes;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
       nesting;
-  uint32_t map[SYMBOLS], stride;
+  uint32_t map[SYMBOLS], stride, emits;
   int running[STRANDS];
   uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
   uint64_t next[SYMBOLS][SOURCES]; /* next sequence to publish */
   uint64_t handled, accepted, dealt, failed;
+  uint64_t emitted[SYMBOLS], merged[SYMBOLS], number; /* records of a symbol; the merger's last number */
+  int merging, drained;
   int left; /* publishers and controllers at work */
   int workers_left;
   int stopped;
@@ -98,7 +100,10 @@ static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
 }
 
 /* Rule 1: publish order, and never two at a time. */
-static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_mark *marks) {
+static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot);
+
+static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_claim *claim, uint32_t slot,
+                      int64_t first) {
   uint32_t s = R.map[at(records, 0)->key];
   if (R.running[s]) broken("two handlers of a strand at a time");
   R.running[s] = 1;
@@ -114,7 +119,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
     if (lossless() && !R.nesting && R.config.on_full == SD_BLOCK && t->sequence != *seen + 1)
       broken("a record is missing");
     *seen = t->sequence;
-    if (R.timed && ctx) before_record(t->key, marks[i].time);
+    if (R.timed && ctx) before_record(t->key, ctx->marks[i + first].time);
     sd_schedule_point("handler");
     if (t->nests && ctx) {
       union {
@@ -129,14 +134,16 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
       ctx->publish(ctx, &more, 1, &in);
       R.accepted += (uint64_t)in;
     }
+    if (emit_one(t, first + i, ctx, claim, slot)) broken("no room for what is emitted");
     if (t->fails) {
       R.failed++;
       done = i;
       break;
     }
     R.handled++;
+    R.emitted[t->key]++;
     if (R.timed && ctx && sd_scheduler_random(3) == 0) {
-      uint64_t time = marks[i].time, ns = some_wish(time);
+      uint64_t time = ctx->marks[i + first].time, ns = some_wish(time);
       ctx->wake_at(ctx, t->key, ns);
       expect_wish(t->key, time, ns);
       if (ctx->yield && R.yields) {
@@ -149,14 +156,54 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
   return done;
 }
 
+/* What is emitted: one record a tick, numbered along the symbol. */
+typedef struct emission {
+  uint64_t nth;
+  uint32_t key;
+  unsigned char more[56]; /* two a chunk */
+} emission;
+
+static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
+  emission e = {R.emitted[t->key] + 1, t->key, {0}};
+  char message[104];
+  if (!R.emits) return 0;
+  return ctx ? sd_emit(ctx, 0, i, &e) : sd_emit_claimed(R.d, slot, claim, 0, &i, &e, 1, message);
+}
+
+static void merge(int how) {
+  enum { MOST = 3, BYTES = SD_MERGED_HEAD + sizeof(emission) };
+  unsigned char room[MOST * BYTES + 8];
+  int64_t n;
+  sd_outputs_round(R.d, how);
+  do {
+    n = sd_outputs_take(R.d, 0, room, MOST);
+    for (int64_t i = 0; i < n; i++) {
+      sd_emitted head;
+      emission e;
+      memcpy(&head, room + i * BYTES, SD_MERGED_HEAD);
+      memcpy(&e, room + i * BYTES + SD_MERGED_HEAD, sizeof e);
+      if (head.number < R.number) broken("merged out of order");
+      if (head.key != e.key || e.nth != ++R.merged[e.key]) broken("merged twice, or without one before it");
+      R.number = head.number;
+    }
+  } while (n == MOST);
+}
+
+static void merger(void *unused, unsigned index) {
+  while (R.merging) {
+    merge(SD_FINAL_LIVE);
+    for (int i = 0; i < 5; i++) sd_pause();
+  }
+}
+
 static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  return handle(ticks, n, ctx, ctx->marks);
+  return handle(ticks, n, ctx, NULL, 0, 0);
 }
 
 /* Handlers that run under publish locks see records of several strands at a go. */
 static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   for (int64_t i = 0; i < n; i++) {
-    int64_t done = handle(at(ticks, i), 1, ctx, R.timed ? ctx->marks + i : NULL);
+    int64_t done = handle(at(ticks, i), 1, ctx, NULL, 0, i);
     if (done != 1) return i;
     if (R.timed && R.yields && ctx->yield) return i + 1;
   }
@@ -207,7 +254,7 @@ static void worker(void *unused, unsigned index) {
     }
     int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)claim.n) : claim.n;
     for (int64_t i = 0; R.timed && i < most; i++) before_record(at(claim.records, i)->key, claim.marks[i].time);
-    int64_t done = handle(claim.records, most, NULL, NULL);
+    int64_t done = handle(claim.records, most, NULL, &claim, slot, 0);
     if (R.timed && done == most) {
       uint32_t key = at(claim.records, most - 1)->key;
       uint64_t ns = claim.marks[most - 1].time + 1 + sd_scheduler_random(12);
@@ -307,6 +354,8 @@ static void closer(void *unused, unsigned index) {
   if (slot >= 0) sd_publisher_leave(R.d, (uint32_t)slot);
   sd_dispatcher_stop(R.d);
   while (R.workers_left) sd_pause();
+  R.drained = code == SD_OK;
+  R.merging = 0;
 }
 
 static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
@@ -328,6 +377,7 @@ static int prepare(void) {
   R.nesting = sd_scheduler_random(5) == 0;
   R.helps = sd_scheduler_random(3) == 0;
   R.python = sd_scheduler_random(4) == 0;
+  R.emits = R.merging = sd_scheduler_random(2) == 0;
   R.tasking = sd_scheduler_random(3) == 0;
   R.timed = sd_scheduler_random(3) == 0;
   R.yields = sd_scheduler_random(2);
@@ -344,7 +394,7 @@ static int prepare(void) {
                         .sequence_offset = 8,
                         .row_bytes = 8,
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12),
-                        .marked = R.timed,
+                        .marked = R.emits || R.timed,
                         .timed = R.timed,
                         .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
@@ -366,9 +416,12 @@ static int prepare(void) {
     for (uint32_t j = 0; j < SOURCES; j++) R.next[i][j] = 1;
   }
   int is_pure = !R.nesting && sd_scheduler_random(2);
-  sd_handler handlers[2] = {
-      {is_pure ? pure : native, NULL, is_pure, .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
-      {NULL, NULL, 0, .wakes = (int32_t)R.timed}};
+  static const uint32_t its_outputs[1] = {0};
+  const uint32_t bytes = sizeof(emission);
+  sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure, R.emits, its_outputs,
+                             .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
+                            {NULL, NULL, 0, R.emits, its_outputs, .wakes = (int32_t)R.timed}};
+  if (R.emits && sd_dispatcher_outputs(R.d, &bytes, 1, sd_outputs_least(R.d, 1) + one_of(0, 2) * 4000)) return 0;
   if (R.python)
     for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);
   if (sd_dispatcher_route(R.d, R.map, handler_of)) return 0;
@@ -377,6 +430,7 @@ static int prepare(void) {
   for (uint32_t i = 0; i < R.n_publishers; i++, R.left++) sd_scheduler_add(publisher, (void *)(uintptr_t)i);
   if (R.n_controls) sd_scheduler_add(controller, NULL), R.left++;
   sd_scheduler_add(closer, NULL);
+  if (R.emits) sd_scheduler_add(merger, NULL);
   return 1;
 }
 
@@ -408,6 +462,15 @@ static const char *check(void) {
   if ((R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE) && t.dropped[0] + t.dropped[1] + t.dropped[2])
     return "dropped although nothing may be";
   if (!R.failing && t.lost) return "lost without a failure";
+  if (R.emits) {
+    merge(R.drained ? SD_FINAL_ALL : SD_FINAL_ABANDONED);
+    if (R.what[0]) return R.what;
+    for (uint32_t i = 0; i < R.n_symbols && R.drained; i++)
+      if (R.merged[i] + sd_outputs_late(R.d) < R.emitted[i]) return "not all that was emitted was merged";
+    for (uint32_t i = 0; i < R.n_symbols; i++)
+      if (R.merged[i] > R.emitted[i]) return "merged what was emitted for a record that failed";
+    if (sd_outputs_late(R.d) && !R.d->outputs->passed) return "something was emitted too late";
+  }
   uint64_t mark = 0;
   for (int i = 0; i < 3; i++) mark = sd_watermark(R.d);
   if (t.pending == 0 && mark != t.watermark_sequence) return "all is handled and the watermark is not at the end";

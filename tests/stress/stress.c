@@ -327,10 +327,10 @@ static void prepare(void) {
                         .sequence_offset = 40,
                         .row_bytes = sizeof(row),
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
-                        .marked = S.timed || S.emits,
+                        .marked = S.emits || S.timed,
                         .timed = S.timed,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
-  if (!S.timed && !one_of(0, 3)) c->time_offset = SD_NONE;
+  c->time_offset = one_of(0, 3) ? 8 : SD_NONE;
   c->idle = (int32_t)one_of(0, 2);
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
@@ -423,6 +423,7 @@ static int play(uint32_t round) {
     sd_store(&S.merging, 0u, release, X1);
     pthread_join(merging, NULL);
     merge(stopped ? SD_FINAL_ABANDONED : SD_FINAL_ALL);
+    if (!S.wrong && sd_outputs_late(S.d) && !S.d->outputs->passed) S.wrong = "something was emitted too late";
     if (S.wrong) return fail(S.wrong, round);
   }
   uint32_t strand;

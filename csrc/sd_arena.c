@@ -21,6 +21,10 @@ static uint32_t power_of_two(uint32_t n) {
   return p;
 }
 
+/* One given up may stay on every strand that is held; the others are for calls under way. */
+enum { SD_TASKS_AT_WORK = 1024 };
+static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_AT_WORK; }
+
 static void lay_out(sd_arena *a, const sd_sizes *z) {
   const uint64_t line = 2 * SD_LINE, page = 4096;
   uint32_t slots = z->n_workers + z->n_publishers;
@@ -51,6 +55,8 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->map = place(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = place(&end, ((uint64_t)z->n_blocks + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
+  a->tasks = place(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
+  if (z->timed) a->wishes = place(&end, (uint64_t)z->n_symbols * sizeof(uint64_t), line);
   a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
   a->blocks = place(&end, (uint64_t)z->n_blocks * a->block_bytes, page);
   a->bytes = (end + page - 1) / page * page;
@@ -62,6 +68,8 @@ static void start(sd_arena *a, const sd_sizes *z) {
   sd_slot *slot = sd_arena_at(a, a->slots);
   sd_strand *strands = sd_arena_at(a, a->strands);
   a->free_list.n_blocks = z->n_blocks;
+  sd_init(&a->next_wish, UINT64_MAX);
+  a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
   for (uint32_t i = 0; i < slots; i++) {
     lists[i].mask = places - 1;

@@ -172,7 +172,7 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
 /* Waits, and helps, until strands that workers still have are idle again. */
 static void settle(sd_dispatcher *d, uint32_t slot) {
   uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
-  while (sd_help(d, slot) || sd_in_flight(d)) {
+  while (sd_help(d, slot) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
     if (sd_now() - start > most) break;
     sd_pause();
   }
@@ -241,7 +241,7 @@ static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t 
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
-  p->end_time = p->marks[all - n - 1].time;
+  if (all > n) p->end_time = p->marks[all - n - 1].time;
   sd_lock(&a->number_lock);
   int alone = 1;
   /* N1: bounds that count are set under the lock, and so is every number taken. */
@@ -249,7 +249,7 @@ static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t 
     alone &= i == slot || sd_load(&d->slots[i].publishing, relaxed, N1) == UINT64_MAX;
   if (alone && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
-    sd_store(&a->feed_time, p->end_time, relaxed, N1);
+    if (all > n) sd_store(&a->feed_time, p->end_time, relaxed, N1);
   }
   sd_unlock(&a->number_lock);
 }
@@ -268,7 +268,7 @@ static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const u
 
 /* Claims and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
 static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const sd_handler *handler, sd_context *ctx,
-                         const unsigned char *records, int64_t n, int *failed) {
+                         const unsigned char *records, int64_t n, int *failed, int *stopped) {
   const size_t size = d->pool.record_size;
   int64_t at = 0;
   while (at < n) {
@@ -280,6 +280,13 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
       p->numbered = (uint64_t)slice;
     }
     int64_t done = sd_run_handler(d, handler, from, p->marks, slice, ctx);
+    if (SD_UNLIKELY(ctx->stopped)) {
+      /* A timer failed: the record before which it came is still to be handled. */
+      unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);
+      uncount(d, p, from + (size_t)done * size, slice - done);
+      *stopped = 1;
+      return at + done;
+    }
     if (SD_UNLIKELY(done < slice)) {
       if (p->marks) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
       fail_slice(d, slot, p, from, slice, done, ctx);
@@ -325,17 +332,17 @@ int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64
   sd_context_of(d, slot, handler, &ctx);
   uint64_t start = sd_now(), now = start;
   int64_t at = 0, piece = PIECE_LEAST;
-  int settled = 0, failed = 0;
-  while (at < most && !failed && now - start < run_counts && !sd_dispatcher_stopping(d)) {
+  int settled = 0, failed = 0, stopped = 0;
+  while (at < most && !failed && !stopped && now - start < run_counts && !sd_dispatcher_stopping(d)) {
     const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
     int64_t asked = piece < most - at ? piece : most - at;
-    int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed);
+    int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed, &stopped);
     uint64_t before = now;
     now = sd_now();
     if (n) book_piece(d, slot, n, failed, now - before);
     at += n;
     if (n < asked) {
-      if (at || settled) break;
+      if (at || settled || stopped) break;
       settled = 1;
       settle(d, slot);
       start = now = sd_now();

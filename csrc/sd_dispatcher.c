@@ -7,6 +7,7 @@
 
 #include "sd_clock.h"
 #include "sd_error.h"
+#include "sd_timer.h"
 
 static int good_config(const sd_config *c) {
   const sd_sizes *z = &c->sizes;
@@ -51,6 +52,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->pool = (sd_pool){&a->free_list,  sd_arena_at(a, a->stack), sd_arena_at(a, a->blocks),
                       a->block_bytes, a->record_size,           a->block_records,
                       a->marks_at};
+  d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
+  d->wishes = a->wishes ? sd_arena_at(a, a->wishes) : NULL;
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
@@ -90,6 +93,7 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   if (!d) return;
   sd_publishers_destroy(d);
   sd_outputs_destroy(d);
+  sd_timers_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_slots; i++) free(d->scratch[i]);
   for (uint32_t i = 0; d->watches && i < d->n_slots; i++) free(d->watches[i]);
   for (uint32_t i = 0; d->scratch_marks && i < d->n_slots; i++) free(d->scratch_marks[i]);
@@ -128,7 +132,8 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
     if (!handlers[h].fn) d->all_native = 0;
     if (!handlers[h].fn || !handlers[h].pure || h != d->strands[0].handler) d->one_pure = 0;
   }
-  return sd_outputs_connect(d);
+  int code = sd_timers_connect(d);
+  return code ? code : sd_outputs_connect(d);
 }
 
 uint64_t sd_dispatcher_bytes(const sd_dispatcher *d) { return d->arena->bytes; }
@@ -154,8 +159,8 @@ static uint64_t finished(sd_strand *s) {
   return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
 }
 
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
-             int32_t code, const char *message) {
+static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
+                 const char *message) {
   sd_arena *a = d->arena;
   sd_lock(&a->failures_lock);
   /* C1 */
@@ -167,12 +172,8 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
     f->handler = d->strands[strand].handler;
     f->slot = slot;
     f->code = code;
-    f->key = SD_NONE;
-    if (record) {
-      memcpy(&f->key, record + a->key_offset, sizeof f->key);
-      if (a->sequence_offset != SD_NONE) memcpy(&f->sequence, record + a->sequence_offset, sizeof f->sequence);
-      else f->sequence = finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
-    }
+    f->key = key;
+    f->sequence = sequence;
     snprintf(f->message, sizeof f->message, "%s", message ? message : "");
   }
   /* F1: release; pairs with F2: a failure that is counted is filled in. */
@@ -180,6 +181,27 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
   sd_unlock(&a->failures_lock);
   sd_strand_hold(&d->strands[strand], SD_QUARANTINED);
   if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
+}
+
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
+             int32_t code, const char *message) {
+  const sd_arena *a = d->arena;
+  uint32_t key = SD_NONE;
+  uint64_t sequence = 0;
+  if (record) {
+    memcpy(&key, record + a->key_offset, sizeof key);
+    if (a->sequence_offset != SD_NONE) memcpy(&sequence, record + a->sequence_offset, sizeof sequence);
+    else sequence = finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
+  }
+  fail(d, slot, strand, key, sequence, code, message);
+}
+
+void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
+                    const char *message) {
+  char text[SD_MESSAGE_BYTES];
+  snprintf(text, sizeof text, "its timer at %llu ns%s%s", (unsigned long long)time, message && *message ? ": " : "",
+           message ? message : "");
+  fail(d, slot, strand, key, finished(&d->strands[strand]) - d->config.sizes.counters_start, code, text);
 }
 
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {
@@ -233,13 +255,13 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
   return 1;
 }
 
-/* One look at each strand in turn is not enough where handlers publish: one may have put records on a strand looked at before,
+/* One look at each strand in turn is not enough where handlers, or tasks, publish: one may have put records on a strand looked at before,
  * and be done by the time its own is looked at. Two looks in a row that find nothing, and nothing accepted between them, show
  * that there was nothing at the end of the first. */
 static int drained(sd_dispatcher *d) {
   uint64_t first, second;
   if (!only_held(d, &first)) return 0;
-  return d->one_pure || (only_held(d, &second) && first == second);
+  return (d->one_pure && !sd_tasks_used(&d->tasks)) || (only_held(d, &second) && first == second);
 }
 
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
@@ -249,7 +271,11 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
     if (may_help && sd_help(d, slot)) continue;
     /* The scan is what shows the handlers' writes; the counters only say when it is worth while. */
-    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) return SD_OK;
+    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) {
+      /* What the feed's time has passed is due, and may ask for more. */
+      if (!d->timed || !sd_clock_sweep(d)) return SD_OK;
+      continue;
+    }
     if (sd_now() - start > slice) return SD_AGAIN;
     if (turn < 200) {
       sd_pause();
@@ -270,22 +296,39 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
  * below T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
  * seen empty has reached it in any case. */
 
+int64_t sd_records_left(sd_dispatcher *d, sd_strand *s) {
+  if (SD_LIKELY(!sd_strand_tasks(s))) return sd_load(&s->pending, acquire, A1);
+  sd_lock(&s->publish_lock);
+  int64_t left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  return left;
+}
+
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
-  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
   sd_arena *a = d->arena;
   if (d->config.sizes.marked) sd_lock(&a->number_lock);
+  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
   uint64_t low = sd_load(&a->next_sequence, acquire, M5);
   *time = sd_load(&a->feed_time, relaxed, N1);
   if (d->config.sizes.marked) sd_unlock(&a->number_lock);
   for (uint32_t i = 0; i < d->n_slots; i++) {
     /* M2: acquire; pairs with M1. */
-    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2);
+    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2), its;
+    do {
+      /* N2: acquire; a time of a later moment than the number's would bring the later number with it. */
+      its = sd_load(&d->slots[i].published_time, acquire, N2);
+      uint64_t again = sd_load(&d->slots[i].publishing, acquire, M2);
+      if (again == at) break;
+      at = again;
+    } while (1);
     if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
     low = at;
-    *time = sd_load(&d->slots[i].published_time, relaxed, N1);
+    *time = its;
   }
   return low;
 }
+
+uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
 
 static void watermark_round(sd_dispatcher *d) {
   uint64_t time, low = sd_lowest_unpublished(d, &time);
@@ -296,7 +339,7 @@ static void watermark_round(sd_dispatcher *d) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    int64_t pending = sd_load(&s->pending, acquire, A1);
+    int64_t pending = sd_records_left(d, s);
     if (pending <= 0) continue;
     d->watermark_strand[n] = i;
     d->watermark_target[n++] = finished(s) + (uint64_t)pending;
@@ -308,7 +351,7 @@ static void watermark_round(sd_dispatcher *d) {
 static int watermark_reached(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->watermark_left;) {
     sd_strand *s = &d->strands[d->watermark_strand[i]];
-    if (sd_load(&s->pending, acquire, A1) == 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
+    if (sd_records_left(d, s) <= 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
       uint32_t last = --d->watermark_left;
       d->watermark_strand[i] = d->watermark_strand[last];
       d->watermark_target[i] = d->watermark_target[last];
@@ -418,6 +461,14 @@ int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out) {
   out->accepted = sd_peek(&s->accepted) - d->config.sizes.counters_start;
   out->control = sd_load(&s->control, relaxed, C2);
   out->capacity = s->capacity;
+  out->tasks = 0;
+  if (sd_strand_tasks(s)) {
+    sd_lock(&s->publish_lock);
+    out->tasks = sd_task_count(&d->tasks, s);
+    /* A1 */
+    out->pending = sd_load(&s->pending, acquire, A1) - out->tasks;
+    sd_unlock(&s->publish_lock);
+  }
   return SD_OK;
 }
 
@@ -445,8 +496,8 @@ static const char *wrong_with(const sd_look *k, uint32_t listed) {
   if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
     return "accepted is not handled + dropped + pending";
   uint32_t places = listed + ((k->control & SD_ASIDE) != 0);
-  if (k->pending && places != 1) return places ? "its token is in more than one place" : "its token is lost";
-  if (!k->pending && places) return "listed although nothing is pending";
+  if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
+  if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";
   return NULL;
 }
 

@@ -36,6 +36,10 @@ typedef struct sd_handler {
   int32_t pure; /* never publishes: may run under the publish locks of the strands it serves */
   uint32_t n_outputs;
   const uint32_t *outputs; /* what it declares, by their place in sd_dispatcher_outputs */
+  sd_wake_fn wake;         /* NULL: it has no timers */
+  sd_finish_fn finish;
+  int32_t yields;          /* returns where ctx->yield says so */
+  int32_t wakes, finishes; /* of one that Python runs: whether it has timers, and an end */
 } sd_handler;
 
 typedef struct sd_publisher sd_publisher;
@@ -46,9 +50,12 @@ typedef struct sd_claim {
   uint32_t handler;
   const void *records; /* n in a row, valid until sd_worker_done */
   int64_t n;
-  int64_t pending; /* what the strand held when it was taken */
+  int64_t pending; /* records that were there when it was taken */
   uint64_t start;
   const sd_mark *marks; /* the records', where they carry any */
+  uint64_t task;        /* the tag of the task it was taken for, which has no records */
+  uint32_t wake_key;    /* of a timer: whose, ... */
+  uint64_t wake_time;   /* ... and for when */
 } sd_claim;
 
 /* What an idle worker knows of a victim's list. */
@@ -66,6 +73,7 @@ typedef struct sd_dispatcher {
   unsigned char *rows;
   const sd_policy *policy;
   sd_pool pool;
+  sd_task_pool tasks;
   sd_handler *handlers;
   uint32_t n_handlers;
   uint32_t n_slots, n_workers;
@@ -81,6 +89,12 @@ typedef struct sd_dispatcher {
   sd_mark **scratch_marks;  /* and of their marks */
   uint64_t
       *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
+  int timed;        /* a handler has timers */
+  sd_a64 *wishes;   /* a symbol: when its timer is due; 0: never. The holder's */
+  sd_a64 *clock_until;                /* a strand: up to when the clock task that waits there fires; 0: there is none */
+  uint32_t *first_symbol, *symbol_of; /* the symbols of strand i: symbol_of[first_symbol[i] .. first_symbol[i + 1]) */
+  sd_a32 clock_lock;
+  unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
   sd_outputs *outputs;        /* NULL: there are none */
   uint64_t *watermark_target; /* a round's goal a strand, see sd_watermark */
@@ -112,6 +126,12 @@ int sd_dispatcher_stopping(sd_dispatcher *d);
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
 int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
+/* Puts a task on a strand, behind all that is published there: a worker gets it from sd_worker_next when all of that is done
+ * with, and before anything published later. From any thread. SD_AGAIN: too many are waiting. `tag` is the caller's name for
+ * it, not in use elsewhere. */
+int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag);
+/* Gives a task up. SD_OK: it will not run; SD_AGAIN: it runs, has run, or was never there. */
+int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag);
 /* Records published and not yet done with, summed over the slots' counters: a moment's estimate, never negative at rest. */
 uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every publish sequence below the result has been handled (or dropped). Never goes back. */
@@ -126,8 +146,24 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
 void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
              int32_t code, const char *message);
 
+/* The same of a symbol's timer or end. */
+void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
+                    const char *message);
+/* Records that are pending on a strand, without its tasks (and one more while one is ending). */
+int64_t sd_records_left(sd_dispatcher *d, sd_strand *s);
+/* The greatest time of a record so far; 0 where records carry no marks. */
+uint64_t sd_feed_time(sd_dispatcher *d);
+/* Calls sd_finish_fn of all symbols that have had records, in order of keys. At rest, after the workers' end. */
+int sd_dispatcher_finish(sd_dispatcher *d);
+/* Puts a clock task on each strand whose timers are due, see sd_timer.h. */
+uint32_t sd_clock_sweep(sd_dispatcher *d);
+/* Whether a symbol is to be finished. */
+int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key);
+
 /* ---- workers */
-/* Runs native handlers until there is a strand for Python (1, *claim is filled) or the end (SD_E_STOPPED). */
+/* Runs native handlers until there is a strand for Python (SD_CLAIM_RECORDS, *claim is filled), a task has its turn
+ * (SD_CLAIM_TASK, *claim says where and which) or a timer of a Python handler (SD_CLAIM_WAKE), or the end (SD_E_STOPPED). */
+enum { SD_CLAIM_RECORDS = 1, SD_CLAIM_TASK = 2, SD_CLAIM_WAKE = 3 };
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* Python handled the first n records of the claim; code nonzero: and failed on the next one. */
 int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code,
@@ -136,6 +172,14 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
 int sd_worker_go_on(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* The memory in which a slot's claims may lie: the arena (0), or what is copied together for the slot (1). */
 const void *sd_claims_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes);
+/* The timer of the claim has run; wish: the symbol's next one, 0: none. Code nonzero: it failed. */
+int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint64_t wish, int32_t code,
+                        const char *message);
+/* A Python handler's wish, made when it had handled so many records of the claim, which it will answer for. SD_E_ARGUMENT: it is
+ * not after the last of them. */
+int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, uint64_t ns);
+/* The task of the claim has run. */
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim);
 /* One visit to one ready strand, native handlers only. Zero: none was ready. */
 int sd_help(sd_dispatcher *d, uint32_t slot);
 
@@ -184,7 +228,7 @@ void sd_bucket_floors(double *ns);
 typedef struct sd_look {
   int64_t pending;
   uint64_t owner, accepted, handled, failed, lost, dropped[4];
-  uint32_t control, capacity;
+  uint32_t control, capacity, tasks;
 } sd_look;
 int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);

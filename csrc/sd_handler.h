@@ -50,7 +50,8 @@ typedef struct sd_context {
    * full, or another code of sd_error.h; *accepted says how many records went in. */
   int (*publish)(struct sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
   const sd_mark *marks; /* of the records of this call; NULL unless the dispatcher has outputs or timers */
-  /* Asks for sd_wake_fn of the symbol with this key at feed time ns (replaces an earlier wish; 0 forgets it). NULL where
+  /* Asks for sd_wake_fn of the symbol with this key, which is the record's or the timer's that runs, at feed time ns (replaces
+   * an earlier wish; 0 forgets it). A time that is not after the record's, or the timer's, is taken for the next ns. NULL where
    * the handler has no sd_wake_fn. */
   void (*wake_at)(struct sd_context *ctx, uint32_t key, uint64_t ns);
   /* sd_emit's; not for handlers */
@@ -60,6 +61,12 @@ typedef struct sd_context {
   uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
   uint64_t wake_time;   /* ... for when it was set, ... */
   uint64_t wake_number; /* ... and SD_TIMER, or SD_AT_END */
+  /* Set by wake_at for a time that later records of this call have reached: who is registered to yield returns at once, having
+   * handled record i, i + 1; the others follow in another call, behind the timer. Who is not is given one record a call. */
+  uint32_t yield;
+  /* wake_at's; not for handlers */
+  uint32_t stopped;
+  uint64_t call_start, call_end, wish;
 } sd_context;
 
 /* Runs over n records in a row, in publish order; the row of a record's symbol is at rows + key * row_stride, and no other

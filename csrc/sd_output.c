@@ -5,6 +5,7 @@
 #include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_timer.h"
 
 enum { AHEAD = 16 /* numbers whose records are fetched while one is copied */ };
 
@@ -162,7 +163,7 @@ static sd_mark first_pending(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
     sd_mark mark;
-    if (sd_load(&s->pending, acquire, A1) <= 0) continue;
+    if (sd_records_left(d, s) <= 0) continue;
     sd_strand_gather_marks(s, &d->pool, 1, &mark);
     if (mark.number < first.number) first = mark;
   }
@@ -197,10 +198,14 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     }
     o->looked = sd_now() - start;
     if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
+    /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
+    o->armed = sd_earliest_wish(d);
+    sd_clock_look(d, o->time);
   } else {
     sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;
     o->time = first.time;
+    o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_wish(d);
   }
   for (uint32_t slot = 0; slot < o->n_slots; slot++)
     for (uint32_t i = 0; i < 2 * o->n; i++) {

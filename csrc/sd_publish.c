@@ -7,6 +7,7 @@
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_publisher.h"
+#include "sd_timer.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -118,8 +119,10 @@ void sd_number_again(sd_dispatcher *d, sd_publisher *p, const uint16_t *pick, ui
 static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n) {
   uint64_t at = p->number + n + d->config.sizes.counters_start;
   if (p->within) return;
-  sd_store(&d->slots[slot].published_time, p->end_time, relaxed, N1);
+  /* N2: release; after the M1 before it, for who reads the time and then the number again. */
+  sd_store(&d->slots[slot].published_time, p->end_time, release, N2);
   sd_store(&d->slots[slot].publishing, at == UINT64_MAX ? at - 1 : at, release, M1);
+  sd_clock_look(d, p->end_time);
 }
 
 /* ---- the call */
@@ -242,7 +245,7 @@ static void bound_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   if (p->within) return;
   sd_lock(&a->number_lock);
   uint64_t low = sd_load(&a->next_sequence, acquire, M3);
-  sd_store(&d->slots[slot].published_time, sd_load(&a->feed_time, relaxed, N1), relaxed, N1);
+  sd_store(&d->slots[slot].published_time, sd_load(&a->feed_time, relaxed, N1), release, N2);
   sd_store(&d->slots[slot].publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
   sd_unlock(&a->number_lock);
 }

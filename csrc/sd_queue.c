@@ -33,10 +33,12 @@ static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_
 
 /* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `room` spares most
  * looks at pending, whose line is a worker's: it can only be too small, because pending grows by publishers alone. */
-static inline uint32_t room_for(sd_strand *s, uint32_t n) {
+static inline uint32_t room_for(const sd_dispatcher *d, sd_strand *s, uint32_t n) {
   if (SD_UNLIKELY(s->room < n)) {
     /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
     int64_t pending = sd_load(&s->pending, relaxed, P7), room = (int64_t)s->capacity - pending;
+    /* Tasks take no place. */
+    if (SD_UNLIKELY(sd_strand_tasks(s))) room += sd_task_count(&d->tasks, s);
     s->room = room <= 0 ? 0 : (uint32_t)room;
   }
   return s->room < n ? s->room : n;
@@ -83,6 +85,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
   uint32_t left = all - kept, linked = sd_strand_link_marked(s, &d->pool, cache, copy + kept * size,
                                                              marks ? mark + kept : NULL, NULL, left);
   *dealt = linked == left ? n : origin[kept + linked] - queued;
+  sd_task_keep(&d->tasks, s, origin + kept, linked);
   free(mark);
   return linked;
 }
@@ -92,7 +95,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
 static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
                                     const sd_mark *marks, const uint16_t *pick, uint32_t n, uint32_t *linked) {
   sd_block_cache *cache = &d->slots[slot].cache;
-  uint32_t room = room_for(s, n), in = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick, room);
+  uint32_t room = room_for(d, s, n), in = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick, room);
   if (SD_UNLIKELY(in < room)) {
     sd_strand_reclaim(s, &d->pool, cache);
     in += sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + in, room - in);
@@ -134,6 +137,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const 
     }
     uint32_t over = all > s->capacity ? all - s->capacity : 0;
     sd_strand_advance(s, &d->pool, cache, over);
+    sd_task_pass(&d->tasks, s, old + over);
     drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
     s->queued = all - over;
     dealt = skip + linked;
@@ -198,7 +202,7 @@ static uint32_t open_groups(sd_dispatcher *d, sd_publisher *p) {
       closed++;
       continue;
     }
-    if (SD_UNLIKELY(room_for(s, g->n) < g->n)) {
+    if (SD_UNLIKELY(room_for(d, s, g->n) < g->n)) {
       sd_unlock(&s->publish_lock);
       g->locked = g->open = 0;
       closed++;

@@ -2,6 +2,7 @@
 #include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_timer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,20 +40,28 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->engine = d;
   ctx->publish = sd_publish_from_handler;
   ctx->marks = NULL;
-  ctx->wake_at = NULL;
+  ctx->wake_at = handler->wake ? sd_wake_at : NULL;
   ctx->keys = NULL;
   ctx->n_outputs = handler->n_outputs;
   ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, handler) : NULL;
   ctx->wake_key = 0;
   ctx->wake_time = 0;
   ctx->wake_number = SD_TIMER;
+  ctx->yield = ctx->stopped = 0;
 }
 
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
                        int64_t n, sd_context *ctx) {
-  ctx->marks = marks;
-  ctx->keys = records + d->arena->key_offset;
-  int64_t done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
+  int64_t done;
+  if (SD_UNLIKELY(handler->finish != NULL)) sd_note_seen(d, records, n);
+  if (SD_LIKELY(!handler->wake)) {
+    ctx->marks = marks;
+    ctx->keys = records + d->arena->key_offset;
+    done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
+  } else {
+    done = sd_run_timed(d, handler, records, marks, n, ctx);
+    if (SD_UNLIKELY(ctx->stopped)) return done;
+  }
   if (SD_LIKELY(done == n)) {
     if (ctx->n_outputs) sd_sinks_commit(ctx);
     return n;
@@ -106,10 +115,16 @@ static int64_t copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   sd_lock(&s->publish_lock);
   int64_t n = sd_strand_pending(s);
   if (n > s->queued) n = s->queued;
+  if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
+    n = (int64_t)sd_task_ahead(&d->tasks, s);
   if (n > d->config.quantum_records) n = d->config.quantum_records;
+  /* What is copied out cannot be put back where Python ends its batch at a timer. */
+  if (SD_UNLIKELY(d->handlers[s->handler].wakes) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
   sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
+  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, d->scratch[slot], d->scratch_marks[slot], n);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
+  sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
   sd_unlock(&s->publish_lock);
   return n;
@@ -137,14 +152,24 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   sd_context_of(d, slot, handler, &ctx);
   int64_t n = copy_out(d, slot, s),
           done = n ? sd_run_handler(d, handler, d->scratch[slot], d->scratch_marks[slot], n, &ctx) : 0;
-  int failed = done < n;
+  int failed = done < n && !ctx.stopped;
   uint64_t end = sd_now();
   if (failed)
     sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, done, ctx.error_code, ctx.message);
   book(d, slot, s, done, failed, start, end);
-  if (failed && n > done + 1) lose(d, slot, s, (uint64_t)(n - done - 1));
+  if (n > done + failed) lose(d, slot, s, (uint64_t)(n - done - failed));
   finish_lossy(d, slot, index, n, start);
   return end;
+}
+
+/* How many records of a strand in hand may be handled: those before its first task, where it has one. */
+static inline int64_t records_pending(sd_dispatcher *d, sd_strand *s) {
+  int64_t pending = sd_strand_pending(s);
+  if (SD_LIKELY(!sd_strand_tasks(s))) return pending;
+  sd_lock(&s->publish_lock);
+  pending = (int64_t)sd_task_ahead(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  return pending;
 }
 
 /* One visit with a native handler. Returns the clock at its end. */
@@ -154,7 +179,7 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
   const sd_handler *handler = &d->handlers[s->handler];
   sd_block_cache *cache = &d->slots[slot].cache;
   const uint32_t records_a_block = d->pool.records;
-  int64_t pending = sd_strand_pending(s), n = pending, done = 0;
+  int64_t pending = records_pending(d, s), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
   /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
@@ -173,13 +198,13 @@ static uint64_t visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t 
     }
     const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     int64_t ran = sd_run_handler(d, handler, records, marks, run, &ctx);
-    failed = ran < run;
+    failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))
       sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code, ctx.message);
     uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;
-    if (failed) break;
+    if (failed || ctx.stopped) break;
     if (done < n && (at == records_a_block || run == *most)) {
       end = sd_now();
       if (end - start > d->quantum_counts) break;
@@ -263,12 +288,148 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   return 0;
 }
 
+/* ---- tasks */
+
+enum { TASK_LATER = 0, TASK_TAKEN, TASK_WAKES, TASK_GONE, TASK_LEFT };
+
+/* Ends the first task of a strand in hand, and the visit with it. */
+static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  uint32_t task = sd_task_unlink(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  sd_task_free(&d->tasks, task);
+  s->last = slot;
+  if (sd_strand_release(s, 1)) list_again(d, slot, index);
+}
+
+/* The clock's task has its turn: fires timers, or leaves the next one to Python. */
+static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  sd_clock_begins(d, index);
+  if (d->handlers[s->handler].fn) {
+    if (!sd_timer_fire_all(d, slot, index, time)) {
+      end_task(d, slot, index);
+    } else if (sd_strand_release(s, 0)) {
+      /* One failed: the others come when the strand is let go on. */
+      list_again(d, slot, index);
+    }
+    return TASK_GONE;
+  }
+  *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now()};
+  claim->wake_key = sd_timer_due(d, index, time, &claim->wake_time);
+  if (claim->wake_key != SD_NONE) return TASK_WAKES;
+  end_task(d, slot, index);
+  return TASK_GONE;
+}
+
+/* Whose turn it is on a strand in hand that has tasks: TASK_LATER: records come first; TASK_TAKEN: a task, and *claim is it;
+ * TASK_WAKES: the clock's, and *claim is a timer of Python's; TASK_GONE: one that was given up, or the clock's, which is over now. Without a claim the caller can run none: then TASK_LEFT says that the
+ * strand is a worker's again. */
+static int take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
+  int found = TASK_LATER;
+  uint64_t tag = t->tag;
+  if (sd_task_ahead(&d->tasks, s) == 0) {
+    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : claim ? TASK_TAKEN : TASK_LEFT;
+    /* From here on it can neither be given up nor be used again. */
+    if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
+  }
+  sd_unlock(&s->publish_lock);
+  if ((tag & SD_TASK_CLOCK) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
+    return run_clock(d, slot, index, tag & ~SD_TASK_CLOCK, claim);
+  if (found == TASK_TAKEN) {
+    *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
+  } else if (found == TASK_GONE) {
+    end_task(d, slot, index);
+  } else if (found == TASK_LEFT) {
+    /* Listed with a worker: from a publisher's own list it would come back to the publisher first. */
+    uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
+    s->last = list;
+    if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+  }
+  return found;
+}
+
+int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint64_t wish, int32_t code,
+                        const char *message) {
+  const uint32_t index = claim->strand, key = claim->wake_key;
+  const sd_handler *handler = &d->handlers[claim->handler];
+  if (!handler->wakes || key >= d->arena->n_symbols) return SD_E_ARGUMENT;
+  if (handler->n_outputs) {
+    sd_context ctx;
+    sd_context_of(d, slot, handler, &ctx);
+    if (code) sd_sinks_void(&ctx, 0);
+    else sd_sinks_commit(&ctx);
+  }
+  sd_timer_over(d, key, wish && wish <= claim->wake_time ? claim->wake_time + 1 : wish);
+  if (code) sd_fail_symbol(d, slot, index, key, claim->wake_time, code, message);
+  d->strands[index].last = slot;
+  if (sd_strand_release(&d->strands[index], 0)) list_again(d, slot, index);
+  return SD_OK;
+}
+
+int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, uint64_t ns) {
+  uint32_t key;
+  if (!d->handlers[claim->handler].wakes || handled < 1 || handled > claim->n) return SD_E_ARGUMENT;
+  const unsigned char *record = (const unsigned char *)claim->records + (size_t)(handled - 1) * d->arena->record_size;
+  if (ns && ns <= claim->marks[handled - 1].time) return SD_E_ARGUMENT;
+  memcpy(&key, record + d->arena->key_offset, sizeof key);
+  sd_timer_over(d, key, ns);
+  return SD_OK;
+}
+
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim) { end_task(d, slot, claim->strand); }
+
+int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  uint32_t task = sd_task_new(&d->tasks), list = 0;
+  sd_lock(&s->publish_lock);
+  int revived = sd_task_revive(&d->tasks, s, tag), ready = 0;
+  if (!revived && task) {
+    sd_task_link(&d->tasks, s, task, tag);
+    ready = sd_strand_add(s, 1);
+    /* The token is ours: so are `last` and `oldest`. */
+    if (ready) {
+      list = s->last;
+      s->oldest = sd_now();
+    }
+  }
+  sd_unlock(&s->publish_lock);
+  if (revived && task) sd_task_free(&d->tasks, task);
+  if (!revived && !task) return SD_AGAIN;
+  if (ready) {
+    sd_make_ready(d, list, &strand, 1);
+    sd_idle_wake_one(&d->arena->idle);
+  }
+  return SD_OK;
+}
+
+int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  sd_lock(&s->publish_lock);
+  int done = sd_task_cancel(&d->tasks, s, tag);
+  sd_unlock(&s->publish_lock);
+  return done ? SD_OK : SD_AGAIN;
+}
+
 int sd_help(sd_dispatcher *d, uint32_t slot) {
   uint32_t index = next_own(d, slot);
   for (uint32_t i = 1; index == SD_NONE && i < d->n_slots; i++)
     if (!d->policy->pick(d, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
   if (index == SD_NONE) return 0;
-  if (own(d, slot, index)) visit(d, slot, index, sd_now());
+  if (!own(d, slot, index)) return 1;
+  if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+    int turn_of = take_task(d, slot, index, NULL);
+    if (turn_of == TASK_LEFT) return 0;
+    if (turn_of == TASK_GONE) return 1;
+  }
+  visit(d, slot, index, sd_now());
   return 1;
 }
 
@@ -317,7 +478,9 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
     claim->marks = d->scratch_marks[slot];
     return;
   }
-  claim->pending = claim->n = sd_strand_pending(s);
+  claim->pending = claim->n = records_pending(d, s);
+  claim->records = NULL;
+  if (SD_UNLIKELY(claim->n == 0)) return;
   if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
   unsigned char *records;
   uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)claim->n, &records);
@@ -329,6 +492,29 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
     claim->marks = d->scratch_marks[slot];
   }
   claim->records = records;
+  if (d->handlers[s->handler].wakes) claim->n = sd_timer_cut(d, records, claim->marks, claim->n);
+}
+
+/* Whether a strand in hand whose claim came out empty has a timer before its first record. */
+static int timer_first(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  unsigned char *record = d->scratch[slot];
+  sd_mark mark;
+  int64_t n = 0;
+  if (!d->handlers[s->handler].wakes) return 0;
+  sd_lock(&s->publish_lock);
+  n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
+  if (n > 0 && (!sd_strand_tasks(s) || sd_task_ahead(&d->tasks, s) > 0)) {
+    sd_strand_gather(s, &d->pool, 1, record);
+    sd_strand_gather_marks(s, &d->pool, 1, &mark);
+  } else {
+    n = 0;
+  }
+  sd_unlock(&s->publish_lock);
+  if (n == 0 || sd_timer_cut(d, record, &mark, 1)) return 0;
+  memcpy(&claim->wake_key, record + d->arena->key_offset, sizeof claim->wake_key);
+  claim->wake_time = sd_load(&d->wishes[claim->wake_key], relaxed, K4);
+  return 1;
 }
 
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
@@ -351,6 +537,12 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     if (turn) now = sd_now();
     turn = 0;
     if (!own(d, slot, index)) continue;
+    if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+      int turn_of = take_task(d, slot, index, claim);
+      if (turn_of == TASK_TAKEN) return SD_CLAIM_TASK;
+      if (turn_of == TASK_WAKES) return SD_CLAIM_WAKE;
+      if (turn_of == TASK_GONE) continue;
+    }
     if (d->handlers[d->strands[index].handler].fn) {
       uint64_t start = now;
       now = visit(d, slot, index, now);
@@ -358,8 +550,9 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       if (d->policy->promote) d->policy->promote(d, slot, now);
     } else {
       fill_claim(d, slot, index, claim);
-      if (claim->n) return 1;
-      /* A lossy strand whose records were discarded meanwhile. */
+      if (claim->n) return SD_CLAIM_RECORDS;
+      if (timer_first(d, slot, index, claim)) return SD_CLAIM_WAKE;
+      /* A lossy strand whose records were discarded meanwhile; a task that came between two looks. */
       sd_worker_done(d, slot, claim, 0, 0, NULL);
     }
   }
@@ -369,6 +562,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
                    const char *message) {
   if (n < 0 || n > claim->n || (code && n == claim->n)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[claim->strand];
+  if (d->handlers[s->handler].finishes && n) sd_note_seen(d, claim->records, n);
   int failed = code != 0;
   sd_claim_emitted(d, slot, claim, n);
   if (failed) {

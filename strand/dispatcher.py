@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -27,9 +27,11 @@ from strand._bindings.engine import (
     EngineConfig,
     NativeFunction,
     StrandLook,
+    TimerFunctions,
     histogram_floors_ns,
 )
-from strand.books import Books
+from strand.books import Book, Books
+from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
     check_conflate,
@@ -164,7 +166,15 @@ class Dispatcher:
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
         self._outputs = Outputs(self._handlers, self._table, out or {})
-        marked = len(self._outputs) > 0
+        for h in self._handlers:
+            if not h.is_native and (h.wake is not None or h.finish is not None):
+                raise ConfigurationError(f"handler: {h.name!r} is run by Python; timers and an end are for those in C")
+        timed = any(h.wake is not None for h in self._handlers)
+        if timed and self._reader.time_offset is None:
+            raise ConfigurationError(
+                "handler: timers need the feed's time, and these records have no u64 field ts_recv"
+            )
+        marked = len(self._outputs) > 0 or timed
         ahead = max(AHEAD_TICKS, 3 * batch_ticks)
         slots = self._workers + max_publishers
         self._engine = Engine(
@@ -196,11 +206,12 @@ class Dispatcher:
                 ahead_ticks=ahead,
                 publisher_drains=publisher_drains,
                 marked=marked,
+                timed=timed,
                 time_offset=self._reader.time_offset,
                 counters_start=_counters_start,
             )
         )
-        if marked:
+        if len(self._outputs) > 0:
             self._engine.set_outputs(self._outputs.record_bytes, output_memory)
         stride = (row_bytes + LINE - 1) // LINE * LINE
         opening = Opening(self._table, dtype, key, stride)
@@ -218,8 +229,11 @@ class Dispatcher:
         self._publishing: dict[int, int] = {}
         self._calls: dict[int, Call] = {}
         self._contexts: dict[int, Context] = {}
+        self._asked = Calls(self._engine)
+        self._at_work = 0
         self._closed = self._closing = False
         self._abandoned = 0
+        self._finished = True
         if self._counts is not None or n_strands >= len(self._table):
             self._route(self._counts)
 
@@ -233,6 +247,7 @@ class Dispatcher:
             return self
         _live.add(self)
         self._outputs.start(self._engine, allowed=self._allowed)
+        self._at_work = self._workers
         for slot in range(self._workers):
             core = self._cores[slot] if self._cores else None
             thread = threading.Thread(
@@ -280,6 +295,8 @@ class Dispatcher:
             pass  # by a handler, or by another thread
         finally:
             self._close(drained=drained)
+        if drain and not self._finished:
+            raise self.failures[-1]
         if drain and self._outputs.failure is not None:
             raise self._outputs.failure
         return drained and self._abandoned == 0
@@ -298,8 +315,11 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
+                if drained and not self._abandoned:
+                    self._finished = self._engine.finish()
                 self._outputs.finish(complete=drained)
                 self._rows.keep()
+        self._asked.end(self)
 
     # ---- publishing
 
@@ -361,6 +381,31 @@ class Dispatcher:
         if code == Code.OK:
             return True
         raise self._stopped_error()
+
+    # ---- calls
+
+    def call(self, symbol: str | int, fn: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
+
+        It runs after every tick published before the call and before any published after it, while nothing else of the
+        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. ``view`` is a ``SymbolView``: ``row``,
+        ``book``, ``symbol``, ``index``. A worker runs it, so it should be short; it may publish, as a handler may. From
+        any thread, whatever the symbol's handler; a paused strand answers when it is resumed.
+
+        Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
+        since a handler failed; WouldDeadlockError inside a handler; HandlerError when a handler's failure has stopped
+        the run; StoppedError after a stop and where no worker was ever started; BackpressureError where there is no
+        place for one more call; UnknownSymbolError.
+        """
+        return self._asked.call(self, symbol, fn, args, timeout_s)
+
+    def submit_call(self, symbol: str | int, fn: Callable[..., Any], *args: Any) -> CallFuture:
+        """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too.
+
+        Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, and with HandlerError
+        where a handler's failure has stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
+        """
+        return self._asked.submit(self, symbol, fn, args)
 
     # ---- strands
 
@@ -519,7 +564,8 @@ class Dispatcher:
             # Of use where a strand has one symbol, as those of Python handlers do.
             self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
             self._key_of_strand[grouping.strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
-            self._engine.set_handlers(self._functions, [self._outputs.numbers(h) for h in self._handlers])
+            timers = [TimerFunctions(h.wake, h.finish, h.yields) for h in self._handlers]
+            self._engine.set_handlers(self._functions, [self._outputs.numbers(h) for h in self._handlers], timers)
             self._strand_of = grouping.strand_of_symbol
 
     def _meet(self, strand: int) -> Call:
@@ -582,6 +628,18 @@ class Dispatcher:
         """A thread ended otherwise than by a stop: nothing may wait for what it was to do."""
         self._broken = self._broken or error
         self._engine.stop()
+
+    def _worker_ended(self) -> None:
+        """The last one tells those who wait for an answer."""
+        with self._close_lock:
+            self._at_work -= 1
+            last = self._at_work == 0
+        if last:
+            self._asked.end(self)
+
+    def _book(self, index: int) -> Book | None:
+        memory = self._memories[self._handler_of_symbol[index]]
+        return self.books[index] if isinstance(memory, BookMemory) else None
 
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.KEY:

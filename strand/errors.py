@@ -129,6 +129,21 @@ class StoppedError(StrandError):
     """The dispatcher has been stopped: nothing more can be published or drained."""
 
 
+class CallTimeoutError(StrandError, TimeoutError):
+    """A call's time was over before its answer was there.
+
+    ``began``: False: it was given up and will not run; True: it is running, and its answer is lost.
+    """
+
+    def __init__(self, message: str, began: bool) -> None:
+        super().__init__(message)
+        self.began = began
+
+
+class QuarantinedError(StrandError):
+    """The symbol's strand is set aside since a handler failed on it (the ``__cause__``): nothing runs there."""
+
+
 class HandlerError(StrandError):
     """A handler raised, or returned an error.
 

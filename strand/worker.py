@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from strand._bindings.engine import RECORDS
 from strand.handlers.context import FailedOnTick
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def run_worker(dispatcher: Dispatcher, slot: int, core: int | None) -> None:
         _work(dispatcher, slot)
     except BaseException as error:
         dispatcher._worker_broke(error)
+    finally:
+        dispatcher._worker_ended()
 
 
 def _work(dispatcher: Dispatcher, slot: int) -> None:
@@ -38,6 +41,10 @@ def _work(dispatcher: Dispatcher, slot: int) -> None:
     take, go_on = claims.take, claims.go_on
     more = claims.more()
     while more:
+        if more != RECORDS:
+            dispatcher._asked.run(dispatcher, claims.task)
+            more = claims.task_done()
+            continue
         strand, ticks = take()
         try:
             (calls.get(strand) or meet(strand))(ticks)

@@ -20,6 +20,8 @@ __all__ = [
     "ON_FULL",
     "PAUSED",
     "QUARANTINED",
+    "RECORDS",
+    "TASK",
     "Claims",
     "Code",
     "Engine",
@@ -27,11 +29,14 @@ __all__ = [
     "Failure",
     "NativeFunction",
     "StrandLook",
+    "TimerFunctions",
     "Until",
     "block_bytes",
     "block_records",
     "builtin",
     "histogram_floors_ns",
+    "pointer_from_address",
+    "timer_function",
 ]
 
 IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
@@ -45,6 +50,9 @@ ON_FULL: Final = {
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 PAUSED: Final[int] = lib.SD_PAUSED
 QUARANTINED: Final[int] = lib.SD_QUARANTINED
+#: What a worker is given by the engine: records to handle, or a task's turn.
+RECORDS: Final[int] = lib.SD_CLAIM_RECORDS
+TASK: Final[int] = lib.SD_CLAIM_TASK
 
 #: Blocks that can lie in one slot's cache.
 CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
@@ -91,6 +99,16 @@ class NativeFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class TimerFunctions:
+    """A native handler's ``sd_wake_fn`` and ``sd_finish_fn``, None where it has none (of a Python handler what is not
+    None says that it has one); ``yields``: it returns where ``ctx->yield`` says so."""
+
+    wake: Any = None
+    finish: Any = None
+    yields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Sizes and choices as the core takes them; strand.dispatcher checks them and fills them in."""
 
@@ -113,6 +131,7 @@ class EngineConfig:
     ahead_ticks: int
     publisher_drains: bool
     marked: bool = False
+    timed: bool = False
     time_offset: int | None = None
     shared: bool = False
     counters_start: int = 0
@@ -133,7 +152,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StrandLook:
-    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest."""
+    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
+    ``calls`` that wait or run are not in ``pending``."""
 
     pending: int
     owner: int | None
@@ -145,6 +165,7 @@ class StrandLook:
     paused: bool
     quarantined: bool
     capacity: int
+    calls: int = 0
 
 
 def block_records(record_size: int) -> int:
@@ -175,6 +196,11 @@ def builtin(name: str) -> Any:
 
 def pointer_from_address(address: int) -> Any:
     return ffi.cast("sd_handler_fn", address)
+
+
+def timer_function(kind: str, address: int) -> Any:
+    """A function of type ``sd_wake_fn`` or ``sd_finish_fn`` at an address; None for 0."""
+    return ffi.cast(kind, address) if address else None
 
 
 def _bytes(records: npt.NDArray[Any]) -> Any:
@@ -216,9 +242,9 @@ class Claims:
         whole = lib.SD_BLOCK_HEADER % self._size == 0 and engine.block_bytes % self._size == 0
         self._records = self._arena[: len(self._arena) // self._size * self._size].view(dtype) if whole else None
 
-    def more(self) -> bool:
-        """Runs native handlers until there is a strand for Python, or the dispatcher stops (False)."""
-        return bool(lib.sd_worker_next(self._d, self._slot, self._claim) == 1)
+    def more(self) -> int:
+        """Runs native handlers until there is something for Python: RECORDS, or TASK; 0 when the dispatcher stops."""
+        return max(0, int(lib.sd_worker_next(self._d, self._slot, self._claim)))
 
     def take(self) -> tuple[int, npt.NDArray[Any]]:
         """The claimed strand, and its records in a row: valid until it is ended."""
@@ -246,11 +272,21 @@ class Claims:
         if code != lib.SD_OK:
             raise EngineError(ffi.string(message).decode() or "records were emitted for ticks that are not there")
 
-    def go_on(self) -> bool:
+    def go_on(self) -> int:
         """All of it was handled: the next one, as ``more``."""
-        return bool(lib.sd_worker_go_on(self._d, self._slot, self._claim) == 1)
+        return max(0, int(lib.sd_worker_go_on(self._d, self._slot, self._claim)))
 
-    def failed(self, handled: int, code: int, message: str) -> bool:
+    @property
+    def task(self) -> int:
+        """The tag of the task whose turn it is."""
+        return int(self._claim.task)
+
+    def task_done(self) -> int:
+        """It has run: the next strand, as ``more``."""
+        lib.sd_worker_task_done(self._d, self._slot, self._claim)
+        return self.more()
+
+    def failed(self, handled: int, code: int, message: str) -> int:
         """The first ``handled`` records were, the next one failed: the next strand, as ``more``."""
         text = message.encode(errors="backslashreplace")[:255]
         if lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, text) != lib.SD_OK:
@@ -267,7 +303,7 @@ class Engine:
                      "n_blocks", "counters_start"):  # fmt: skip
             setattr(c.sizes, name, getattr(config, name))
         c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
-        c.sizes.marked = config.marked
+        c.sizes.marked, c.sizes.timed = config.marked, config.timed
         c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
         c.shared = config.shared
         c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
@@ -304,10 +340,20 @@ class Engine:
                 f"give at least {least}"
             )
 
-    def set_handlers(self, functions: Sequence[NativeFunction | None], outputs: Sequence[Sequence[int]]) -> None:
+    def set_handlers(
+        self,
+        functions: Sequence[NativeFunction | None],
+        outputs: Sequence[Sequence[int]],
+        timers: Sequence[TimerFunctions],
+    ) -> None:
         """None stands for a handler that Python runs; ``outputs``: the numbers of those each one declares."""
         table = ffi.new("sd_handler[]", len(functions))
-        for entry, function, numbers in zip(table, functions, outputs, strict=True):
+        for entry, function, numbers, timer in zip(table, functions, outputs, timers, strict=True):
+            if function is None:
+                entry.wakes, entry.finishes = timer.wake is not None, timer.finish is not None
+            else:
+                entry.wake, entry.finish = timer.wake or ffi.NULL, timer.finish or ffi.NULL
+                entry.yields = timer.yields
             if numbers:
                 kept = ffi.new("uint32_t[]", list(numbers))
                 self._keep.append(kept)
@@ -367,6 +413,14 @@ class Engine:
             self._d, slot, handler, _bytes(records), len(records), after.itemsize, _bytes(after), failure
         )
         return int(done), int(failure.code), ffi.string(failure.message).decode(errors="replace")
+
+    def queue_task(self, strand: int, tag: int) -> int:
+        """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
+        return int(lib.sd_task_queue(self._d, strand, tag))
+
+    def give_up_task(self, strand: int, tag: int) -> bool:
+        """Whether a task will not run any more."""
+        return bool(lib.sd_task_give_up(self._d, strand, tag) == lib.SD_OK)
 
     # ---- outputs
 
@@ -438,6 +492,19 @@ class Engine:
         if lib.sd_dispatcher_resume(self._d, strand, why) != lib.SD_OK:
             raise EngineError(f"strand {strand} cannot be resumed")
 
+    def finish(self) -> bool:
+        """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
+        return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
+
+    def to_finish(self, key: int) -> bool:
+        """Whether a Python handler's symbol has had ticks and is not quarantined."""
+        return bool(lib.sd_dispatcher_seen(self._d, key))
+
+    @property
+    def feed_time(self) -> int:
+        """The greatest time of a record published; 0 where records carry no marks."""
+        return int(lib.sd_feed_time(self._d))
+
     # ---- looking on
 
     def watermark(self) -> int:
@@ -474,7 +541,7 @@ class Engine:
         owner = int(k.owner) - 1 if k.owner else None
         return StrandLook(
             int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
-            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity),
+            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
         )  # fmt: skip
 
     def failures(self) -> list[Failure]:

@@ -91,7 +91,9 @@ class Handler:
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
     of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
-    its numbers.
+    its numbers. ``wake`` and ``finish``: C functions beside ``function`` and with its parameters, an ``sd_wake_fn``
+    for timers and an ``sd_finish_fn`` for the end of a run; None where it has none. ``yields``: it returns where
+    ``ctx->yield`` says so, and is given more than one tick a call.
     """
 
     name: str
@@ -108,6 +110,9 @@ class Handler:
     needs_states: tuple[str, ...] = ()
     cache: bool = True
     outputs: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    wake: Any = None
+    finish: Any = None
+    yields: bool = False
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     @property

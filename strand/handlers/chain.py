@@ -47,6 +47,9 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
             raise ConfigurationError(
                 f"chain: {called!r} is run by Python and has to be the last; those before it have to be compiled"
             )
+    for called, part in flat:
+        if part.wake is not None or part.finish is not None:
+            raise ConfigurationError(f"chain: {called!r} has timers or an end of its own, and so has to stand alone")
     called, last = flat[-1]
     return Handler(
         name or "+".join(called for called, _ in flat),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from strand._bindings.engine import NativeFunction, pointer_from_address
+from strand._bindings.engine import NativeFunction, pointer_from_address, timer_function
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.emitted import output_dtypes
@@ -25,31 +25,57 @@ def native(
     params: bytes = b"",
     pure: bool = False,
     outputs: Mapping[str, Any] | None = None,
+    wake: str | int | None = None,
+    finish: str | int | None = None,
+    yields: bool = False,
 ) -> Handler:
     """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
     ``source`` is the path of a shared object, with ``symbol`` the function's name, or the function's address.
     ``state`` is the dtype of a row, ``params`` bytes it finds at ``ctx->params``. ``pure`` promises that it never
     publishes, which lets publishers run it where that is cheaper than queueing. ``outputs``: dtypes of the records it
-    emits with ``sd_emit``, by name; the first one is its output 0.
+    emits with ``sd_emit``, by name; the first one is its output 0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs
+    at timers and an ``sd_finish_fn`` for the end of a run, by name or address; ``yields`` promises to return where
+    ``ctx->yield`` says so, and gets more than one tick a call in spite of timers.
     Raises ConfigurationError when the object or the function cannot be found.
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
-    if isinstance(source, int):
-        if source <= 0:
-            raise ConfigurationError(f"source: {source!r} is not the address of a function")
-        return Handler(
-            symbol or hex(source), dtype, NativeFunction(pointer_from_address(source), params, pure), outputs=emitted
-        )
-    if symbol is None:
+    library = None if isinstance(source, int) else _library(Path(source))
+
+    def address(field: str, given: str | int | None) -> int:
+        if given is None:
+            return 0
+        if isinstance(given, int):
+            if given <= 0:
+                raise ConfigurationError(f"{field}: {given!r} is not the address of a function")
+            return given
+        if library is None:
+            raise ConfigurationError(
+                f"{field}: {given!r} names a function, and source is no shared object but an address"
+            )
+        try:
+            return ctypes.cast(getattr(library, given), ctypes.c_void_p).value or 0
+        except AttributeError as error:
+            raise ConfigurationError(f"source: {source} does not give a function {given!r}: {error}") from error
+
+    if library is not None and symbol is None:
         raise ConfigurationError("symbol: name the function to call in the shared object")
-    path = Path(source)
+    at = address("source", source if isinstance(source, int) else symbol)
+    return Handler(
+        symbol or hex(at),
+        dtype,
+        NativeFunction(pointer_from_address(at), params, pure, keep=library),
+        outputs=emitted,
+        wake=timer_function("sd_wake_fn", address("wake", wake)),
+        finish=timer_function("sd_finish_fn", address("finish", finish)),
+        yields=yields,
+    )
+
+
+def _library(path: Path) -> ctypes.CDLL:
     if not path.is_file():
         raise ConfigurationError(f"source: there is no shared object {path}")
     try:
-        library = ctypes.CDLL(os.fspath(path.resolve()))
-        address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
-    except (OSError, AttributeError) as error:
-        raise ConfigurationError(f"source: {path} does not give a function {symbol!r}: {error}") from error
-    function = NativeFunction(pointer_from_address(address or 0), params, pure, keep=library)
-    return Handler(symbol, dtype, function, outputs=emitted)
+        return ctypes.CDLL(os.fspath(path.resolve()))
+    except OSError as error:
+        raise ConfigurationError(f"source: {path} cannot be loaded: {error}") from error

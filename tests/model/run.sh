@@ -17,7 +17,7 @@ trap 'rm -rf "$build"' EXIT
 export here root build iterations
 
 cxx="${CXX:-g++} -std=gnu++11 -O2 -w ${RELACY:+-I$RELACY} -I$root/csrc -I$here"
-programs="drain pause park lossy variants"
+programs="drain pause park lossy tasks variants"
 $cxx -c "$here/model_main.cpp" -o "$build/main.o"
 printf '%s\n' $programs | xargs -P "$jobs" -I{} $cxx "$here/{}.cpp" "$build/main.o" -o "$build/{}"
 
@@ -30,7 +30,7 @@ rows=$(sed -n 's/^| \([A-Z][0-9]*\) | [a-z_]* | .* | \(caught\|redundant\)[^|]*|
 [ -n "$rows" ] || { echo "FAILED: docs/memory-order.md names no labels"; exit 1; }
 cat >"$build/weaken" <<'W'
 label=$1 expected=$2 found=redundant
-for p in drain pause park lossy; do
+for p in drain pause park lossy tasks; do
   line=$("$build/$p" --iterations 20000 --weaken "$label") && { found=caught; break; }
 done
 verdict=ok
@@ -82,6 +82,17 @@ fault "numbered before the locks" sd_queue.c 's/^    missing = open_groups(d, p)
 fault "numbers kept though others came first" sd_queue.c 's/d->last_number\[strand\] > p->marks\[pick\[0\]\].number/0/'
 fault "emitted for a record that failed" sd_worker.c 's/sd_sinks_void(ctx, marks\[done\].number)/sd_sinks_commit(ctx)/'
 fault "merged without asking how far lanes are filled" sd_sink.c 's/^  lane->done_chunk = lane->chunk;$/&\n  if (lane->before) return;/'
+fault "a task counted as a record" sd_worker.c 's/^  if (SD_LIKELY(!sd_strand_tasks(s))) return pending;/  return pending;/'
+fault "a task that records pass when they are conflated" sd_queue.c '/sd_task_keep/d'
+fault "a task that records pass when they are discarded" sd_queue.c '/sd_task_pass/d'
+fault "a task that the helper keeps" sd_worker.c 's/if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);/sd_strand_release(s, 0);/'
+fault "a record before its timer" sd_timer.c 's/if (SD_UNLIKELY(wish && wish <= marks\[at\].time)) {/if (SD_UNLIKELY(wish \&\& wish < marks[at].time)) {/'
+fault "a timer that is armed after the look" sd_timer.c 's/^  sd_store(wish, ns, release, K4);$/  if (ns) lower_next(d, ns);\n  sd_store(wish, ns, release, K4);\n  return;/'
+fault "the clock ahead of what is linked" sd_timer.c 's/^  sd_lowest_unpublished(d, &time);$/  time = sd_feed_time(d);/'
+fault "a timer taken for covered" sd_timer.c 's/if (wish <= until) continue;/if (until) continue;/'
+fault "drained with a timer due" sd_dispatcher.c 's/if (!d->timed || !sd_clock_sweep(d)) return SD_OK;/return SD_OK;/'
+fault "a timer's wish that does not yield" sd_timer.c 's/^    ctx->yield = 1;$/    ctx->yield = 0;/'
+fault "a task that is used again while it runs" sd_task.h 's/if (t->state != SD_TASK_CANCELLED) return 0;//'
 
 if [ -s "$build/failed" ]; then
   echo "FAILED: $(tr '\n' ' ' <"$build/failed")"

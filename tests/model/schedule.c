@@ -1,8 +1,9 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
- * every bound, failing handlers, handlers that publish, stops. After each run the contract is checked.
+ * every bound, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
  * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +13,31 @@
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 
+enum { TASKS = 64 };
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };
 
 typedef struct record {
   uint32_t key, source;
   uint64_t sequence; /* a source's and symbol's, from 1 */
   uint32_t fails, nests;
+  uint64_t time;
 } record;
+
+/* A task and what its publisher had published of each symbol when it queued it. */
+typedef struct task {
+  uint32_t strand, source;
+  uint64_t before[SYMBOLS];
+  int queued, ran, given_up;
+} task;
 
 typedef struct run {
   sd_config config;
   sd_dispatcher *d;
+  task tasks[TASKS];
+  uint32_t n_tasks, tasking, timed, yields;
+  uint64_t clock, wish[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
+  uint64_t woken[SYMBOLS];                           /* and of the last timer that fired */
+  uint64_t wakes;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
       nesting;
   uint32_t map[SYMBOLS], stride, emits;
@@ -49,6 +64,41 @@ static void broken(const char *what) {
 
 static int lossless(void) { return R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE; }
 
+/* ---- timers: what each symbol asked for, and that it comes between the right records */
+
+static uint64_t some_wish(uint64_t time) { return sd_scheduler_random(5) ? time + sd_scheduler_random(12) : 0; }
+
+static void expect_wish(uint32_t key, uint64_t time, uint64_t ns) { R.wish[key] = ns && ns <= time ? time + 1 : ns; }
+
+static void before_record(uint32_t key, uint64_t time) {
+  if (R.wish[key] && R.wish[key] <= time) broken("a record before a timer that is due");
+  if (time < R.last_time[key]) broken("time runs back along a symbol");
+  if (time < R.woken[key]) broken("a record after a timer that it comes before");
+  R.last_time[key] = time;
+}
+
+static void before_wake(uint32_t key, uint64_t time) {
+  if (R.wish[key] != time) broken("a timer that nobody asked for");
+  if (R.last_time[key] >= time) broken("a timer after a record that it comes before");
+  if (time > sd_feed_time(R.d)) broken("a timer before its time");
+  if (R.running[R.map[key]]) broken("a timer beside a handler");
+  R.wish[key] = 0;
+  R.woken[key] = time;
+  R.wakes++;
+}
+
+static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  before_wake(key, time);
+  R.running[R.map[key]] = 1;
+  sd_schedule_point("timer");
+  R.running[R.map[key]] = 0;
+  uint64_t ns = some_wish(time);
+  ctx->wake_at(ctx, key, ns);
+  if (ns) expect_wish(key, time, ns);
+  if (R.failing && sd_scheduler_random(16) == 0) return 1;
+  return 0;
+}
+
 /* Rule 1: publish order, and never two at a time. */
 static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot);
 
@@ -69,6 +119,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
     if (lossless() && !R.nesting && R.config.on_full == SD_BLOCK && t->sequence != *seen + 1)
       broken("a record is missing");
     *seen = t->sequence;
+    if (R.timed && ctx) before_record(t->key, ctx->marks[i + first].time);
     sd_schedule_point("handler");
     if (t->nests && ctx) {
       union {
@@ -91,6 +142,15 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
     }
     R.handled++;
     R.emitted[t->key]++;
+    if (R.timed && ctx && sd_scheduler_random(3) == 0) {
+      uint64_t time = ctx->marks[i + first].time, ns = some_wish(time);
+      ctx->wake_at(ctx, t->key, ns);
+      expect_wish(t->key, time, ns);
+      if (ctx->yield && R.yields) {
+        done = i + 1;
+        break;
+      }
+    }
   }
   R.running[s] = 0;
   return done;
@@ -142,25 +202,88 @@ static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
 
 /* Handlers that run under publish locks see records of several strands at a go. */
 static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  for (int64_t i = 0; i < n; i++)
-    if (handle(at(ticks, i), 1, ctx, NULL, 0, i) != 1) return i;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t done = handle(at(ticks, i), 1, ctx, NULL, 0, i);
+    if (done != 1) return i;
+    if (R.timed && R.yields && ctx->yield) return i + 1;
+  }
   return n;
+}
+
+/* After all that its publisher published before, before anything after, and never beside the strand's handler. */
+static void run_task(const sd_claim *claim) {
+  if (claim->task == 0 || claim->task > R.n_tasks) broken("a task that nobody queued");
+  task *t = &R.tasks[claim->task - 1];
+  if (t->strand != claim->strand) broken("a task on another's strand");
+  if (t->ran || t->given_up) broken("a task twice, or although it was given up");
+  if (R.running[t->strand]) broken("a task beside a handler");
+  R.running[t->strand] = 1;
+  t->ran = 1;
+  for (uint32_t key = 0; key < R.n_symbols; key++) {
+    if (R.map[key] != t->strand) continue;
+    uint64_t seen = R.seen[key][t->source];
+    if (seen > t->before[key]) broken("a task after what was published later");
+    if (R.config.on_full == SD_BLOCK && seen < t->before[key]) broken("a task before what was published earlier");
+  }
+  sd_schedule_point("task");
+  R.running[t->strand] = 0;
 }
 
 static void worker(void *unused, unsigned index) {
   uint32_t slot = (uint32_t)(uintptr_t)unused;
   sd_claim claim;
   int code;
-  while ((code = sd_worker_next(R.d, slot, &claim)) == 1) {
-    if (claim.n == 0) {
+  while ((code = sd_worker_next(R.d, slot, &claim)) == SD_CLAIM_RECORDS || code == SD_CLAIM_TASK ||
+         code == SD_CLAIM_WAKE) {
+    if (code == SD_CLAIM_TASK) {
+      run_task(&claim);
+      sd_worker_task_done(R.d, slot, &claim);
+      continue;
+    }
+    if (claim.n == 0 && code != SD_CLAIM_WAKE) {
       sd_worker_done(R.d, slot, &claim, 0, 0, "");
       continue;
     }
-    int64_t done = handle(claim.records, claim.n, NULL, &claim, slot, 0);
+    if (code == SD_CLAIM_WAKE) {
+      before_wake(claim.wake_key, claim.wake_time);
+      sd_schedule_point("Python's timer");
+      uint64_t ns = some_wish(claim.wake_time);
+      if (ns) expect_wish(claim.wake_key, claim.wake_time, ns);
+      sd_worker_wake_done(R.d, slot, &claim, ns, R.failing && sd_scheduler_random(16) == 0, "as told");
+      continue;
+    }
+    int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)claim.n) : claim.n;
+    for (int64_t i = 0; R.timed && i < most; i++) before_record(at(claim.records, i)->key, claim.marks[i].time);
+    int64_t done = handle(claim.records, most, NULL, &claim, slot, 0);
+    if (R.timed && done == most) {
+      uint32_t key = at(claim.records, most - 1)->key;
+      uint64_t ns = claim.marks[most - 1].time + 1 + sd_scheduler_random(12);
+      if (sd_claim_wake_at(R.d, &claim, most, ns)) broken("a wish was refused");
+      R.wish[key] = ns;
+      sd_worker_done(R.d, slot, &claim, most, 0, NULL);
+      continue;
+    }
     sd_worker_done(R.d, slot, &claim, done, done < claim.n, "as told");
   }
   if (code != SD_E_STOPPED) broken("a worker ended otherwise than by a stop");
   R.workers_left--;
+}
+
+static void queue_task(uint32_t source) {
+  if (R.n_tasks == TASKS) return;
+  uint32_t number = R.n_tasks++;
+  task *t = &R.tasks[number];
+  t->strand = sd_scheduler_random(R.n_strands);
+  t->source = source;
+  for (uint32_t key = 0; key < R.n_symbols; key++) t->before[key] = R.next[key][source] - 1;
+  if (sd_task_queue(R.d, t->strand, number + 1)) broken("no place for a task");
+  t->queued = 1;
+  if (sd_scheduler_random(3)) return;
+  for (uint32_t i = sd_scheduler_random(6); i; i--) sd_pause();
+  int code = sd_task_give_up(R.d, t->strand, number + 1);
+  if (code == SD_OK && t->ran) broken("a task that has run was given up");
+  if (code == SD_AGAIN && !t->ran) broken("a task that waits could not be given up");
+  t->given_up = code == SD_OK;
 }
 
 static void publisher(void *unused, unsigned index) {
@@ -173,6 +296,7 @@ static void publisher(void *unused, unsigned index) {
       sd_pause();
       continue;
     }
+    for (uint32_t i = R.tasking ? sd_scheduler_random(3) : 0; i; i--) queue_task(source);
     memset(batch, 0, sizeof batches[source]);
     for (int64_t i = 0; i < n; i++) {
       record *r = at(batch, i);
@@ -180,6 +304,8 @@ static void publisher(void *unused, unsigned index) {
       r->source = source;
       r->sequence = R.next[r->key][source]++;
       r->fails = R.failing && sd_scheduler_random(16) == 0;
+      R.clock += sd_scheduler_random(4);
+      r->time = R.clock;
       r->nests = R.nesting && sd_scheduler_random(4) == 0;
     }
     int code = sd_publish(R.d, (uint32_t)slot, batch, n, 30);
@@ -219,6 +345,10 @@ static void closer(void *unused, unsigned index) {
     code = sd_dispatcher_drain(R.d, slot < 0 ? SD_NONE : (uint32_t)slot, 300);
     sd_pause();
   }
+  for (uint32_t i = 0; i < R.n_symbols && code == SD_OK && !R.failing && R.timed; i++)
+    if (R.wish[i] && R.wish[i] <= sd_feed_time(R.d)) broken("drained, but a timer is due");
+  for (uint32_t i = 0; i < R.n_tasks && code == SD_OK && !R.failing; i++)
+    if (!R.tasks[i].ran && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
   if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())
     broken("drained, but not all was handled");
   if (slot >= 0) sd_publisher_leave(R.d, (uint32_t)slot);
@@ -248,7 +378,12 @@ static int prepare(void) {
   R.helps = sd_scheduler_random(3) == 0;
   R.python = sd_scheduler_random(4) == 0;
   R.emits = R.merging = sd_scheduler_random(2) == 0;
+  R.tasking = sd_scheduler_random(3) == 0;
+  R.timed = sd_scheduler_random(3) == 0;
+  R.yields = sd_scheduler_random(2);
+  R.clock = 100;
   sd_config *c = &R.config;
+  c->time_offset = offsetof(record, time);
   uint32_t slots = R.n_workers + R.n_publishers + 1;
   c->sizes = (sd_sizes){.n_symbols = R.n_symbols,
                         .n_strands = R.n_strands,
@@ -259,9 +394,9 @@ static int prepare(void) {
                         .sequence_offset = 8,
                         .row_bytes = 8,
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12),
-                        .marked = R.emits,
+                        .marked = R.emits || R.timed,
+                        .timed = R.timed,
                         .counters_start = UINT64_MAX - one_of(0, 20)};
-  c->time_offset = SD_NONE;
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
@@ -283,8 +418,9 @@ static int prepare(void) {
   int is_pure = !R.nesting && sd_scheduler_random(2);
   static const uint32_t its_outputs[1] = {0};
   const uint32_t bytes = sizeof(emission);
-  sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure, R.emits, its_outputs},
-                            {NULL, NULL, 0, R.emits, its_outputs}};
+  sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure, R.emits, its_outputs,
+                             .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
+                            {NULL, NULL, 0, R.emits, its_outputs, .wakes = (int32_t)R.timed}};
   if (R.emits && sd_dispatcher_outputs(R.d, &bytes, 1, sd_outputs_least(R.d, 1) + one_of(0, 2) * 4000)) return 0;
   if (R.python)
     for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);
@@ -311,6 +447,15 @@ static const char *check(void) {
              (unsigned long long)R.accepted, (unsigned long long)t.accepted);
     return what;
   }
+  uint32_t waiting = 0, there = 0;
+  for (uint32_t i = 0; i < R.n_tasks; i++) waiting += !R.tasks[i].ran && !R.tasks[i].given_up;
+  for (uint32_t i = 0; i < R.n_strands; i++) {
+    sd_look k;
+    sd_strand_look(R.d, i, &k);
+    there += k.tasks;
+  }
+  if (waiting > there) return "a task is lost";
+  if (there != sd_tasks_live(&R.d->tasks)) return "the table of tasks does not balance";
   if (t.handled != R.handled) return "handled is not what handlers ran over";
   if (t.failed != R.failed) return "failed is not what handlers failed on";
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return "the totals do not balance";
@@ -349,12 +494,14 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains "
            "%d, python %u, "
-           "failing %u (on_error %d), nesting %u, controls %u, stop %u, blocks %u, record %u, steps %llu, accepted "
+           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, blocks %u, record %u, "
+           "steps %llu, "
+           "accepted "
            "%llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records,
-           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_controls, R.stop_early,
-           c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(), (unsigned long long)R.accepted,
-           (unsigned long long)R.handled);
+           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls,
+           R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
+           (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       sd_look k;
       sd_strand_look(R.d, i, &k);

@@ -1,6 +1,7 @@
 /* Protocols that look right and are not. Each one has to be caught: a model that passes them proves nothing. */
 #include "lossy.hpp"
 #include "park.hpp"
+#include "tasks.hpp"
 
 /* ---- 1: a list edited in place: listed by the add that finds 0, unlisted by the subtraction that leaves 0, owner by CAS */
 struct edited_in_place : rl::test_suite<edited_in_place, 4> {
@@ -192,6 +193,39 @@ struct looks_without_locks : rl::test_suite<looks_without_locks, 2> {
   }
 };
 
+/* ---- 10: a holder that looks for tasks before it counts what is pending: one may be among what it counts */
+struct looks_before_it_counts : right_tasks {
+  static int64_t count(const sd_task_pool *pool, sd_strand *q) {
+    uint32_t tasks = sd_strand_tasks(q);
+    int64_t pending = sd_strand_pending(q);
+    return tasks ? right_tasks::count(pool, q) : pending;
+  }
+};
+
+/* ---- 11: who gives a task up takes it out and subtracts it: the holder may have counted it as a record */
+struct takes_it_out_at_once : right_tasks {
+  static int64_t count(const sd_task_pool *pool, sd_strand *q) {
+    int64_t pending = sd_strand_pending(q);
+    if (!sd_strand_tasks(q)) return pending;
+    sd_lock(&q->publish_lock);
+    int64_t ahead = sd_strand_tasks(q) ? (int64_t)sd_task_ahead(pool, q) : sd_strand_pending(q);
+    sd_unlock(&q->publish_lock);
+    return ahead;
+  }
+  static int give_up(const sd_task_pool *pool, sd_strand *q, uint64_t tag) {
+    uint32_t task = sd_strand_tasks(q);
+    if (!task || pool->tasks[task - 1].next || !sd_task_cancel(pool, q, tag)) return 0;
+    int64_t pending = sd_load(&q->pending, relaxed, V);
+    /* Never the last one: somebody else has the token. */
+    while (pending > 1)
+      if (sd_cas(&q->pending, &pending, pending - 1, acq_rel, V)) {
+        sd_task_free(pool, sd_task_unlink(pool, q));
+        break;
+      }
+    return 1;
+  }
+};
+
 static const model_program programs[] = {
     {"list_edited_in_place", "wrong", model_simulate<edited_in_place>},
     {"owner_given_back_last", "wrong", model_simulate<owner_given_back_last>},
@@ -200,6 +234,8 @@ static const model_program programs[] = {
     {"clears_before_it_leaves", "wrong", model_simulate<park<clears_before_it_leaves, 2, 1, 2>>},
     {"claim_without_pending", "wrong", model_simulate<claim_without_pending>},
     {"discards_before_it_links", "wrong", model_simulate<lossy<discards_first>>},
+    {"looks_before_it_counts", "wrong", model_simulate<tasks<looks_before_it_counts, false>>},
+    {"takes_it_out_at_once", "wrong", model_simulate<tasks<takes_it_out_at_once, false>>},
     {"looks_without_locks", "wrong", model_simulate<looks_without_locks>},
 };
 

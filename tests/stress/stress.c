@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 /* A stress of the real dispatcher on real threads, meant to run under ThreadSanitizer: several publishers and workers, steals,
- * pauses, every bound, failing handlers, handlers that publish, stops with and without draining, all idle strategies, small
+ * pauses, every bound, failing handlers, handlers that publish, tasks between records, stops with and without draining, all idle strategies, small
  * pools. Each round draws a configuration, and when it has ended the books are checked (contract, rules 1 to 3).
  *
  * stress [SECONDS] [SEED]
@@ -16,29 +16,42 @@
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 
+enum { TASKS = 100 };
 enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256, PATIENCE_S = 60 };
 
 /* What a symbol's row holds. Plain fields: that handlers of a symbol follow one another is what is tested. */
 typedef struct row {
   uint64_t seen[SOURCES + 1];
+  uint64_t wish, last_time, woken, wakes;
   uint64_t handled;
   uint64_t emitted;
   uint64_t errors;
 } row;
+
+/* Queued behind record `sequence` of its publisher on a symbol. */
+typedef struct task {
+  uint64_t sequence;
+  uint32_t key;
+  uint32_t given_up;
+  sd_a32 ran;
+} task;
 
 typedef struct source {
   uint64_t next[SYMBOLS];
   uint64_t accepted;
   uint32_t random;
   int32_t index;
+  uint32_t n_tasks;
+  task tasks[TASKS];
 } source;
 
 typedef struct scene {
   sd_dispatcher *d;
   sd_config config;
-  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, python,
-      stop_early;
-  uint32_t map[SYMBOLS];
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, task_one_in,
+      python, stop_early;
+  uint32_t map[SYMBOLS], timed, yields;
+  sd_a64 clock;
   source sources[SOURCES];
   sd_a32 publishing;
   sd_a64 nested; /* records accepted from inside handlers */
@@ -67,6 +80,29 @@ static void fill(unsigned char *at, uint32_t key, uint32_t who, uint64_t sequenc
   t->size = who;
   t->ts_recv = sequence * 7 % 97 + sequence;
   t->flags = (uint8_t)mark; /* 1: fails, 2: publishes */
+  /* A clock of all publishers, which their records reach in another order now and then. */
+  if (S.timed) t->ts_recv = 1000 + sd_fetch_add(&S.clock, 3, relaxed, X1);
+}
+
+/* A symbol's timers: asked for by some of its records, and again by some timers. */
+static uint64_t some_wish(uint64_t draw, uint64_t time) { return draw % 5 ? time + 1 + draw % 400 : 0; }
+
+static void before_record(row *r, uint64_t time) {
+  if ((r->wish && r->wish <= time) || time < r->last_time || time < r->woken) r->errors++;
+  r->last_time = time;
+}
+
+static uint64_t at_timer(row *r, uint64_t time) {
+  if (r->wish != time || r->last_time >= time || time > sd_feed_time(S.d)) r->errors++;
+  r->wakes++;
+  r->woken = time;
+  return r->wish = some_wish(r->wakes * 0x9e3779b9u >> 7, time);
+}
+
+static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  uint64_t wish = at_timer((row *)((char *)rows + key * ctx->row_stride), time);
+  if (wish) ctx->wake_at(ctx, key, wish);
+  return 0;
 }
 
 /* What is emitted: so many records a tick, each with how many its symbol has emitted. */
@@ -90,6 +126,7 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = (const sd_tick *)((const char *)ticks + (size_t)i * S.record_size);
     row *r = (row *)((char *)rows + t->instrument_id * stride);
+    if (S.timed && ctx) before_record(r, ctx->marks[i].time);
     if (t->size > SOURCES) r->errors++;
     else if (t->size < SOURCES) {
       uint64_t *seen = &r->seen[t->size];
@@ -108,6 +145,11 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
     if (t->flags & 1) return i;
     r->handled++;
     if (S.emits) r->emitted += t->sequence % 3;
+    if (S.timed && ctx && t->sequence % 3 == 0) {
+      r->wish = some_wish(t->sequence * 0x9e3779b9u >> 7, ctx->marks[i].time);
+      ctx->wake_at(ctx, t->instrument_id, r->wish);
+      if (S.yields && ctx->yield) return i + 1;
+    }
   }
   return n;
 }
@@ -116,12 +158,51 @@ static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   return handle(rows, ticks, n, ctx, ctx->row_stride, NULL, 0);
 }
 
+/* Plain reads of the row: that no handler runs beside a task is what is tested. */
+static void run_task(void *rows, uint64_t stride, const sd_claim *claim) {
+  source *from = &S.sources[claim->task >> 16];
+  task *t = &from->tasks[(claim->task & 0xffff) - 1];
+  row *r = (row *)((char *)rows + t->key * stride);
+  uint64_t seen = r->seen[from->index];
+  int whole = S.config.on_full == SD_BLOCK;
+  if (S.map[t->key] != claim->strand || (whole ? seen != t->sequence : seen > t->sequence)) r->errors++;
+  if (sd_fetch_add(&t->ran, 1u, relaxed, X1)) r->errors++;
+}
+
 static void *worker(void *argument) {
   uint32_t slot = (uint32_t)(uintptr_t)argument;
   uint64_t stride;
   void *rows = sd_dispatcher_rows(S.d, &stride);
   sd_claim claim;
-  while (sd_worker_next(S.d, slot, &claim) == 1) {
+  int code;
+  while ((code = sd_worker_next(S.d, slot, &claim)) > 0) {
+    if (code == SD_CLAIM_WAKE) {
+      uint64_t wish = at_timer((row *)((char *)rows + claim.wake_key * stride), claim.wake_time);
+      sd_worker_wake_done(S.d, slot, &claim, wish, 0, NULL);
+      continue;
+    }
+    if (S.timed && claim.n) {
+      /* Up to the record that asks for a timer. */
+      const sd_tick *last = (const sd_tick *)((const char *)claim.records + (size_t)(claim.n - 1) / 2 * S.record_size);
+      int64_t most = (claim.n - 1) / 2 + 1;
+      for (int64_t i = 0; i < most; i++) {
+        const sd_tick *t = (const sd_tick *)((const char *)claim.records + (size_t)i * S.record_size);
+        before_record((row *)((char *)rows + t->instrument_id * stride), claim.marks[i].time);
+      }
+      int64_t done = handle(rows, claim.records, most, NULL, stride, &claim, slot);
+      if (done == most) {
+        row *r = (row *)((char *)rows + last->instrument_id * stride);
+        r->wish = claim.marks[most - 1].time + 1 + last->sequence % 200;
+        if (sd_claim_wake_at(S.d, &claim, most, r->wish)) r->errors++;
+      }
+      sd_worker_done(S.d, slot, &claim, done, done < most, "as told");
+      continue;
+    }
+    if (code == SD_CLAIM_TASK) {
+      run_task(rows, stride, &claim);
+      sd_worker_task_done(S.d, slot, &claim);
+      continue;
+    }
     int64_t done = claim.n ? handle(rows, claim.records, claim.n, NULL, stride, &claim, slot) : 0;
     sd_worker_done(S.d, slot, &claim, done, done < claim.n, "as told");
   }
@@ -160,6 +241,17 @@ static void *merger(void *unused) {
   return NULL;
 }
 
+/* Puts a task behind what this publisher has published of a symbol; some are given up at once. */
+static void queue_task(source *me) {
+  if (me->n_tasks == TASKS) return;
+  uint64_t tag = ((uint64_t)me->index << 16) | (me->n_tasks + 1);
+  task *t = &me->tasks[me->n_tasks++];
+  t->key = draw(&me->random, S.n_symbols);
+  t->sequence = me->next[t->key];
+  if (sd_task_queue(S.d, S.map[t->key], tag)) sd_store(&S.bad, 1u, relaxed, X1);
+  if (draw(&me->random, 4) == 0) t->given_up = sd_task_give_up(S.d, S.map[t->key], tag) == SD_OK;
+}
+
 static void *publisher(void *argument) {
   source *me = argument;
   static _Thread_local _Alignas(64) unsigned char batch[BATCH * 256];
@@ -179,6 +271,7 @@ static void *publisher(void *argument) {
     me->accepted += n - rejected;
     sd_publisher_leave(S.d, (uint32_t)slot);
     if (code == SD_E_STOPPED) break;
+    if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) queue_task(me);
     if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
   }
   sd_fetch_sub(&S.publishing, 1u, acq_rel, X1);
@@ -215,10 +308,14 @@ static void prepare(void) {
   S.batches = one_of(10, 200);
   S.fail_one_in = one_of(0, 3) ? 0 : one_of(50, 2000);
   S.nest_one_in = one_of(0, 3) ? 0 : one_of(4, 40);
+  S.task_one_in = one_of(0, 1) ? 0 : one_of(1, 8);
+  S.timed = one_of(0, 1);
+  S.yields = one_of(0, 1);
   S.python = one_of(0, 2) == 0;
   S.stop_early = one_of(0, 4) ? 0 : one_of(1, 10);
   S.emits = one_of(0, 1);
   sd_config *c = &S.config;
+  c->time_offset = 8;
   uint32_t slots = S.n_workers + S.n_publishers + 2;
   c->capacity = one_of(0, 1) ? one_of(1, 40) : one_of(41, 5000);
   c->sizes = (sd_sizes){.n_symbols = S.n_symbols,
@@ -230,7 +327,8 @@ static void prepare(void) {
                         .sequence_offset = 40,
                         .row_bytes = sizeof(row),
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
-                        .marked = S.emits,
+                        .marked = S.emits || S.timed,
+                        .timed = S.timed,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
   c->time_offset = one_of(0, 3) ? 8 : SD_NONE;
   c->idle = (int32_t)one_of(0, 2);
@@ -251,10 +349,10 @@ static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
   printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, "
          "on_full %d, capacity %u, "
-         "quantum %u, drains %d, python %u, fail %u, nest %u, stop %u\n",
+         "quantum %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, stop %u\n",
          round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle,
          c->on_full, c->capacity, c->quantum_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
-         S.stop_early);
+         S.task_one_in, S.timed, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_look k;
     sd_strand_look(S.d, i, &k);
@@ -266,7 +364,7 @@ static int fail(const char *what, uint32_t round) {
 }
 
 static struct {
-  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, merged;
+  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, tasks, timers, merged;
 } sum;
 
 static int play(uint32_t round) {
@@ -277,7 +375,9 @@ static int play(uint32_t round) {
   int pure = !S.nest_one_in && one_of(0, 1);
   static const uint32_t its_outputs[1] = {0};
   const uint32_t bytes = sizeof(emission);
-  sd_handler handlers[2] = {{native, NULL, pure, S.emits, its_outputs}, {NULL, NULL, 0, S.emits, its_outputs}};
+  sd_handler handlers[2] = {
+      {native, NULL, pure, S.emits, its_outputs, .wake = S.timed ? wake : NULL, .yields = (int32_t)S.yields},
+      {NULL, NULL, 0, S.emits, its_outputs, .wakes = (int32_t)S.timed}};
   /* What may be in flight beyond the bound has to have room, two records a tick. */
   uint64_t in_flight = (uint64_t)S.n_strands * S.config.capacity + BATCH * SOURCES + (S.nest_one_in ? 20000 : 2000);
   uint64_t room = in_flight * 2 * 48 / SD_OUTPUT_SLACK * (one_of(0, 1) ? 2 : 20);
@@ -331,15 +431,29 @@ static int play(uint32_t round) {
   if (sd_dispatcher_check(S.d, &strand, what)) return fail(what, round);
   sd_totals t;
   sd_dispatcher_totals(S.d, &t);
-  uint64_t stride, handled = 0, emitted = 0, errors = 0, accepted = sd_load(&S.nested, relaxed, X1);
+  uint64_t stride, due_timers = 0, handled = 0, emitted = 0, errors = 0, accepted = sd_load(&S.nested, relaxed, X1);
   unsigned char *rows = sd_dispatcher_rows(S.d, &stride);
   for (uint32_t i = 0; i < S.n_symbols; i++) {
     row *r = (row *)(rows + i * stride);
     handled += r->handled;
     emitted += r->emitted;
     errors += r->errors;
+    sum.timers += r->wakes;
+    due_timers += r->wish && r->wish <= sd_feed_time(S.d);
   }
   for (uint32_t i = 0; i < S.n_publishers; i++) accepted += S.sources[i].accepted;
+  uint64_t ran = 0, waiting = 0;
+  for (uint32_t i = 0; i < S.n_publishers; i++)
+    for (uint32_t j = 0; j < S.sources[i].n_tasks; j++) {
+      const task *k = &S.sources[i].tasks[j];
+      uint32_t times = sd_load((sd_a32 *)&k->ran, relaxed, X1);
+      if (times + k->given_up > 1) return fail("a task ran twice, or although it was given up", round);
+      ran += times;
+      waiting += !times && !k->given_up;
+    }
+  sum.tasks += ran;
+  if (!stopped && !t.failures && due_timers) return fail("drained, and a timer is due", round);
+  if (!stopped && !t.failures && waiting) return fail("drained, and a task waits", round);
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
   if (errors) return fail("records out of order, twice or missing", round);
   if (stopped ? S.merged > emitted : S.merged != emitted) return fail("what was emitted was not all merged", round);
@@ -366,17 +480,19 @@ int main(int argc, char **argv) {
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
-      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.merged)) {
-    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped or merged: see which is 0\n");
+      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.tasks && sum.timers &&
+        sum.merged)) {
+    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped, ran tasks or timers, or merged: "
+                    "see which is 0\n");
     bad = 1;
   }
   printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
          "parks %llu, wakes %llu, "
-         "stopped before the end %llu, merged %llu\n",
+         "stopped before the end %llu, tasks %llu, timers %llu, merged %llu\n",
          bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
          (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
          (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.claimed,
          (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped,
-         (unsigned long long)sum.merged);
+         (unsigned long long)sum.tasks, (unsigned long long)sum.timers, (unsigned long long)sum.merged);
   return bad;
 }

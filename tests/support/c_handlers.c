@@ -173,3 +173,83 @@ int64_t on_echo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   }
   return n;
 }
+
+/* Asks for timers at times drawn from what it has seen, and says at each what that was. params: two u64: a multiplier, and
+ * whether it returns where it is told to yield. */
+typedef struct alarm_row {
+  uint64_t ticks;
+  uint64_t wakes;
+  uint64_t hash;
+  uint64_t finished;
+} alarm_row;
+
+typedef struct alarm_out {
+  uint64_t hash;
+  uint32_t ticks;
+  uint32_t what; /* 0 a tick, 1 a timer, 2 the end */
+} alarm_out;
+
+static uint64_t mixed(uint64_t hash, uint64_t value, const sd_context *ctx) {
+  return (hash ^ value) * (((const uint64_t *)ctx->params)[0] | 1);
+}
+
+static int say(const alarm_row *row, uint32_t what, int64_t i, sd_context *ctx) {
+  alarm_out out = {row->hash, (uint32_t)row->ticks, what};
+  return ctx->n_outputs ? sd_emit(ctx, 0, i, &out) : 0;
+}
+
+/* Sometimes a time before now, which is as good as the next ns; sometimes none. */
+static void ask(const alarm_row *row, uint32_t key, uint64_t now, sd_context *ctx) {
+  uint64_t draw = row->hash >> 33;
+  if (draw % 3 == 0) ctx->wake_at(ctx, key, draw % 7 == 0 ? 0 : now + draw % 50 - 3);
+}
+
+int64_t on_alarm(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    alarm_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+    row->hash = mixed(row->hash, ticks[i].sequence * 0x9e3779b97f4a7c15u, ctx);
+    if (row->hash >> 62 == 0 && say(row, 0, i, ctx)) return i;
+    ctx->yield = 0;
+    ask(row, ticks[i].instrument_id, ctx->marks[i].time, ctx);
+    if (ctx->yield && ((const uint64_t *)ctx->params)[1]) return i + 1;
+  }
+  return n;
+}
+
+int wake_alarm(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  alarm_row *row = (alarm_row *)((char *)rows + key * ctx->row_stride);
+  row->wakes++;
+  row->hash = mixed(row->hash, time, ctx);
+  ask(row, key, time, ctx);
+  return say(row, 1, -1, ctx);
+}
+
+int finish_alarm(void *rows, uint32_t key, sd_context *ctx) {
+  alarm_row *row = (alarm_row *)((char *)rows + key * ctx->row_stride);
+  row->finished++;
+  row->hash = mixed(row->hash, key + 1, ctx);
+  return say(row, 2, -1, ctx);
+}
+
+/* Fails at its timer, which its first tick asks for. */
+int64_t on_bomb(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    sum_row *row = row_of(rows, &ticks[i], ctx);
+    if (row->ticks++ == 0) ctx->wake_at(ctx, ticks[i].instrument_id, ctx->marks[i].time + 5);
+  }
+  return n;
+}
+
+int wake_bomb(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  (void)rows, (void)key;
+  snprintf(ctx->message, sizeof ctx->message, "boom at %llu", (unsigned long long)time);
+  ctx->error_code = 7;
+  return -1;
+}
+
+int finish_bomb(void *rows, uint32_t key, sd_context *ctx) {
+  (void)rows;
+  snprintf(ctx->message, sizeof ctx->message, "no end of %u", key);
+  return 9;
+}

@@ -121,7 +121,7 @@ def test_a_shared_object_that_cannot_be_used_is_named(c_handlers: Path, tmp_path
         native(c_handlers, state=COUNT_ROW)
     text = tmp_path / "text.so"
     text.write_text("no object")
-    with pytest.raises(ConfigurationError, match="does not give a function 'f'"):
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
         native(text, "f", state=COUNT_ROW)
 
 

@@ -1,0 +1,276 @@
+/* Timers: arming, firing in the place of the records, and the clock that fires what no record does. */
+#include "sd_timer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sd_error.h"
+
+static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *record) {
+  uint32_t key;
+  memcpy(&key, record + d->arena->key_offset, sizeof key);
+  return key;
+}
+
+/* ---- wishes */
+
+static void lower_next(sd_dispatcher *d, uint64_t ns) {
+  sd_a64 *next = &d->arena->next_wish;
+  uint64_t seen = sd_load(next, relaxed, K5);
+  /* K5: acq_rel, and a read-modify-write even where it changes nothing: see sd_timer.h. */
+  while (!sd_cas(next, &seen, ns < seen ? ns : seen, acq_rel, K5)) {
+  }
+}
+
+static void arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
+  sd_a64 *wish = &d->wishes[key];
+  if (sd_load(wish, relaxed, K4) == ns) return;
+  /* K4: release; pairs with the acquire of who looks for wishes: one that is taken back has been fired, and what that emitted is
+   * there (E1). */
+  sd_store(wish, ns, release, K4);
+  if (ns) lower_next(d, ns);
+}
+
+void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns) {
+  sd_dispatcher *d = ctx->engine;
+  if (key >= d->arena->n_symbols) return;
+  if (ns && ns <= ctx->call_start) ns = ctx->call_start + 1;
+  if (!ctx->marks) {
+    ctx->wish = ns;
+    return;
+  }
+  if (ns && ns <= ctx->call_end) {
+    ctx->yield = 1;
+    ctx->wake_key = key;
+  }
+  arm(d, key, ns);
+}
+
+void sd_timer_over(sd_dispatcher *d, uint32_t key, uint64_t wish) { arm(d, key, wish); }
+
+void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
+  ctx->marks = NULL;
+  ctx->keys = NULL;
+  ctx->wake_key = key;
+  ctx->wake_time = time;
+  ctx->call_start = ctx->call_end = time;
+  ctx->wish = 0;
+}
+
+/* Nonzero: it failed. */
+static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t key, uint64_t time) {
+  sd_timer_context(ctx, key, time);
+  int code = handler->wake(d->rows, key, time, ctx);
+  if (ctx->n_outputs) {
+    if (code) sd_sinks_void(ctx, 0);
+    else sd_sinks_commit(ctx);
+  }
+  sd_timer_over(d, key, ctx->wish);
+  if (!code) return 0;
+  if (!ctx->error_code) ctx->error_code = code;
+  sd_fail_symbol(d, ctx->slot, d->map[key], key, time, ctx->error_code, ctx->message);
+  ctx->stopped = 1;
+  return 1;
+}
+
+/* ---- among records */
+
+static inline uint64_t wish_of(const sd_dispatcher *d, const unsigned char *record) {
+  /* K4: relaxed; the holder's own. */
+  return sd_load(&d->wishes[key_of(d, record)], relaxed, K4);
+}
+
+int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
+  const size_t size = d->arena->record_size;
+  for (int64_t i = 0; i < n; i++, records += size) {
+    uint64_t wish = wish_of(d, records);
+    if (SD_UNLIKELY(wish && wish <= marks[i].time)) return i;
+  }
+  return n;
+}
+
+int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
+                     int64_t n, sd_context *ctx) {
+  const size_t size = d->arena->record_size;
+  int64_t at = 0;
+  ctx->stopped = 0;
+  while (at < n) {
+    const unsigned char *from = records + (size_t)at * size;
+    uint64_t wish = wish_of(d, from);
+    if (SD_UNLIKELY(wish && wish <= marks[at].time)) {
+      if (ctx->n_outputs) sd_sinks_commit(ctx);
+      if (fire(d, handler, ctx, key_of(d, from), wish)) return at;
+      continue;
+    }
+    /* What a record asks for may come before the next one: only who returns then may be given more than one. */
+    int64_t most = handler->yields ? 1 + sd_timer_cut(d, from + size, marks + at + 1, n - at - 1) : 1;
+    ctx->marks = marks + at;
+    ctx->keys = from + d->arena->key_offset;
+    ctx->call_start = marks[at].time;
+    ctx->call_end = marks[at + most - 1].time;
+    ctx->yield = 0;
+    int64_t done = handler->fn(d->rows, (const sd_tick *)from, most, ctx);
+    if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
+      /* The record that asked is the last one handled. */
+      uint64_t time = marks[at + done - 1].time;
+      if (sd_load(&d->wishes[ctx->wake_key], relaxed, K4) <= time) arm(d, ctx->wake_key, time + 1);
+    } else if (SD_UNLIKELY(done != most)) {
+      if (done >= 0 && done < most) return at + done;
+      snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
+               (long long)most);
+      return at;
+    }
+    at += done;
+  }
+  return n;
+}
+
+/* ---- the clock */
+
+uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish) {
+  uint32_t found = SD_NONE;
+  for (uint32_t i = d->first_symbol[strand]; i < d->first_symbol[strand + 1]; i++) {
+    uint64_t its = sd_load(&d->wishes[d->symbol_of[i]], relaxed, K4);
+    if (!its || its > time) continue;
+    found = d->symbol_of[i];
+    *wish = time = its;
+    if (its) time = its - 1;
+  }
+  return found;
+}
+
+int sd_timer_fire_all(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint64_t time) {
+  const sd_handler *handler = &d->handlers[d->strands[strand].handler];
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  for (uint32_t i = d->first_symbol[strand]; i < d->first_symbol[strand + 1]; i++) {
+    uint32_t key = d->symbol_of[i];
+    for (;;) {
+      uint64_t wish = sd_load(&d->wishes[key], relaxed, K4);
+      if (!wish || wish > time) break;
+      if (fire(d, handler, &ctx, key, wish)) return 1;
+    }
+  }
+  return 0;
+}
+
+void sd_clock_begins(sd_dispatcher *d, uint32_t strand) {
+  /* K6: release; before the wishes are looked at for the last time: what is armed later is not taken for covered. */
+  sd_store(&d->clock_until[strand], 0, release, K6);
+}
+
+uint32_t sd_clock_sweep(sd_dispatcher *d) {
+  uint64_t time, least = UINT64_MAX;
+  uint32_t due = 0;
+  sd_lock(&d->clock_lock);
+  sd_lowest_unpublished(d, &time);
+  /* K5: acq_rel; see sd_timer.h. */
+  sd_exchange(&d->arena->next_wish, UINT64_MAX, acq_rel, K5);
+  for (uint32_t key = 0; key < d->arena->n_symbols; key++) {
+    /* K4: acquire; a wish that is seen is seen after the clock task that came before it. */
+    uint64_t wish = sd_load(&d->wishes[key], acquire, K4);
+    if (!wish) continue;
+    uint32_t strand = d->map[key];
+    if (wish <= time) {
+      uint64_t until = sd_load(&d->clock_until[strand], acquire, K6);
+      /* P4: where the task is set aside with its strand nobody can wait for it. */
+      if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_ASIDE)) due++;
+      if (wish <= until) continue;
+      if (!until) {
+        sd_store(&d->clock_until[strand], time, relaxed, K6);
+        if (sd_task_queue(d, strand, SD_TASK_CLOCK | time) == SD_OK) continue;
+        sd_store(&d->clock_until[strand], 0, relaxed, K6);
+      }
+    }
+    if (wish < least) least = wish;
+  }
+  if (least != UINT64_MAX) lower_next(d, least);
+  sd_unlock(&d->clock_lock);
+  return due;
+}
+
+uint64_t sd_earliest_wish(sd_dispatcher *d) {
+  uint64_t least = UINT64_MAX;
+  for (uint32_t key = 0; d->timed && key < d->arena->n_symbols; key++) {
+    /* K4: acquire; see arm(). */
+    uint64_t wish = sd_load(&d->wishes[key], acquire, K4);
+    if (!wish || wish >= least) continue;
+    /* P4 */
+    if (sd_load(&d->strands[d->map[key]].control, relaxed, P4) & SD_QUARANTINED) continue;
+    least = wish;
+  }
+  return least;
+}
+
+/* ---- the end */
+
+int sd_dispatcher_finish(sd_dispatcher *d) {
+  for (uint32_t key = 0; d->seen && key < d->arena->n_symbols; key++) {
+    sd_strand *s = &d->strands[d->map[key]];
+    const sd_handler *handler = &d->handlers[s->handler];
+    if (!d->seen[key] || !handler->finish) continue;
+    /* P4: what a handler left when it failed is not to be made anything of. */
+    if (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) continue;
+    d->seen[key] = 0;
+    sd_context ctx;
+    sd_context_of(d, 0, handler, &ctx);
+    sd_timer_context(&ctx, key, sd_load(&d->arena->feed_time, relaxed, N1));
+    ctx.wake_number = SD_AT_END;
+    int code = handler->finish(d->rows, key, &ctx);
+    if (ctx.n_outputs) {
+      if (code) sd_sinks_void(&ctx, 0);
+      else sd_sinks_commit(&ctx);
+    }
+    if (!code) continue;
+    sd_fail_symbol(d, 0, d->map[key], key, ctx.wake_time, ctx.error_code ? ctx.error_code : code, ctx.message);
+    if (d->config.on_error == SD_ON_ERROR_STOP) return SD_E_HANDLER;
+  }
+  return SD_OK;
+}
+
+void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
+  const size_t size = d->arena->record_size;
+  for (int64_t i = 0; i < n; i++, records += size) {
+    /* Its neighbours are written by other cores: once only. */
+    unsigned char *seen = &d->seen[key_of(d, records)];
+    if (SD_UNLIKELY(!*seen)) *seen = 1;
+  }
+}
+
+int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key) {
+  /* P4 */
+  return d->seen && d->seen[key] && !(sd_load(&d->strands[d->map[key]].control, relaxed, P4) & SD_QUARANTINED);
+}
+
+/* ---- making and unmaking */
+
+int sd_timers_connect(sd_dispatcher *d) {
+  const sd_arena *a = d->arena;
+  int finishes = 0;
+  d->timed = 0;
+  for (uint32_t i = 0; i < d->n_handlers; i++) {
+    const sd_handler *h = &d->handlers[i];
+    if (h->fn ? h->wake != NULL : h->wakes) d->timed = 1;
+    finishes |= h->fn ? h->finish != NULL : h->finishes;
+  }
+  if (finishes && !(d->seen = calloc(a->n_symbols, 1))) return SD_E_NO_MEMORY;
+  if (!d->timed) return SD_OK;
+  if (!d->wishes) return SD_E_ARGUMENT;
+  d->clock_until = calloc(a->n_strands, sizeof *d->clock_until);
+  d->first_symbol = calloc((size_t)a->n_strands + 2, sizeof *d->first_symbol);
+  d->symbol_of = calloc(a->n_symbols, sizeof *d->symbol_of);
+  if (!d->clock_until || !d->first_symbol || !d->symbol_of) return SD_E_NO_MEMORY;
+  uint32_t *at = d->first_symbol + 1;
+  for (uint32_t i = 0; i < a->n_symbols; i++) at[d->map[i] + 1]++;
+  for (uint32_t i = 1; i <= a->n_strands; i++) at[i] += at[i - 1];
+  for (uint32_t i = 0; i < a->n_symbols; i++) d->symbol_of[at[d->map[i]]++] = i;
+  return SD_OK;
+}
+
+void sd_timers_destroy(sd_dispatcher *d) {
+  free(d->seen);
+  free(d->clock_until);
+  free(d->first_symbol);
+  free(d->symbol_of);
+}

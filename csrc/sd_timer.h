@@ -1,0 +1,59 @@
+/* Timers: what handlers ask for by wake_at, in the feed's time.
+ *
+ * A symbol has one wish at most, in the arena, written by the holder of its strand alone. It is fired
+ *   - by the holder, before the symbol's first record whose mark is at or after it: the run is split there;
+ *   - else by a clock task (sd_task.h) that whoever publishes puts on the strand when the feed's time has passed it. All records
+ *     of an earlier time are linked by then, and those linked later have their mark at or after it.
+ * So a timer has the same place among its symbol's records in both cases, and results do not hang on which it was.
+ *
+ * A wish lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
+ * timer emits counts before its wish is taken back: who finds no wish after it read the watermark, finds what it emitted.
+ *
+ * next_wish says when to look: no wish that a clock task still has to be queued for is earlier. Who arms a wish stores it and
+ * then changes next_wish by a read-modify-write (K5); who looks exchanges next_wish and then reads the wishes: of the two changes
+ * one comes first, and the second party sees what the first one did.
+ */
+#ifndef SD_TIMER_H
+#define SD_TIMER_H
+
+#include "sd_dispatcher.h"
+
+/* Tags of clock tasks: with this bit the other ones are the time up to which wishes are fired. */
+#define SD_TASK_CLOCK (UINT64_C(1) << 63)
+
+/* For handlers: the wish of a record's symbol, or of the one whose timer runs. */
+void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns);
+
+/* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short because a timer failed, which has been reported. */
+int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
+                     int64_t n, sd_context *ctx);
+/* Symbols of n records have had some. */
+void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);
+/* Of n records those before the first one that a timer comes before. */
+int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n);
+/* A symbol of the strand whose wish is at or before `time`, the earliest one first; SD_NONE: there is none. */
+uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish);
+/* Fires all timers of a strand in hand up to `time`. Nonzero: one failed, which has been reported. */
+int sd_timer_fire_all(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint64_t time);
+/* The clock task of a strand in hand has its turn. */
+void sd_clock_begins(sd_dispatcher *d, uint32_t strand);
+/* A symbol's next wish, after its timer, and what that emitted, are over. */
+void sd_timer_over(sd_dispatcher *d, uint32_t key, uint64_t wish);
+/* A timer's context. */
+void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time);
+
+/* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many wishes that
+ * is true of, those included that are on their way, but for strands that are set aside. From any thread. Here where it may be
+ * worth while. */
+static inline void sd_clock_look(sd_dispatcher *d, uint64_t time) {
+  /* K5: relaxed; a look that comes too early is made up for by the next one. */
+  if (SD_UNLIKELY(d->timed) && sd_load(&d->arena->next_wish, relaxed, K5) <= time) sd_clock_sweep(d);
+}
+/* The earliest wish there is, but for strands that are quarantined; UINT64_MAX: there is none. */
+uint64_t sd_earliest_wish(sd_dispatcher *d);
+
+/* After the handlers are set. */
+int sd_timers_connect(sd_dispatcher *d);
+void sd_timers_destroy(sd_dispatcher *d);
+
+#endif

@@ -1,0 +1,207 @@
+"""Functions that run on a symbol's strand, between two of its ticks: ``Dispatcher.call`` and ``submit_call``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strand._bindings.engine import Code
+from strand.errors import (
+    BackpressureError,
+    CallTimeoutError,
+    HandlerError,
+    QuarantinedError,
+    StoppedError,
+    UnknownSymbolError,
+    WouldDeadlockError,
+)
+
+if TYPE_CHECKING:
+    from strand._bindings.engine import Engine
+    from strand.books import Book
+    from strand.dispatcher import Dispatcher
+
+__all__ = ["CallFuture", "Calls", "SymbolView"]
+
+#: How long a caller waits before it looks whether the run still goes on.
+SLICE_S = 0.02
+_NONE = np.empty(0, dtype=np.int64)
+
+
+class SymbolView:
+    """A symbol as a call finds it, with every tick published before the call handled and none published after it.
+
+    ``symbol`` and ``index`` name it. Valid while the function runs; what ``row`` and the book's methods give are
+    copies, which may be kept and returned.
+    """
+
+    __slots__ = ("_dispatcher", "index", "symbol")
+
+    def __init__(self, dispatcher: Dispatcher, index: int) -> None:
+        self._dispatcher = dispatcher
+        self.index = index
+        self.symbol = dispatcher._table.name(index)
+
+    @property
+    def row(self) -> Any:
+        """A copy of the symbol's row."""
+        return self._dispatcher._rows.at(self.index).copy()
+
+    @property
+    def book(self) -> Book | None:
+        """The symbol's order book; None where its handler keeps none."""
+        return self._dispatcher._book(self.index)
+
+    def __repr__(self) -> str:
+        return f"<SymbolView of {self.symbol}>"
+
+
+class CallFuture(Future[Any]):
+    """The answer of a call to come: a ``concurrent.futures.Future`` (``asyncio.wrap_future`` makes it awaitable).
+
+    ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about.
+    """
+
+    def __init__(self, calls: Calls, strand: int, tag: int, symbol: str) -> None:
+        super().__init__()
+        self.symbol = symbol
+        self._calls = calls
+        self._strand = strand
+        self._tag = tag
+
+    def cancel(self) -> bool:
+        """Gives the call up. False: it runs already, or is done."""
+        if not super().cancel():
+            return False
+        self._calls.forget(self._strand, self._tag)
+        return True
+
+
+class Calls:
+    """The calls of one dispatcher that are under way, by the tag the engine knows each by."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tags = itertools.count(1)
+        self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
+
+    def submit(
+        self,
+        dispatcher: Dispatcher,
+        symbol: str | int,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        deadline: float = 0.0,
+    ) -> CallFuture:
+        """Queues a call. ``deadline``: until when to wait for a place among those that wait."""
+        if not callable(function):
+            raise TypeError(f"fn: {function!r} cannot be called")
+        index = dispatcher._table.index(symbol)
+        strand = dispatcher.strand_of(index)
+        if dispatcher._closing:
+            raise dispatcher._stopped_error()
+        if not dispatcher._threads:
+            raise StoppedError("no worker runs: use the dispatcher as a context manager, or call start()")
+        _refuse_quarantined(dispatcher, index)
+        tag = next(self._tags)
+        future = CallFuture(self, strand, tag, dispatcher._table.name(index))
+        self._waiting[tag] = (future, index, function, arguments)
+        while self._engine.queue_task(strand, tag) == Code.AGAIN:
+            if time.monotonic() >= deadline or self._engine.stopping:
+                self._waiting.pop(tag, None)
+                raise BackpressureError("too many calls wait for their strands: 1,024 at least", _NONE)
+            time.sleep(0.001)
+        # A stop in between may have found nothing to tell.
+        if self._engine.stopping and self._waiting.pop(tag, None) is not None:
+            raise dispatcher._stopped_error()
+        return future
+
+    def call(
+        self,
+        dispatcher: Dispatcher,
+        symbol: str | int,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        timeout_s: float | None,
+    ) -> Any:
+        """Queues a call and waits for its answer."""
+        if dispatcher._slot is not None:
+            raise WouldDeadlockError(
+                "a handler cannot wait for a call, which may need its own strand or worker: use submit_call", _NONE
+            )
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        future = self.submit(dispatcher, symbol, function, arguments, deadline)
+        try:
+            while not wait((future,), _slice_s(deadline)).done:
+                if time.monotonic() >= deadline:
+                    if future.cancel():
+                        raise CallTimeoutError(f"the call to {future.symbol} was given up after {timeout_s} s", False)
+                    if not future.done():
+                        raise CallTimeoutError(f"the call to {future.symbol} still runs after {timeout_s} s", True)
+                elif not future.running():
+                    _refuse_quarantined(dispatcher, dispatcher._table.index(symbol), future)
+        except BaseException:
+            future.cancel()
+            raise
+        return future.result()
+
+    def run(self, dispatcher: Dispatcher, tag: int) -> None:
+        """By the worker that holds the strand: runs a call, unless it was given up."""
+        found = self._waiting.pop(tag, None)
+        if found is None:
+            return
+        future, index, function, arguments = found
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            answer = function(SymbolView(dispatcher, index), *arguments)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(answer)
+
+    def forget(self, strand: int, tag: int) -> None:
+        """A call that was cancelled."""
+        if self._waiting.pop(tag, None) is not None:
+            self._engine.give_up_task(strand, tag)
+
+    def end(self, dispatcher: Dispatcher) -> None:
+        """Nothing runs any more: those that wait are told."""
+        for tag in list(self._waiting):
+            found = self._waiting.pop(tag, None)
+            if found is None:
+                continue
+            future = found[0]
+            if future.set_running_or_notify_cancel():
+                future.set_exception(dispatcher._stopped_error())
+
+
+def _refuse_quarantined(dispatcher: Dispatcher, index: int, future: CallFuture | None = None) -> None:
+    """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
+    if not dispatcher.look(index).quarantined or (future is not None and not future.cancel()):
+        return
+    if dispatcher._engine.config.on_error == "stop":
+        raise dispatcher._stopped_error()
+    name, strand = dispatcher._table.name(index), dispatcher.strand_of(index)
+    error = QuarantinedError(
+        f"{name}: its strand is quarantined since a handler failed; release({name!r}) lets it go on"
+    )
+    error.__cause__ = next((f for f in dispatcher.failures if _strand(dispatcher, f) == strand), None)
+    raise error
+
+
+def _strand(dispatcher: Dispatcher, failure: HandlerError) -> int | None:
+    try:
+        return dispatcher.strand_of(failure.symbol)
+    except UnknownSymbolError:
+        return None
+
+
+def _slice_s(deadline: float) -> float:
+    return max(0.0, min(SLICE_S, deadline - time.monotonic()))

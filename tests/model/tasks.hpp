@@ -1,0 +1,177 @@
+/* Tasks between records: what tasks.cpp and the wrong variants of it share. */
+#include "model.hpp"
+#include "sd_task.h"
+
+enum { MODEL_TASKS = 3 };
+
+struct right_tasks {
+  /* How many records the holder may handle. */
+  static int64_t count(const sd_task_pool *pool, sd_strand *q) {
+    int64_t pending = sd_strand_pending(q);
+    if (!sd_strand_tasks(q)) return pending;
+    sd_lock(&q->publish_lock);
+    int64_t ahead = (int64_t)sd_task_ahead(pool, q);
+    sd_unlock(&q->publish_lock);
+    return ahead;
+  }
+  static int give_up(const sd_task_pool *pool, sd_strand *q, uint64_t tag) { return sd_task_cancel(pool, q, tag); }
+};
+
+/* A publisher that queues tasks between its batches and gives one up, another one beside it, and workers. */
+template <typename rules, bool claim> struct tasks : rl::test_suite<tasks<rules, claim>, 4> {
+  world w;
+  sd_task_list list;
+  sd_task table[MODEL_TASKS];
+  sd_task_pool pool;
+  uint32_t place[MODEL_TASKS + 1]; /* what the first publisher had published when it queued each; of tag 1, 2 ... */
+  int queued, ran, given_up;
+  void before() {
+    w.begin();
+    sd_init(&list.lock, 0u);
+    list.free = 0u;
+    sd_init(&list.unused, 0u);
+    sd_init(&list.live, 0u);
+    list.n = MODEL_TASKS;
+    pool.list = &list;
+    pool.tasks = table;
+    queued = ran = given_up = 0;
+    for (auto &s : w.strand) {
+      sd_init(&s.tasks, 0u);
+      sd_init(&s.failed, 0u);
+      for (auto &d : s.dropped) sd_init(&d, 0u);
+    }
+  }
+
+  void publish(uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
+    sd_strand *q = &w.strand[0];
+    if (claim && sd_strand_claim(q, slot)) {
+      RL_ASSERT(w.o.holders[0] == 0 && w.o.running[0] == 0);
+      w.o.running[0] = 1;
+      for (uint32_t i = 0; i < n; i++) w.handle(0, record_of(source, first + i));
+      w.o.accepted += n;
+      sd_store(&q->accepted, sd_load(&q->accepted, relaxed, C1) + n, relaxed, C1);
+      sd_store(&q->handled, sd_load(&q->handled, relaxed, C1) + n, relaxed, C1);
+      w.o.running[0] = 0;
+      sd_strand_unclaim(q);
+      return;
+    }
+    sd_byte batch[2];
+    for (uint32_t i = 0; i < n; i++) batch[i] = record_of(source, first + i);
+    sd_lock(&q->publish_lock);
+    uint32_t done = sd_strand_link(q, &w.pool, &w.cache[slot], batch, NULL, n);
+    RL_ASSERT(done == n);
+    sd_store(&q->accepted, sd_load(&q->accepted, relaxed, C1) + n, relaxed, C1);
+    int mine = sd_strand_add(q, n);
+    if (mine) w.got(0);
+    w.o.accepted += n;
+    sd_unlock(&q->publish_lock);
+    if (mine) w.put_on_list(0);
+  }
+  void queue_task(uint32_t tag, uint32_t published) {
+    sd_strand *q = &w.strand[0];
+    uint32_t task = sd_task_new(&pool);
+    RL_ASSERT(task);
+    place[tag] = published;
+    sd_lock(&q->publish_lock);
+    queued++;
+    int mine = 0, revived = sd_task_revive(&pool, q, tag);
+    if (!revived) {
+      sd_task_link(&pool, q, task, tag);
+      mine = sd_strand_add(q, 1);
+      if (mine) w.got(0);
+    }
+    sd_unlock(&q->publish_lock);
+    if (revived) sd_task_free(&pool, task);
+    if (mine) w.put_on_list(0);
+  }
+  void give_up(uint32_t tag) {
+    sd_strand *q = &w.strand[0];
+    sd_lock(&q->publish_lock);
+    int done = rules::give_up(&pool, q, tag);
+    given_up += done;
+    sd_unlock(&q->publish_lock);
+  }
+
+  /* The first task's turn, when no record is before it. */
+  bool take_task() {
+    sd_strand *q = &w.strand[0];
+    sd_lock(&q->publish_lock);
+    uint32_t task = sd_strand_tasks(q);
+    if (!task || sd_task_ahead(&pool, q)) {
+      sd_unlock(&q->publish_lock);
+      return false;
+    }
+    sd_task *t = &table[task - 1];
+    uint64_t tag = t->tag;
+    bool runs = (uint32_t)t->state == SD_TASK_WAITS;
+    t->state = SD_TASK_RUNS;
+    sd_unlock(&q->publish_lock);
+    if (runs) {
+      RL_ASSERT(w.o.running[0] == 0);
+      w.o.running[0] = 1;
+      RL_ASSERT((uint64_t)w.row[0][0] == place[tag]);
+      w.row[1][0] = tag; /* of a strand that nobody uses: tasks follow one another as records do */
+      ran++;
+      w.o.running[0] = 0;
+    }
+    sd_lock(&q->publish_lock);
+    sd_task_unlink(&pool, q);
+    sd_unlock(&q->publish_lock);
+    sd_task_free(&pool, task);
+    return true;
+  }
+  bool duty(uint32_t me) {
+    uint32_t s;
+    if (!w.take_off_list(me, &s)) return false;
+    sd_strand *q = &w.strand[0];
+    RL_ASSERT(sd_strand_take(q, me));
+    int64_t n = 0;
+    if (sd_strand_tasks(q) && take_task()) {
+      n = 1;
+    } else {
+      n = rules::count(&pool, q);
+      if (n > 2) n = 2;
+      RL_ASSERT(w.o.running[0] == 0);
+      w.o.running[0] = 1;
+      for (int64_t left = n; left > 0;) {
+        sd_byte *record;
+        uint32_t run = sd_strand_front(q, &w.pool, &w.cache[me], (uint32_t)left, &record);
+        for (uint32_t i = 0; i < run; i++) w.handle(0, record[i]);
+        sd_strand_advance(q, &w.pool, &w.cache[me], run);
+        left -= run;
+      }
+      w.o.running[0] = 0;
+      sd_store(&q->handled, sd_load(&q->handled, relaxed, C1) + n, relaxed, C1);
+    }
+    q->last = me;
+    if (!sd_strand_release(q, n)) w.let_go(0);
+    else w.put_on_list(0);
+    return true;
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      publish(2, 0, 1, 1);
+      queue_task(1, 1);
+      publish(2, 0, 2, 2);
+      queue_task(2, 3);
+      give_up(2);
+      queue_task(3, 3);
+      publish(2, 0, 4, 1);
+      w.o.published++;
+    } else if (index == 1) {
+      publish(3, 1, 1, 1);
+      publish(3, 1, 2, 1);
+      w.o.published++;
+    } else {
+      while (w.o.published < 2 || w.o.handled < w.o.accepted || ran + given_up < queued)
+        if (!duty(index - 2)) sd_pause();
+    }
+  }
+  void after() {
+    /* What was given up last may still stand there, alone. */
+    while (duty(0)) {
+    }
+    w.end();
+    RL_ASSERT(ran + given_up == queued && sd_tasks_live(&pool) == 0);
+  }
+};

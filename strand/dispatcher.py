@@ -61,7 +61,7 @@ from strand.rows import Rows
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import RAISED, describe, run_worker
+from strand.worker import RAISED, describe, objects_of, run_worker, stop_objects
 
 __all__ = ["Dispatcher"]
 
@@ -315,26 +315,12 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
-                self._stop_objects()
+                self._stop_failure = stop_objects(self._contexts)
                 if drained and not self._abandoned:
                     self._finished = self._engine.finish()
                 self._outputs.finish(complete=drained)
                 self._rows.keep()
         self._asked.end(self)
-
-    def _stop_objects(self) -> None:
-        """Calls ``on_stop`` of all objects, in the order of their keys; ``stop`` raises the first error."""
-        for _, context in sorted(self._contexts.items()):
-            on_stop = getattr(context.object, "on_stop", None)
-            if on_stop is None:
-                continue
-            try:
-                on_stop()
-            except Exception as error:
-                if self._stop_failure is None:
-                    reason = f"{describe(error)}, in on_stop"
-                    self._stop_failure = HandlerError(context.symbol, 0, context.handler, RAISED, reason)
-                    self._stop_failure.__cause__ = error
 
     # ---- publishing
 
@@ -486,8 +472,7 @@ class Dispatcher:
     @property
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
-        contexts = sorted(self._contexts.copy().values(), key=lambda context: context.key)
-        return {context.symbol: context.object for context in contexts if context.object is not None}
+        return objects_of(self._contexts)
 
     @property
     def workers(self) -> int:

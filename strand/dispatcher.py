@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.books import BookMemory
 from strand._bindings.engine import (
     IDLE,
     ON_ERROR,

@@ -58,11 +58,10 @@ from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
 from strand.records import RecordReader
 from strand.rows import Rows
-from strand.run_objects import objects_of, stop_objects
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import RAISED, describe, run_worker
+from strand.worker import RAISED, describe, objects_of, run_worker, stop_objects
 
 __all__ = ["Dispatcher"]
 
@@ -316,17 +315,12 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
-                self._stop_objects()
+                self._stop_failure = stop_objects(self._contexts)
                 if drained and not self._abandoned:
                     self._finished = self._engine.finish()
                 self._outputs.finish(complete=drained)
                 self._rows.keep()
         self._asked.end(self)
-
-    def _stop_objects(self) -> None:
-        """Calls ``on_stop`` of all objects; ``stop`` raises the first error."""
-        failure = stop_objects(self._contexts)
-        self._stop_failure = self._stop_failure or failure
 
     # ---- publishing
 

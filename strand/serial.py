@@ -27,12 +27,11 @@ from strand.handlers.opened import Opening, open_handler
 from strand.outputs import Outputs
 from strand.records import RecordReader
 from strand.rows import Rows
-from strand.run_objects import objects_of, stop_objects
 from strand.serial_emitted import SerialEmitted
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import RAISED, describe
+from strand.worker import RAISED, describe, objects_of, stop_objects
 
 __all__ = ["SerialLoop"]
 
@@ -235,14 +234,20 @@ class SerialLoop:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._closed:
             self._closed = True
-            stumbled = stop_objects(self._contexts)
+            stop_failure = stop_objects(self._contexts)
             self._outputs.finish(complete=kind is None)
             self._rows.keep()
-            failure = self._outputs.failure or stumbled
-            if kind is None and failure is not None:
-                raise failure
+            if kind is None and stop_failure is not None:
+                raise stop_failure
+            if kind is None and self._outputs.failure is not None:
+                raise self._outputs.failure
 
     # ---- looking on
+
+    @property
+    def objects(self) -> Mapping[str, Any]:
+        """The objects of an object handler, by symbol, for those that have had ticks."""
+        return objects_of(self._contexts)
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -259,11 +264,6 @@ class SerialLoop:
     def rows(self) -> Rows:
         """All symbols' state."""
         return self._rows
-
-    @property
-    def objects(self) -> Mapping[str, Any]:
-        """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._contexts)
 
     @property
     def keeps_books(self) -> bool:

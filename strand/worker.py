@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strand._bindings.engine import RECORDS
-from strand.handlers.context import FailedOnTick
+from strand.errors import HandlerError
+from strand.handlers.context import Context, FailedOnTick
 
 if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
 
-__all__ = ["RAISED", "describe", "run_worker"]
+__all__ = ["RAISED", "describe", "objects_of", "run_worker", "stop_objects"]
 
 #: The code of a failure that was an exception in Python.
 RAISED = -1000
@@ -64,3 +65,25 @@ def describe(error: BaseException) -> str:
     except Exception:
         text = "(it cannot be shown as text)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def objects_of(contexts: dict[int, Context]) -> dict[str, Any]:
+    """The objects of object handlers by symbol, in the order of their keys."""
+    found = sorted(contexts.copy().items())
+    return {context.symbol: context.object for _, context in found if context.object is not None}
+
+
+def stop_objects(contexts: dict[int, Context]) -> HandlerError | None:
+    """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
+    failure: HandlerError | None = None
+    for _, context in sorted(contexts.items()):
+        on_stop = getattr(context.object, "on_stop", None)
+        if on_stop is None:
+            continue
+        try:
+            on_stop()
+        except Exception as error:
+            if failure is None:
+                failure = HandlerError(context.symbol, 0, context.handler, RAISED, f"{describe(error)}, in on_stop")
+                failure.__cause__ = error
+    return failure

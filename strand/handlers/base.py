@@ -97,8 +97,8 @@ class Handler:
     of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
     its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``wake`` and
     ``finish``: C functions beside ``function`` and with its parameters, an ``sd_wake_fn`` for timers and an
-    ``sd_finish_fn`` for the end of a run; None where it has none. ``yields``: it returns where ``ctx->yield`` says so, and
-    is given more than one tick a call.
+    ``sd_finish_fn`` for the end of a run; None where it has none. ``yields``: it returns where ``ctx->yield`` says so,
+    and is given more than one tick a call.
     """
 
     name: str

@@ -35,10 +35,10 @@ def native(
     ``state`` is the row, as ``strand.handler`` has it. ``params``: bytes it finds at ``ctx->params``; or a record, as
     ``state``, of what there is to know of each symbol beforehand: ``ctx->params`` is then an array of them by key,
     filled by ``Handler.with_params``. ``pure`` promises that it never publishes, which lets publishers run it where
-    that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the first one is its output 0.
-    ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn`` for the end of a run, by name
-    or address; ``yields`` promises to return where ``ctx->yield`` says so, and gets more than one tick a call in spite
-    of timers.
+    that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the first one is its output
+    0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn`` for the end of a run, by
+    name or address; ``yields`` promises to return where ``ctx->yield`` says so, and gets more than one tick a call in
+    spite of timers.
     Raises ConfigurationError when the object or the function cannot be found.
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)

@@ -13,10 +13,10 @@ from strand.errors import ConfigurationError
 
 __all__ = ["STATES", "Watch", "check_states", "watches_of"]
 
-#: The method; the fields of a row that it is about; the part of the row it is given (None: all of it); what to chain.
+#: The method; the fields of a row that it is about; how the names begin of those it is given; what to chain.
 STATES: Final = {
-    "on_book": (("bid_price", "bid_size", "ask_price", "ask_size"), None, "a book: strand.chain(strand.book(), ...)"),
-    "on_bar": (("bars",), "last", "bars: strand.chain(strand.bars(...), ...)"),
+    "on_book": (("bid_price", "bid_size", "ask_price", "ask_size"), "", "a book: strand.chain(strand.book(), ...)"),
+    "on_bar": (("bars", "last_open", "last_close"), "last_", "bars: strand.chain(strand.bars(...), ...)"),
 }
 
 Events = dict[int, list[tuple[Callable[[Any], None], Any]]]
@@ -26,14 +26,15 @@ class Watch:
     """Finds where the state of a part of the chain has changed, and calls an object's method with it then."""
 
     def __init__(self, method: Callable[[Any], None], part: str, dtype: np.dtype[Any], name: str) -> None:
-        fields, self._given, _ = STATES[name]
+        fields, prefix, _ = STATES[name]
         self._method = method
         self._part = part
         self._fields = list(fields)
-        shown = dtype if self._given is None else dtype[self._given]
-        names = [field for field in shown.names or () if not field.startswith("_")]
+        names = [field for field in dtype.names or () if field.startswith(prefix)]
         make: Any = namedtuple
-        self._make = make(name.removeprefix("on_").title(), names, rename=True)._make
+        self._make = make(
+            name.removeprefix("on_").title(), [field.removeprefix(prefix) for field in names], rename=True
+        )._make
         self._names = names
         self._stands: Any = tuple(np.zeros(1, dtype)[self._fields][0].item())
 
@@ -46,8 +47,7 @@ class Watch:
             changed[0] |= column[0] != before
             changed[1:] |= column[1:] != column[:-1]
         at = np.flatnonzero(changed)
-        shown = rows[at] if self._given is None else rows[self._given][at]
-        for i, values in zip(at.tolist(), shown[self._names].tolist(), strict=True):
+        for i, values in zip(at.tolist(), rows[self._names][at].tolist(), strict=True):
             events.setdefault(i, []).append((self._method, self._make(values)))
 
     def stand(self, after: Mapping[str, npt.NDArray[Any]], at: int) -> None:
@@ -57,8 +57,7 @@ class Watch:
 
 def _part_for(name: str, states: Mapping[str, np.dtype[Any]]) -> str | None:
     """The last part of the chain so far whose rows a method is about."""
-    fields, given, _ = STATES[name]
-    wanted = {*fields, *(() if given is None else (given,))}
+    wanted = set(STATES[name][0])
     return next((part for part in reversed(list(states)) if wanted <= set(states[part].names or ())), None)
 
 

@@ -103,6 +103,32 @@ def test_an_object_is_told_of_each_change_of_the_top() -> None:
     assert sum(thing.trades for thing in result.objects.values()) > 0
 
 
+def test_an_object_is_told_of_each_bar_that_a_handler_before_it_closes() -> None:
+    pytest.importorskip("numba")
+
+    @handler(state=[("bars", "u8"), ("n", "u8"), ("open", "i8"), ("last_open", "i8"), ("last_close", "i8")])
+    def threes(row, tick):  # type: ignore[no-untyped-def]
+        if row.n % 3 == 0:
+            row.open = tick.price
+        row.n += 1
+        if row.n % 3 == 0:
+            row.bars += 1
+            row.last_open, row.last_close = row.open, tick.price
+
+    class Bars:
+        def __init__(self) -> None:
+            self.bars: list[Any] = []
+
+        def on_bar(self, bar: Any) -> None:
+            self.bars.append((bar.open, bar.close))
+
+    ticks = ticks_for([0] * 11)
+    with Dispatcher(1, chain(threes, Bars), workers=1, cores=None, quantum_ticks=4) as d:
+        d.publish(ticks)
+    prices = ticks["price"].tolist()
+    assert d.objects["#0"].bars == [(prices[i], prices[i + 2]) for i in (0, 3, 6)]
+
+
 def test_native_handlers_are_chained_and_each_finds_its_own_row_and_parameters(c_handlers: Path) -> None:
     raw = native(c_handlers, "on_raw", state=[("ticks", "u8")], params=np.array([36, 60], "<u4").tobytes())
     summed = native(c_handlers, "on_sum", state=PAIR_ROW)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand import TICK, Context, Dispatcher, Tick, batch_handler, object_handler
+from strand import TICK, Context, Dispatcher, Tick, batch_handler, object_handler, replay
 from strand.errors import ConfigurationError, HandlerError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
 
 KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
@@ -154,6 +155,20 @@ def test_each_object_is_told_of_the_end_once_after_its_last_tick(drain: bool) ->
         d.stop(drain=drain)
     assert order == [(0, 1), (2, 3)]
     assert d.rows.array["n"].tolist() == [1, 0, 3, 0]
+
+
+def test_a_plain_loop_has_the_same_objects_and_tells_them_of_the_end() -> None:
+    class Ends(Trades):
+        ended = 0
+
+        def on_stop(self) -> None:
+            self.ended += 1
+
+    options: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
+    one, none = (replay(sample_path(), Ends, workers=workers, **options).objects for workers in (1, 0))
+    assert list(one) == list(none)
+    assert [thing.ticks for thing in one.values()] == [thing.ticks for thing in none.values()]
+    assert {thing.ended for thing in [*one.values(), *none.values()]} == {1}
 
 
 def test_a_failure_at_the_end_is_raised_and_the_others_are_told_all_the_same() -> None:

@@ -95,9 +95,10 @@ class Handler:
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
     of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
-    its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``wake`` and ``finish``: C functions beside ``function`` and with its parameters, an ``sd_wake_fn``
-    for timers and an ``sd_finish_fn`` for the end of a run; None where it has none. ``yields``: it returns where
-    ``ctx->yield`` says so, and is given more than one tick a call.
+    its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``wake`` and
+    ``finish``: C functions beside ``function`` and with its parameters, an ``sd_wake_fn`` for timers and an
+    ``sd_finish_fn`` for the end of a run; None where it has none. ``yields``: it returns where ``ctx->yield`` says so,
+    and is given more than one tick a call.
     """
 
     name: str

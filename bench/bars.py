@@ -67,12 +67,12 @@ def columns_of(ticks: npt.NDArray[Any]) -> Any:
 # ---- the two sides
 
 
-def by_strand(ticks: npt.NDArray[Any], symbols: int, step_ns: int, workers: int) -> npt.NDArray[Any]:
+def by_strand(ticks: npt.NDArray[Any], symbols: int, step_ns: int, workers: int) -> list[npt.NDArray[Any]]:
     import strand
 
     with strand.Dispatcher(symbols, strand.bars(step_ns), workers=workers) as dispatcher:
         dispatcher.publish(ticks)
-    return dispatcher.outputs["bars"].array()
+    return list(dispatcher.outputs["bars"])
 
 
 def by_polars(frame: Any, step_ns: int, way: str, file: Path | None = None) -> Any:
@@ -103,7 +103,8 @@ def by_polars(frame: Any, step_ns: int, way: str, file: Path | None = None) -> A
 
 def table_of(bars: Any, step_ns: int) -> npt.NDArray[np.int64]:
     """Shape (bars, columns), sorted by symbol and start: what both have to agree on."""
-    if isinstance(bars, np.ndarray):
+    if isinstance(bars, list):
+        bars = np.concatenate(bars)
         table = np.stack([bars[name].astype(np.int64) for name in COLUMNS], axis=1)
     else:
         if "key" in bars.columns:
@@ -189,6 +190,8 @@ def memory(base: dict[str, Any]) -> dict[str, Any]:
     for name, spent in medians.items():
         click.echo(f"  {name:<30} {spent:7.3f} s  {base['trades'] / spent / 1e6:7.1f} M trades/s")
     ratio = medians[best] / medians["strand"]
+    plainly = medians[f"polars, {WAYS[0]}"] / medians["strand"]
+    click.echo(f"memory, {base['cores']} cores: {plainly:.2f} times polars' group_by(symbol, window) as it is written")
     click.echo(
         f"memory, {base['cores']} cores, {found['bars']:,} bars: {ratio:.2f} times {best} "
         f"({min(turns):.2f} to {max(turns):.2f}), needed {NEEDED}: {'holds' if ratio >= NEEDED else 'MISSED'}"

@@ -161,6 +161,7 @@ INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_contex
       continue;
     }
     if (SD_UNLIKELY(add(row, p, ctx, kind, i, t->instrument_id, sd_time_of(t), t->price, t->size))) return i;
+    if (SD_UNLIKELY(ctx->yield)) return i + 1;
   }
   return n;
 }
@@ -174,6 +175,7 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
     sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
     if (e.price == SD_UNDEF_PRICE) row->unpriced++;
     else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.price, e.size)) return i;
+    if (ctx->yield) return i + 1;
   }
   return n;
 }

@@ -107,6 +107,7 @@ int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_cont
     if (!e.bid && !e.ask) continue;
     sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
     if (quote(row, p, ctx, i, ticks[i].instrument_id, &e)) return i;
+    if (ctx->yield) return i + 1;
   }
   return n;
 }

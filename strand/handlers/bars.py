@@ -78,8 +78,8 @@ def bars(
     sessions: SessionsLike | None = None,
     outside: str = "skip",
     zero_sizes: str = "skip",
-    book: bool = False,
-    fills: str = "reduce",
+    book: bool | None = None,
+    fills: str | None = None,
 ) -> Handler:
     """Bars of trades, emitted as records of ``BAR`` to the output ``bars``; ``BARS_ROW`` has the current and last one.
 
@@ -92,8 +92,9 @@ def bars(
     sessions bars are aligned to the UNIX epoch.
 
     ``book``: order books say what trades are; for feeds of single orders, whose fills have no price of their own.
-    ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. ``zero_sizes``: trades of
-    size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
+    ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. Without them a replay goes
+    by its feed; a dispatcher, which knows no feed, takes ticks as they are, and ``"reduce"``. ``zero_sizes``: trades
+    of size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
 
     docs/handlers/bars.md has the rules. Raises ConfigurationError.
     """

@@ -1,7 +1,8 @@
 """Built-in handlers that measure a market: average price, spreads, imbalance, volatility, statistics of trades.
 
-Each takes ``book`` and ``fills`` as ``strand.bars`` does, and most ``sessions`` (``strand.Sessions``, or text for it):
-what is outside of them does not count. docs/handlers/ has a page for each, with its formulas.
+Each takes ``book`` and ``fills`` as ``strand.bars`` does (``vwap`` no book unless told to), and most ``sessions``
+(``strand.Sessions``, or text for it): what is outside of them does not count.
+docs/handlers/ has a page for each, with its formulas.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ TRADE_STATS_ROW: Final = np.dtype(
 )
 
 
-def vwap(*, book: bool = False, fills: str = "reduce") -> Handler:
+def vwap(*, book: bool = False, fills: str | None = None) -> Handler:
     """Volume-weighted average price of ticks of kind trade; with ``book``, of all that the books count as trades.
 
     A row is ``VWAP_ROW``: sums in publish order, in units of currency.
@@ -154,12 +155,12 @@ def vwap(*, book: bool = False, fills: str = "reduce") -> Handler:
     return tape_handler("vwap", VWAP_ROW, b"", book=book, fills=fills)
 
 
-def spread(*, sessions: SessionsLike | None = None, book: bool = False, fills: str = "reduce") -> Handler:
+def spread(*, sessions: SessionsLike | None = None, book: bool | None = None, fills: str | None = None) -> Handler:
     """Quoted spread, weighted by feed time, and effective spread of trades against the mid before them.
 
     A row is ``SPREAD_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books.
     """
-    return tape_handler("spread", SPREAD_ROW, session_table(sessions), book=book, fills=fills)
+    return tape_handler("spread", SPREAD_ROW, session_table(sessions), book=book, fills=fills, quotes=True)
 
 
 def imbalance(
@@ -167,8 +168,8 @@ def imbalance(
     *,
     partial: bool = True,
     sessions: SessionsLike | None = None,
-    book: bool = False,
-    fills: str = "reduce",
+    book: bool | None = None,
+    fills: str | None = None,
 ) -> Handler:
     """Imbalance of the best quotes' sizes, and order flow imbalance after Cont, Kukanov and Stoikov (2014).
 
@@ -182,6 +183,7 @@ def imbalance(
         struct.pack("=QQ", step, bool(partial)) + session_table(sessions),
         book=book,
         fills=fills,
+        quotes=True,
         outputs={"imbalance": IMBALANCE} if step else None,
         timers=step > 0,
         finish=step > 0,
@@ -196,8 +198,8 @@ def volatility(
     every: SpanLike | None = None,
     partial: bool = True,
     sessions: SessionsLike | None = None,
-    book: bool = False,
-    fills: str = "reduce",
+    book: bool | None = None,
+    fills: str | None = None,
 ) -> Handler:
     """Realised variance, its square root and bipower variation, of returns of the log price.
 
@@ -222,6 +224,7 @@ def volatility(
         params + session_table(sessions),
         book=book,
         fills=fills,
+        quotes=mid == 1,
         outputs={"volatility": VOLATILITY} if window else None,
         timers=True,
         finish=window > 0,
@@ -229,7 +232,7 @@ def volatility(
 
 
 def trade_stats(
-    *, sign: str = "tick", sessions: SessionsLike | None = None, book: bool = False, fills: str = "reduce"
+    *, sign: str = "tick", sessions: SessionsLike | None = None, book: bool | None = None, fills: str | None = None
 ) -> Handler:
     """Count, volume, mean and variance of sizes, extremes of prices, signed volume and time between trades.
 
@@ -238,8 +241,10 @@ def trade_stats(
     ``TRADE_STATS_ROW``.
     """
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
-    if book and how == 2:
-        raise ConfigurationError("sign: with a book the side is the aggressor's")
+    if how == 2:
+        if book:
+            raise ConfigurationError("sign: with a book the side is the aggressor's")
+        book = False
     return tape_handler(
         "trade_stats",
         TRADE_STATS_ROW,

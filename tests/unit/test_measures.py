@@ -13,8 +13,9 @@ import pytest
 from measure_reference import Top
 from plain_run import AT_END, TIMER, plain_run
 
-from strand import TICK, UNDEF_PRICE, Sessions, imbalance, spread, trade_stats, volatility, vwap
+from strand import TICK, UNDEF_PRICE, Sessions, bars, imbalance, spread, trade_stats, volatility, vwap
 from strand.errors import ConfigurationError
+from strand.feeds import FeedInfo
 from strand.handlers.measures import IMBALANCE, VOLATILITY
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
@@ -410,6 +411,68 @@ def test_average_prices_come_from_books_too() -> None:
     plain, booked = (plain_run(vwap(book=book), orders(), 1).rows[0] for book in (False, True))
     assert (plain["volume"], booked["volume"]) == (7, 37)
     assert booked["vwap"] == pytest.approx((110 * 10 + 104 * 7 + 100 * 20) / 37 * 1e-9)
+
+
+# ---- what a feed says
+
+
+def info(form: str, **details: Any) -> FeedInfo:
+    return FeedInfo(form, "somewhere", details=details)
+
+
+ITCH, LOBSTER = info("itch50"), info("csv", profile="lobster", columns=["time"])
+DBN_ORDERS, DBN_QUOTES = info("dbn", schema="mbo"), info("dbn", schema="mbp-1")
+
+
+@pytest.mark.parametrize(
+    ("feed", "trades", "quotes"),
+    [
+        (ITCH, True, True),
+        (info("pitch"), True, True),
+        (LOBSTER, False, True),
+        (DBN_ORDERS, False, True),
+        (DBN_QUOTES, False, False),
+        (info("csv", profile="databento", columns=["ts_recv", "order_id"]), False, True),
+        (info("csv", profile="databento", columns=["ts_recv"]), False, False),
+        (info("csv", profile="tardis-trades", columns=[]), False, False),
+        (info("npy"), False, False),
+        (info("merged", feeds=[{"format": "itch50"}, {"format": "pitch"}]), True, True),
+    ],
+)
+def test_books_are_kept_where_a_feed_has_trades_or_quotes_from_nowhere_else(
+    feed: FeedInfo, trades: bool, quotes: bool
+) -> None:
+    of_trades = (bars("1m"), trade_stats(), volatility("1m"))
+    of_quotes = (volatility("1m", price="mid"), spread(), imbalance())
+    for like, books in [*((like, trades) for like in of_trades), *((like, quotes) for like in of_quotes)]:
+        assert like.for_feed is not None
+        known = like.for_feed(feed)
+        assert (known.memory is not None) == books
+        assert (known.state, known.outputs) == (like.state, like.outputs)
+
+
+def test_what_was_said_is_kept_whatever_the_feed() -> None:
+    assert bars("1m", book=False, fills="reduce").for_feed is None
+    like = bars("1m", book=False)
+    assert like.for_feed is not None
+    assert like.for_feed(ITCH).memory is None
+    assert trade_stats(sign="resting").for_feed(ITCH).memory is None  # type: ignore[misc]
+    assert vwap().for_feed(ITCH).memory is None  # type: ignore[misc]
+
+
+def test_fills_report_where_the_feed_says_so() -> None:
+    one = trade(0, 5, 1)
+    fill = one.copy()
+    fill["action"] = b"F"
+    for feed, volume in ((DBN_ORDERS, 1), (LOBSTER, 2)):
+        found = plain_run(bars("1m", book=False).for_feed(feed), stream(one, fill), 1)  # type: ignore[misc]
+        assert found.records["volume"].tolist() == [volume]
+
+
+def test_a_merge_of_orders_and_quotes_has_to_be_told() -> None:
+    merged = info("merged", feeds=[{"format": "itch50"}, {"format": "npy"}])
+    with pytest.raises(ConfigurationError, match="book: some of the files"):
+        bars("1m").for_feed(merged)  # type: ignore[misc]
 
 
 # ---- what is refused

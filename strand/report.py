@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -190,6 +191,16 @@ def rows_with_names(result: ReplayResult) -> npt.NDArray[Any]:
     return out
 
 
+def _columns(table: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Fields by name; of one that holds several values each has a column: ``bid_sizes_1`` and so on."""
+    for name in table.dtype.names or ():
+        if table[name].ndim == 1:
+            yield name, table[name]
+        else:
+            several = table[name].reshape(len(table), -1)
+            yield from ((f"{name}_{at + 1}", several[:, at]) for at in range(several.shape[1]))
+
+
 def write_rows(path: Path, result: ReplayResult) -> None:
     """Writes the rows; the file appears under its name only when it is whole."""
     table = rows_with_names(result)
@@ -199,7 +210,8 @@ def write_rows(path: Path, result: ReplayResult) -> None:
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.dtype.names or ())
-        writer.writerows(table.tolist())
+        columns = dict(_columns(table))
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
         text.flush()
         text.detach()

@@ -22,6 +22,7 @@ from strand.books import DepthBook
 from strand.errors import ConfigurationError
 from strand.feeds.json_profile import Record, read_profile
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.report import write_rows
 
 QUOTE = 3
 
@@ -224,6 +225,9 @@ def test_tardis_files_give_the_book_their_documentation_describes(tmp_path: Path
         expected = sorted(book[side].items(), key=lambda level: best_first * level[0])
         assert result.books["BTC"].levels(side).tolist() == expected
     assert result.rows["BTC"]["snapshots"] == 2
+    write_rows(tmp_path / "rows.csv", result)
+    (line,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+    assert [int(line[f"bid_sizes_{level}"]) for level in range(1, 6)] == result.rows["BTC"]["bid_sizes"].tolist()
     assert min(size for levels in book.values() for size in levels.values()) == 1
 
 

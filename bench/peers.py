@@ -317,7 +317,9 @@ def table(job: str, symbols: int, messages: int, events: int, times: dict[str, T
 def too_slow(times: Times, messages: int, larger: int, patience: float) -> str | None:
     """Why a side is not asked for the next larger size."""
     if not times.run:
-        return times.note or None
+        if not times.note or times.note.startswith("not "):
+            return times.note or None
+        return f"not measured: {messages / 1e6:g} M: {times.note}"
     took = times.load_s + times.run_s
     if took * larger / messages <= patience:
         return None

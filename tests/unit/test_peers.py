@@ -70,6 +70,10 @@ def test_a_side_too_slow_is_not_asked_for_more() -> None:
     times = peers.Times(load=[1.0], run=[9.0])
     assert peers.too_slow(times, 1_000_000, 6_000_000, 60) is None
     assert peers.too_slow(times, 1_000_000, 10_000_000, 60) == "not measured: 1 M took it 10 s"
+    stopped = peers.Times(note="stopped after 120 s")
+    assert peers.too_slow(stopped, 1_000_000, 2_000_000, 60) == "not measured: 1 M: stopped after 120 s"
+    absent = peers.Times(note="not installed")
+    assert peers.too_slow(absent, 1_000_000, 2_000_000, 60) == "not installed"
 
 
 def test_the_events_say_what_is_left_of_each_order() -> None:

@@ -20,7 +20,7 @@ def main() -> None:
     quoted = rows[rows["quotes"]["time"] > 0]
     spread = quoted["quotes"]["weighted"] / quoted["quotes"]["time"]
     for i in spread.argsort()[:5]:
-        print(f"{quoted['symbol'][i]:8} {spread[i]:.4f}")  # noqa: T201
+        print(f"{quoted['symbol'][i]:8} {spread[i]:.4f}")
 
 
 if __name__ == "__main__":

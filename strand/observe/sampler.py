@@ -151,7 +151,10 @@ class NoSampler:
         pass
 
     def parts(
-        self, batch: npt.NDArray[Any], by_symbol: npt.NDArray[np.int64], names: Sequence[str]
+        self,
+        batch: npt.NDArray[Any],
+        by_symbol: npt.NDArray[np.int64],  # noqa: ARG002 - as the Sampler has it
+        names: Sequence[str],  # noqa: ARG002
     ) -> Iterator[npt.NDArray[Any]]:
         yield batch
 

@@ -28,8 +28,7 @@ _PRICES: Final = ("open", "high", "low", "close")
 def bars_of(result: ReplayResult, symbols: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
     """Bars by symbol: of the first output whose records have open, high, low and close; the busiest symbols, or those
     named that have any. Empty where nothing emitted bars, or they went to a file."""
-    outputs: Mapping[str, npt.NDArray[Any]] = getattr(result, "outputs", {})
-    for records in outputs.values():
+    for records in result.outputs.values():
         if {*_PRICES, "ts", "instrument_id"} <= set(records.dtype.names or ()):
             break
     else:

@@ -77,7 +77,7 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, 
         "cards": _cards(result),
         "problems": [f"quarantined: {failure}" for failure in result.failures],
         "sections": [section for section in sections if section is not None],
-        "footer": _footer(),
+        "footer": _footer(result),
     }
 
 
@@ -117,9 +117,6 @@ def _cards(result: ReplayResult) -> list[Card]:
     if result.pacing is not None:
         late = result.pacing.lateness
         cards.append(Card("late, p99", *_split(duration(late.percentiles[99.0])), f"at speed {result.pacing.speed:g}"))
-    fingerprint = getattr(result, "fingerprint", None)
-    if fingerprint is not None:
-        cards.append(Card("fingerprint", str(fingerprint), "", "the same for the same rows"))
     return cards
 
 
@@ -156,7 +153,9 @@ def _throughput(result: ReplayResult) -> Section:
     shares = [f"{name} {100 * s / result.wall_s:.0f}%" for name, s in spans.items() if s > 0.005 * result.wall_s]
     note = f"The publishing thread's time: {', '.join(shares)}."
     if result.timeline is None:
-        return Section("throughput", "Throughput and lag", note + " Not sampled: the run had timeline=False.")
+        return Section(
+            "throughput", "Throughput and lag", note + " Not sampled: the run had timeline=False, or no workers."
+        )
     return Section(
         "throughput",
         "Throughput and lag",
@@ -327,10 +326,9 @@ def _details(result: ReplayResult) -> Section:
     return Section("counters", "Counters", "", (), tables)
 
 
-def _footer() -> str:
+def _footer(result: ReplayResult) -> str:
     here = describe()
     now = datetime.now(UTC)
-    return (
-        f"strand {version('strand')}, Python {platform.python_version()}, {here['cpu']}, {here['cores']} cores, "
-        f"Linux {here['kernel']}; {now:%Y-%m-%d %H:%M} UTC"
-    )
+    where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}"
+    made = f"strand {version('strand')}, Python {platform.python_version()}"
+    return f"Fingerprint {result.fingerprint}. {made}, {where}; {now:%Y-%m-%d %H:%M} UTC"

@@ -110,6 +110,20 @@ def test_the_report_leaves_a_page_and_a_picture(tmp_path: Path) -> None:
     assert len(re.findall(r"moments of its book, median spread 0\.0\d", printed)) == 4
 
 
+def test_bars_in_the_file_are_those_of_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    printed = run("bars_to_parquet.py", cwd=tmp_path)
+    handler = strand.bars("1m", book=True, sessions="09:30-16:00 America/New_York")
+    bars = strand.replay(sample_path(), handler, workers=1, feed_options={"date": SAMPLE_DATE}).outputs["bars"]
+    found = re.search(
+        r"^([\d,]+) bars of ([\d,]+) symbols in .*\n([\d,]+) shares in ([\d,]+) trades$", printed, re.MULTILINE
+    )
+    assert found is not None
+    expected = [len(bars), len(np.unique(bars["instrument_id"])), bars["volume"].sum(), bars["trades"].sum()]
+    assert [int(n.replace(",", "")) for n in found.groups()] == expected
+    assert {path.name for path in tmp_path.iterdir()} == {"bars.parquet"}
+
+
 def test_every_script_is_tried_here_and_says_how_to_start_it() -> None:
     tried = Path(__file__).read_text("utf-8")
     assert len(SCRIPTS) >= 5

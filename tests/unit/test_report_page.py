@@ -106,6 +106,7 @@ def test_the_page_asks_the_network_for_nothing(day: strand.ReplayResult) -> None
 
 def test_the_page_says_what_the_run_did(day: strand.ReplayResult) -> None:
     text = Reader(page(day, handler="book")).text
+    assert f"Fingerprint {day.fingerprint}" in text
     for words in (
         "All 200,500 ticks handled", "of 500 symbols", "handler book", "2 workers", "M ticks/s", "AAAHD", "worker 0",
         "publishers", "p99.9", "end to end", "messages", "feed time, UTC", "seconds since the run began", "bid", "ask",
@@ -168,7 +169,7 @@ def test_a_page_that_cannot_be_made_leaves_the_file_as_it_was(
     path = tmp_path / "run.html"
     day.report(path)
     before = path.read_bytes()
-    monkeypatch.setattr(contents, "_footer", lambda: 1 / 0)
+    monkeypatch.setattr(contents, "_footer", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         day.report(path)
     assert path.read_bytes() == before

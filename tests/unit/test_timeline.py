@@ -201,6 +201,10 @@ def test_a_run_that_is_not_sampled_has_no_timeline() -> None:
     result.plot("latency")
 
 
+def test_a_plain_loop_is_not_sampled() -> None:
+    assert replay(sample_path(), "count", workers=0, watch=2, limit=1000, **OPTIONS).timeline is None
+
+
 def test_the_sampler_runs_where_the_publisher_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 

@@ -91,5 +91,9 @@ class SerialEmitted:
         buffer[: len(taken) * size] = taken.view(np.uint8)
         return len(taken)
 
+    def late_outputs(self) -> int:
+        """None: what is emitted is handed out before the next tick is published."""
+        return 0
+
     def stop(self) -> None:
         """Nothing to stop."""

@@ -91,6 +91,7 @@ class SerialEmitted:
         buffer[: len(taken) * size] = taken.view(np.uint8)
         return len(taken)
 
+    @property
     def late_outputs(self) -> int:
         """None: what is emitted is handed out before the next tick is published."""
         return 0

@@ -61,6 +61,9 @@ class Source(Protocol):
 
     def take_output(self, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int: ...
 
+    @property
+    def late_outputs(self) -> int: ...
+
     def stop(self) -> None: ...
 
     @property

@@ -93,5 +93,10 @@ class SerialEmitted:
         buffer[: len(taken) * size] = taken.view(np.uint8)
         return len(taken)
 
+    @property
+    def late_outputs(self) -> int:
+        """None: what is emitted is handed out before the next tick is published."""
+        return 0
+
     def stop(self) -> None:
         """Nothing to stop."""

@@ -66,9 +66,6 @@ class Source(Protocol):
 
     def stop(self) -> None: ...
 
-    @property
-    def late_outputs(self) -> int: ...
-
 
 class Output:
     """What goes to one output. Iterate over it for structured arrays of shape (n,), in order and each record once,

@@ -43,8 +43,6 @@ class SerialEmitted:
             }
         )
 
-    late_outputs = 0
-
     # ---- the claim
 
     def hold(self, marks: npt.NDArray[Any], key: int, numbers: Sequence[int]) -> None:

@@ -92,7 +92,6 @@ static int add_due(sd_output *output, const sd_emitted *e, uint32_t ref) {
     output->room_due = room;
   }
   output->due[output->n_due++] = (sd_due){e->time, e->number, e->key, ref, output->arrivals++};
-  output->due_sorted = 0;
   return SD_OK;
 }
 
@@ -232,13 +231,31 @@ static int compare_due(const void *a, const void *b) {
   return x->arrival < y->arrival ? -1 : 1;
 }
 
+/* Puts what has come since the last time into its places. What is far from being handed out is not touched again. */
 static void sort_due(sd_output *output) {
-  if (output->due_sorted) return;
-  memmove(output->due, output->due + output->due_at, (output->n_due - output->due_at) * sizeof *output->due);
-  output->n_due -= output->due_at;
-  output->due_at = 0;
-  qsort(output->due, output->n_due, sizeof *output->due, compare_due);
-  output->due_sorted = 1;
+  if (output->due_sorted == output->n_due) return;
+  if (output->due_at > output->n_due / 2) {
+    memmove(output->due, output->due + output->due_at, (output->n_due - output->due_at) * sizeof *output->due);
+    output->n_due -= output->due_at;
+    output->due_sorted -= output->due_at;
+    output->due_at = 0;
+  }
+  sd_due *due = output->due, *fresh = due + output->due_sorted;
+  uint64_t n = output->n_due - output->due_sorted, left = output->due_sorted;
+  qsort(fresh, n, sizeof *fresh, compare_due);
+  output->due_sorted = output->n_due;
+  if (left == output->due_at || compare_due(&due[left - 1], fresh) < 0) return;
+  sd_due *copy = malloc(n * sizeof *copy);
+  if (!copy) {
+    qsort(due + output->due_at, output->n_due - output->due_at, sizeof *due, compare_due);
+    return;
+  }
+  memcpy(copy, fresh, n * sizeof *copy);
+  for (sd_due *to = due + output->n_due; n;) {
+    int old = left > output->due_at && compare_due(&copy[n - 1], &due[left - 1]) < 0;
+    *--to = old ? due[--left] : copy[--n];
+  }
+  free(copy);
 }
 
 static inline void copy_out(const sd_output *output, const sd_emitted *e, unsigned char *to) {

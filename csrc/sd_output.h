@@ -96,9 +96,8 @@ typedef struct sd_output {
   uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
   uint32_t rest;                         /* the rest of a tick's records that found no room; 0: none */
   uint64_t taken;                        /* records handed out */
-  sd_due *due;                           /* from due_at to n_due, in order */
-  uint64_t n_due, room_due, due_at, arrivals;
-  int due_sorted;
+  sd_due *due;                           /* from due_at to due_sorted in order, then as they came */
+  uint64_t n_due, room_due, due_at, due_sorted, arrivals;
 } sd_output;
 
 typedef struct sd_outputs {

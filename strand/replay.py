@@ -37,6 +37,7 @@ from strand.rows import Rows
 from strand.run_header import run_header
 from strand.serial import SerialLoop
 from strand.stats import Statistics
+from strand.ticks import TICK
 
 __all__ = ["ReplayResult", "replay"]
 
@@ -221,6 +222,7 @@ def replay(  # noqa: PLR0915
             ),
         )
         ticks = 0
+        chosen = np.empty(0, TICK)
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         with recorder, _pinned(dispatcher, pin_publisher), dispatcher, sampler:
@@ -245,6 +247,12 @@ def replay(  # noqa: PLR0915
                     raise
                 interrupt = error
             dispatcher.drain()
+            if interrupt is not None:
+                # It may have come when a batch was in, and not yet counted.
+                more = dispatcher.statistics().accepted - ticks
+                if 0 < more <= len(chosen):
+                    _count(by_symbol, chosen["instrument_id"][:more])
+                    ticks += more
             wall_s = time.perf_counter() - begun
             recorder.ending(by_symbol, fault or interrupt)
             sampler.drained(by_symbol, feed.symbols)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -26,6 +27,10 @@ settings.register_profile(
 )
 settings.register_profile("asan", settings.get_profile("ci"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# A shell's background jobs are started with SIGINT ignored, and so would be what tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

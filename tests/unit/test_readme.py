@@ -17,7 +17,7 @@ from strand.cli import cli
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text()
-EXAMPLE, WITH_A_DISPATCHER = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
+EXAMPLE, WITH_AN_OUTPUT, WITH_A_DISPATCHER = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
 COMMANDS = re.findall(r"^    (strand .*)$", TEXT, flags=re.M)
 
 
@@ -29,6 +29,17 @@ def test_the_example_runs_and_counts_every_tick_of_the_sample(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("200,500 ticks")
     assert re.search(r"AAAHD: [1-9]\d* trades, [1-9]\d* shares, high [1-9]", done.stdout)
+
+
+def test_the_example_with_an_output_writes_bars(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    script = tmp_path / "example.py"
+    script.write_text(WITH_AN_OUTPUT)
+    command = [sys.executable, script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    bars = (tmp_path / "bars.csv").read_text().splitlines()
+    assert re.fullmatch(rf"\(.*bars\.csv'\), {len(bars) - 1}\) [0-9a-f]{{32}}\n", done.stdout), done.stdout
 
 
 def test_the_example_with_a_dispatcher_runs_and_handles_all(tmp_path: Path) -> None:

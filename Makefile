@@ -22,6 +22,9 @@ PEER_PACKAGES ?= nautilus_trader hftbacktest
 PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
+# Tests of what is Python's alone, or that run no C that others do not: they would double the time of asan.
+NOT_ASAN := bench closeness compiled_handlers configuration csv_profiles diff examples feed_docs handler_docs peers readme \
+  report_page sessions states tables timeline websocket_feed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -106,7 +109,7 @@ asan: install
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
 	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
-	$(BIN)/pytest -n auto -o timeout=600 -p no:cacheprovider $(PYTEST)
+	$(BIN)/pytest -n auto -o timeout=600 -p no:cacheprovider $(NOT_ASAN:%=--ignore=tests/unit/test_%.py) $(PYTEST)
 
 tsan:
 	tests/stress/run.sh $(DURATION)

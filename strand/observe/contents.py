@@ -18,6 +18,7 @@ from strand.observe.bars import bars_of
 from strand.observe.prices import has_prices
 from strand.observe.svg import PLACEHOLDERS, inline_svg
 from strand.report import duration
+from strand.tables import PRICE_FIELDS
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def _rows(result: ReplayResult) -> Section | None:
         if result.rows.at(i).dtype == dtype
     ]
     left = len(plain) - len(fields)
-    note = "As the handler left them. Prices are in units of the currency."
+    note = "As the handler left them. Prices are in units of the currency, times are UTC."
     note += f" {left} more fields are in result.rows." if left else ""
     heads = ("symbol", "ticks", *(name.replace("_", " ") for name in fields if name != "ticks"))
     if "ticks" in fields:
@@ -293,9 +294,15 @@ _PREFERRED: Final = (
 )  # fmt: skip
 
 
+_TIMES: Final = frozenset(("start", "end", "recv", "event"))
+
+
 def _cell(name: str, value: Any) -> str:
-    if name.endswith("price") and isinstance(value, np.integer):
+    last = name.rpartition("_")[2]
+    if isinstance(value, np.int64) and last in PRICE_FIELDS and not name.startswith("notional"):
         return "" if int(value) in (0, UNDEF_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
+    if isinstance(value, np.uint64) and last in _TIMES:
+        return str(np.datetime64(int(value), "ns"))[:23].replace("T", " ") if value else ""
     if isinstance(value, np.bytes_):
         return value.decode(errors="replace")
     if isinstance(value, np.integer):

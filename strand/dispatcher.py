@@ -165,6 +165,9 @@ class Dispatcher:
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
         self._outputs = Outputs(self._handlers, self._table, out or {})
+        for h in self._handlers:
+            if not h.is_native and (h.wake is not None or h.finish is not None):
+                raise ConfigurationError(f"handler: {h.name!r} is run by Python; timers and an end are for those in C")
         timed = any(h.wake is not None for h in self._handlers)
         if timed and self._reader.time_offset is None:
             raise ConfigurationError(

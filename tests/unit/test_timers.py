@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from engine_support import PAIR_ROW, balanced, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Handler, native
+from strand import Dispatcher, Handler, batch_handler, native
 from strand.errors import ConfigurationError, HandlerError
 
 ALARM_ROW = np.dtype([("ticks", "<u8"), ("wakes", "<u8"), ("hash", "<u8"), ("finished", "<u8")])
@@ -226,3 +227,12 @@ def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
         Dispatcher(1, raw, dtype=record, workers=1, cores=None)
     with pytest.raises(ConfigurationError, match="'nothing'"):
         native(c_handlers, "on_raw", state=PAIR_ROW, wake="nothing")
+
+
+def test_a_handler_that_python_runs_is_refused_with_functions_for_timers(c_handlers: Path) -> None:
+    @batch_handler(state=[("ticks", "<u8")])
+    def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
+        row["ticks"] += len(ticks)
+
+    with pytest.raises(ConfigurationError, match="run by Python; timers and an end are for those in C"):
+        Dispatcher(2, replace(on_ticks, wake=alarm(c_handlers, 1).wake))

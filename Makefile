@@ -23,8 +23,9 @@ PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
 # Tests of what is Python's alone, or that run no C that others do not: they would double the time of asan.
-NOT_ASAN := bench closeness compiled_handlers configuration csv_profiles diff examples feed_docs handler_docs peers readme \
-  report_page sessions states tables timeline websocket_feed
+NOT_ASAN := bench closeness compiled_handlers configuration convert csv_feed csv_profiles diff examples feed_docs fingerprint \
+  handler_docs hft_events lean_feed npy_feed open_feed parquet_feed peers readme report_page sessions states streams tables \
+  text_columns timeline websocket_feed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -303,7 +303,8 @@ def test_a_gib_of_zeros_is_refused_within_little_memory(tmp_path: Path, packing:
         while got := stream.readinto(buffer):
             out += got
     assert 64 << 20 <= out < 128 << 20
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # in KiB
+    if not SANITIZED:  # which keeps what is freed
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # in KiB
 
 
 @pytest.mark.parametrize("packing", ["isal", "zstd"])

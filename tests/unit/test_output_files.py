@@ -181,6 +181,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error_at_the_start(c_handlers:
 
 
 HANDLERS = """
+import pathlib
 import numpy as np
 import strand
 
@@ -190,6 +191,7 @@ def on_ticks(symbol, ticks, row, ctx):
     ctx.emit(sizes, at=np.arange(len(ticks)), output="every")
     ctx.emit(sizes[:0], at=[], output="other")
     row["ticks"] += len(ticks)
+    pathlib.Path("begun").touch()
 """
 
 
@@ -248,10 +250,11 @@ def test_ctrl_c_leaves_a_file_of_all_that_was_handled_and_reports_it(recorded: P
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 30
-    while not list(recorded.glob(".every.parquet.*.partial")) and time.monotonic() < end:
+    end = time.monotonic() + 60
+    while not (recorded / "begun").exists() and time.monotonic() < end:
         time.sleep(0.01)
-    time.sleep(0.5)
+    time.sleep(0.2)
+    assert list(recorded.glob(".every.parquet.*.partial"))
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130

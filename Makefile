@@ -105,7 +105,7 @@ asan: install
 	@rm -rf $(ASAN_DIR)
 	CC=$(ASAN_CC) STRAND_SANITIZE=address,undefined $(BIN)/python setup.py --quiet \
 	  build --build-base $(ASAN_DIR) --build-lib $(ASAN_DIR)/lib
-	@nm -D $(ASAN_DIR)/lib/strand/_core*.so | grep -q __asan_ || { echo 'make asan: the core was built without it' >&2; exit 1; }
+	@nm -D $(ASAN_DIR)/lib/strand/_core*.so | grep __asan_ >/dev/null || { echo 'make asan: the core was built without it' >&2; exit 1; }
 	export PYTHONPATH=$(ASAN_DIR)/lib PYTHONSAFEPATH=1 PYTHONMALLOC=malloc HYPOTHESIS_PROFILE=asan \
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \

@@ -503,11 +503,13 @@ static int one(uint64_t seed, int loud) {
            R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
            (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
-      sd_look k;
-      sd_strand_look(R.d, i, &k);
-      printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %llu, lost %llu\n",
-             i, (long long)k.pending, (unsigned long long)k.owner, k.control, (unsigned long long)k.accepted,
-             (unsigned long long)k.handled, (unsigned long long)k.failed, (unsigned long long)k.lost);
+      /* Not sd_strand_look, which waits for a lock that nobody gives back any more. */
+      sd_strand *k = &R.d->strands[i];
+      printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %u, lost %u\n", i,
+             (long long)sd_load(&k->pending, relaxed, X1), (unsigned long long)sd_load(&k->owner, relaxed, X1),
+             sd_load(&k->control, relaxed, X1), (unsigned long long)sd_load(&k->accepted, relaxed, X1),
+             (unsigned long long)sd_load(&k->handled, relaxed, X1), sd_load(&k->failed, relaxed, X1),
+             sd_load(&k->lost, relaxed, X1));
     }
     sd_scheduler_print();
   }

@@ -6,7 +6,7 @@
 #include "decode/itch_layout.h"
 #include "decode/itch_sync.h"
 
-_Static_assert(SD_ITCH_MAX_FRAME <= SD_ITCH_STRIPE_HEADROOM, "what is left over is less than a frame");
+_Static_assert((int)SD_ITCH_MAX_FRAME <= (int)SD_ITCH_STRIPE_HEADROOM, "what is left over is less than a frame");
 
 /* Fills p, short where the file ends or cannot be read on: whoever comes there in turn finds out why. */
 static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {

@@ -145,7 +145,7 @@ int sd_bench_ping_run(sd_bench_ping *ping) {
   g->warm = WARM;
   int code = sd_dispatcher_create(&config, &g->d);
   if (!code) {
-    sd_handler handler = {arrive, &g, 0};
+    sd_handler handler = {.fn = arrive, .params = &g};
     code = sd_dispatcher_route(g->d, &strand, &first);
     if (!code) code = sd_dispatcher_handlers(g->d, &handler, 1);
     g->slot = (uint32_t)sd_publisher_enter(g->d);

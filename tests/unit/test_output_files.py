@@ -191,7 +191,7 @@ def on_ticks(symbol, ticks, row, ctx):
     ctx.emit(sizes, at=np.arange(len(ticks)), output="every")
     ctx.emit(sizes[:0], at=[], output="other")
     row["ticks"] += len(ticks)
-    pathlib.Path("begun").touch()
+    pathlib.Path(__file__).with_name("begun").touch()
 """
 
 

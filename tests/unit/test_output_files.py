@@ -269,7 +269,7 @@ def test_names_that_a_feed_tells_while_it_is_read_are_written_beside_what_their_
     from strand.feeds.sample import SAMPLE_DATE, sample_path
 
     (tmp_path / "my_handlers.py").write_text(HANDLERS)
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"__file__": str(tmp_path / "my_handlers.py")}
     exec(HANDLERS, space)
     path = tmp_path / "every.parquet"
     result = replay(

@@ -25,7 +25,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("asan", settings.get_profile("ci"), max_examples=20)
+settings.register_profile("asan", settings.get_profile("ci"), max_examples=8)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # A shell's background jobs are started with SIGINT ignored, and so would be what tests start and interrupt.

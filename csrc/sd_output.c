@@ -214,8 +214,6 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
   return SD_OK;
 }
 
-uint64_t sd_outputs_frontier(sd_dispatcher *d) { return d->outputs->frontier; }
-
 uint64_t sd_outputs_late(sd_dispatcher *d) { return d->outputs->late; }
 
 uint64_t sd_outputs_look_ns(sd_dispatcher *d) { return sd_clock_ns(d->outputs->looked); }
@@ -357,6 +355,5 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
     uint64_t time = o->time < o->armed ? o->time : o->armed - 1;
     take_due(o, output, time, o->ended, &h);
   }
-  output->taken += (uint64_t)h.n;
   return h.n;
 }

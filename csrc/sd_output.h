@@ -95,7 +95,6 @@ typedef struct sd_output {
   uint64_t n_pages, low_page, high_page; /* room, and the pages in use: from low, below high */
   uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
   uint32_t rest;                         /* the rest of a tick's records that found no room; 0: none */
-  uint64_t taken;                        /* records handed out */
   sd_due *due;                           /* from due_at to due_sorted in order, then as they came */
   uint64_t n_due, room_due, due_at, due_sorted, arrivals;
 } sd_output;
@@ -124,7 +123,6 @@ int sd_outputs_connect(struct sd_dispatcher *d);
 
 /* Nonzero: publishers have to wait for the merger. */
 int sd_outputs_full(struct sd_dispatcher *d);
-uint64_t sd_outputs_bytes(struct sd_dispatcher *d);
 
 /* The sinks of a handler that slot `slot` runs. */
 sd_sink **sd_sinks_of(struct sd_dispatcher *d, uint32_t slot, const struct sd_handler *handler);
@@ -141,8 +139,6 @@ int sd_outputs_round(struct sd_dispatcher *d, int how);
 /* Hands out up to `room` merged records of an output, in order: number, time, key, then the declared bytes, without padding.
  * `to` has 8 bytes more than they take. Returns how many; fewer than `room`: there are no more before the next round. */
 int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t room);
-/* The last round's: numbers below it are final. */
-uint64_t sd_outputs_frontier(struct sd_dispatcher *d);
 /* Records left out because they were emitted on a strand that had been quarantined, and passed. */
 uint64_t sd_outputs_late(struct sd_dispatcher *d);
 /* What it took to find out, which is time that strands' lines are away from workers. */

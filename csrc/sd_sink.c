@@ -184,12 +184,11 @@ void sd_outputs_destroy(sd_dispatcher *d) {
   d->outputs = NULL;
 }
 
-uint64_t sd_outputs_bytes(sd_dispatcher *d) {
+int sd_outputs_full(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
   /* E3: relaxed; a bound. */
-  return d->outputs ? sd_load(&d->outputs->pool.bytes, relaxed, E3) : 0;
+  return o && sd_load(&o->pool.bytes, relaxed, E3) > o->pool.soft_bytes;
 }
-
-int sd_outputs_full(sd_dispatcher *d) { return d->outputs && sd_outputs_bytes(d) > d->outputs->pool.soft_bytes; }
 
 /* ---- Python's handlers */
 

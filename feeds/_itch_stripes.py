@@ -23,7 +23,9 @@ from strand.feeds.sources import RawStream
 __all__ = ["StripedItch", "worth_striping"]
 
 #: Long enough that handing it over costs little, short enough that little is lost where it is refused.
-_STRIPE: Final = 1 << 20
+_STRIPE: Final = 4 << 20
+#: Bytes decoded in turn at once: the directory, and what no stripe had.
+_IN_TURN: Final = 1 << 19
 #: Bytes read at once in a stripe.
 _PIECE: Final = 1 << 17
 _THREADS: Final = 4
@@ -201,7 +203,7 @@ class StripedItch(Chunks):
     """
 
     def __init__(self, file: RawStream, decoder: ItchDecoder, *, headroom: int) -> None:
-        super().__init__(file, chunk_bytes=_STRIPE, headroom=headroom)
+        super().__init__(file, chunk_bytes=_IN_TURN, headroom=headroom)
         self._file = file
         self._decoder = decoder
         self._read_to = 0
@@ -231,7 +233,7 @@ class StripedItch(Chunks):
     def _adopt(self) -> int:
         """Lets the decoder adopt a stripe. Returns 0 if it has, else how much is to be read in turn."""
         if self._stripes is None and not self._begin():
-            return _STRIPE
+            return _IN_TURN
         stripes, decoder = self._stripes, self._decoder
         assert stripes is not None
         if self._drop_first:
@@ -248,10 +250,10 @@ class StripedItch(Chunks):
                     self._drop_first = True
                     return 0
                 if stripe.begin > self._read_to:
-                    return min(stripe.begin - self._read_to, _STRIPE)
+                    return min(stripe.begin - self._read_to, _IN_TURN)
             stripes.drop()
             self._patience -= 1
-        return _STRIPE
+        return _IN_TURN
 
     def _begin(self) -> bool:
         """Whether there are stripes now: not before the directory, which stands at the start, has been read."""

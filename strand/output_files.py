@@ -5,8 +5,8 @@ The same records give the same bytes, however they come in batches. A file has i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -20,7 +20,7 @@ from strand.feeds.whole_file import create_whole_file
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
 
-__all__ = ["SUFFIXES", "OutputFile", "check_path", "open_output"]
+__all__ = ["SUFFIXES", "OutputFile", "check_path"]
 
 #: Rows of a row group or record batch.
 GROUP_ROWS = 1 << 16
@@ -35,7 +35,8 @@ class _Writer(Protocol):
 
 
 class OutputFile:
-    """A file being written. Raises FeedError where the disk does not take it."""
+    """A file being written for records of a dtype, in the form its ending says. Raises FeedError where it cannot be
+    created, or the disk does not take it."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any], table: SymbolTable) -> None:
         self._stack = ExitStack()
@@ -60,29 +61,21 @@ class OutputFile:
         with suppress(_GivenUp):
             self._stack.__exit__(_GivenUp, _GivenUp(), None)
 
-    def _failing(self) -> _Failing:
-        return _Failing(self)
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """A block whose errors take the file away; those of the system become FeedErrors."""
+        try:
+            yield
+        except OSError as error:
+            self.give_up()
+            raise FeedError(f"cannot be written: {error.strerror or error}", path=self._path) from error
+        except BaseException:
+            self.give_up()
+            raise
 
 
 class _GivenUp(Exception):  # noqa: N818 - nothing went wrong
     """Ends create_whole_file's block without a file."""
-
-
-class _Failing:
-    """A block whose errors take the file away; those of the system become FeedErrors."""
-
-    def __init__(self, file: OutputFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        self._file.give_up()
-        if isinstance(error, OSError):
-            raise FeedError(f"cannot be written: {error.strerror or error}", path=self._file._path) from error
 
 
 def _suffix(path: Path) -> str:
@@ -99,11 +92,6 @@ def check_path(path: Path) -> None:
         raise ConfigurationError(f"out: there is no folder {path.parent}")
     if suffix != ".npy":
         _pyarrow(suffix)
-
-
-def open_output(path: Path, dtype: np.dtype[Any], table: SymbolTable) -> OutputFile:
-    """A file for records of a dtype, chosen by its ending. Raises FeedError where it cannot be created."""
-    return OutputFile(path, dtype, table)
 
 
 def _pyarrow(suffix: str) -> Any:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from strand._bindings.engine import Until
 from strand.errors import ConfigurationError, FeedError
 from strand.fingerprint import OutputDigest
-from strand.output_files import OutputFile, check_path, open_output
+from strand.output_files import OutputFile, check_path
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -190,7 +190,7 @@ class Outputs(Mapping[str, Output]):
         try:
             for output in self._outputs.values():
                 path = output.path
-                self._files.append(None if path is None else open_output(path, output.dtype, self._table))
+                self._files.append(None if path is None else OutputFile(path, output.dtype, self._table))
         except BaseException:
             self._give_up_files()
             raise

@@ -222,7 +222,7 @@ def replay(  # noqa: PLR0915
             ),
         )
         ticks = 0
-        chosen = np.empty(0, TICK)
+        uncounted = nothing = np.empty(0, TICK)
         by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         with recorder, _pinned(dispatcher, pin_publisher), dispatcher, sampler:
@@ -230,11 +230,12 @@ def replay(  # noqa: PLR0915
             pieces = recorder.cut(_named(_chain(first, batches), feed, dispatcher))
             try:
                 for batch in pieces if pacer is None else pacer.paced(pieces):
-                    chosen = batch if limit is None else batch[: limit - ticks]
+                    uncounted = chosen = batch if limit is None else batch[: limit - ticks]
                     for part in sampler.parts(chosen, by_symbol, feed.symbols):
                         dispatcher.publish(part)
                     _count(by_symbol, chosen["instrument_id"])
                     ticks += len(chosen)
+                    uncounted = nothing
                     recorder.published(chosen, by_symbol)
                     if progress is not None:
                         progress(ticks)
@@ -250,8 +251,8 @@ def replay(  # noqa: PLR0915
             if interrupt is not None:
                 # It may have come when a batch was in, and not yet counted.
                 more = dispatcher.statistics().accepted - ticks
-                if 0 < more <= len(chosen):
-                    _count(by_symbol, chosen["instrument_id"][:more])
+                if 0 < more <= len(uncounted):
+                    _count(by_symbol, uncounted["instrument_id"][:more])
                     ticks += more
             wall_s = time.perf_counter() - begun
             recorder.ending(by_symbol, fault or interrupt)

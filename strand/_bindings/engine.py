@@ -444,11 +444,6 @@ class Engine:
         """Records left out: emitted on a strand that was quarantined, and passed, before it was released."""
         return int(lib.sd_outputs_late(self._d))
 
-    @property
-    def output_bytes(self) -> int:
-        """What is collected and not handed out yet."""
-        return int(lib.sd_outputs_bytes(self._d))
-
     # ---- publishers
 
     def publisher_enter(self) -> int | None:

@@ -228,7 +228,7 @@ class ItchDecoder:
         assert self._keeps is not None
         assert self._wanted is not None
         which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
-        self._wanted[which] = self._keeps([name.decode("ascii").rstrip(" ") for name in self._names()[which].tolist()])
+        self._wanted[which] = self._keeps([name.rstrip(" ") for name in self._names()[which].astype("U").tolist()])
         self._state.undecided = 0
 
     def _names(self) -> npt.NDArray[np.bytes_]:

@@ -39,6 +39,7 @@ def make_striped(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(itch, "worth_striping", lambda _: True)
     monkeypatch.setattr(_itch_stripes, "thread_count", lambda: threads)
     monkeypatch.setattr(_itch_stripes, "_STRIPE", STRIPE)
+    monkeypatch.setattr(_itch_stripes, "_IN_TURN", STRIPE)
     monkeypatch.setattr(_itch_stripes, "_PIECE", 700)
     monkeypatch.setattr(_itch_stripes, "_PATIENCE", 1_000)
 

@@ -183,8 +183,10 @@ static void settle(sd_dispatcher *d, uint32_t slot) {
 static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
   const uint32_t n_groups = p->n_groups;
   for (uint32_t i = from + 1; i <= n_groups; i++) {
-    prefetch_publisher_line(d, p->groups, i + 8, n_groups);
-    prefetch_token_line(d, p->groups, i + 8, n_groups);
+    if (i + 8 <= n_groups) {
+      prefetch_publisher_line(d, p->groups[i + 8].strand);
+      prefetch_token_line(d, p->groups[i + 8].strand);
+    }
     if (SD_LIKELY(sd_strand_claim(&d->strands[p->groups[i].strand], slot))) continue;
     for (uint32_t j = from + 1; j < i; j++) sd_strand_unclaim(&d->strands[p->groups[j].strand]);
     return 0;

@@ -43,15 +43,17 @@ int sd_publishers_create(sd_dispatcher *d) {
     if (p->most_groups > SD_MOST_GROUPS) p->most_groups = SD_MOST_GROUPS;
     p->group_of = calloc(strands, sizeof *p->group_of);
     p->in_group = calloc(batch, sizeof *p->in_group);
+    p->usual = calloc(batch / SD_FEW + 1, sizeof *p->usual);
     p->order = calloc(batch, sizeof *p->order);
     p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
-    p->waiting = calloc(batch, sizeof *p->waiting);
+    p->waiting = calloc(p->most_groups, sizeof *p->waiting);
     if (d->config.sizes.marked) {
       p->marks = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->marks);
       if (!p->marks) return SD_E_NO_MEMORY;
     }
     p->chains = calloc(d->n_slots, sizeof *p->chains);
-    if (!p->group_of || !p->in_group || !p->order || !p->groups || !p->waiting || !p->chains) return SD_E_NO_MEMORY;
+    if (!p->group_of || !p->in_group || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
+      return SD_E_NO_MEMORY;
   }
   return SD_OK;
 }
@@ -63,6 +65,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     if (!p) continue;
     free(p->group_of);
     free(p->in_group);
+    free(p->usual);
     free(p->order);
     free(p->groups);
     free(p->waiting);
@@ -186,18 +189,11 @@ static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint6
 static int queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   uint64_t start = sd_now();
   help_while_ahead(d, slot, p);
-  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   int64_t left = p->n - p->at, most = d->config.batch_records;
   if (most > p->most_groups) most = p->most_groups;
+  sd_queue_chunk(d, slot, p, left < most ? left : most);
   /* What comes before a bad key goes in; the next turn meets it at the front. */
-  if (left > most) left = most;
-  p->chunk = p->few ? sd_group_records(d, p, records, left, 1, p->in_group, 0)
-                    : sd_group_records(d, p, records, left, 0, p->in_group, 0);
-  p->few = p->n_groups < p->chunk / 8;
   if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
-  /* Before any of them can be handled: pending, the difference, is never seen below 0. */
-  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
-  sd_queue_chunk(d, slot, p, sd_now());
   p->since_look += (uint64_t)p->chunk;
   sd_learn_queueing(p, sd_now() - start, p->chunk);
   return SD_OK;

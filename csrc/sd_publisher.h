@@ -3,14 +3,15 @@
 #ifndef SD_PUBLISHER_H
 #define SD_PUBLISHER_H
 
-#include <string.h>
-
 #include "sd_dispatcher.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { SPLICE = 2 };
+enum { SPLICE = 2, SD_FEW = 1 };
 #else
-enum { SPLICE = 64 }; /* strands listed at one go */
+enum {
+  SPLICE = 64, /* strands listed at one go */
+  SD_FEW = 8   /* strands are few where a chunk has more than so many records of each */
+};
 #endif
 enum {
   SD_MOST_GROUPS = UINT16_MAX,
@@ -56,7 +57,8 @@ struct sd_publisher {
   sd_mark *marks;     /* the chunk's, or a slice's; NULL where records carry none */
   group *groups;      /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
-  int few; /* the last chunk had few groups */
+  uint32_t *usual;  /* the strands of the last chunk, ... */
+  uint32_t n_usual; /* if they were few */
   waiting_group *waiting;
   uint32_t n_waiting;
   ready_chain *chains; /* a slot: strands to list with it */
@@ -83,48 +85,12 @@ struct sd_publisher {
   int64_t sampled;
 };
 
-static inline void prefetch_publisher_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
-  if (i <= n) sd_prefetch_write(&d->strands[groups[i].strand].publish_lock);
+static inline void prefetch_publisher_line(sd_dispatcher *d, uint32_t strand) {
+  sd_prefetch_write(&d->strands[strand].publish_lock);
 }
 
-static inline void prefetch_token_line(sd_dispatcher *d, const group *groups, uint32_t i, uint32_t n) {
-  if (i <= n) sd_prefetch_write(&d->strands[groups[i].strand].pending);
-}
-
-/* Sorts records into groups[], going on from the groups there are. Returns the position of the first key that is out of range,
- * else n. `few`: most records belong to a group that is there already; where every other one does not, a branch on it would
- * be mispredicted as often. in_group, unless NULL, is filled. While this goes on, what lies `ahead` bytes further is fetched. */
-static inline int64_t sd_group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
-                                       int few, uint16_t *in_group, size_t ahead) {
-  const uint32_t *map = d->map, symbols = d->arena->n_symbols;
-  const size_t size = d->pool.record_size;
-  uint32_t *group_of = p->group_of, n_groups = p->n_groups;
-  group *groups = p->groups;
-  const unsigned char *at = records + d->arena->key_offset;
-  int64_t i;
-  for (i = 0; i < n; i++, at += size) {
-    uint32_t key;
-    memcpy(&key, at, sizeof key);
-    if (SD_UNLIKELY(key >= symbols)) break;
-    if (ahead) sd_prefetch(at + ahead);
-    uint32_t strand = map[key], number = group_of[strand];
-    if (few) {
-      if (SD_UNLIKELY(number == 0)) {
-        number = group_of[strand] = ++n_groups;
-        groups[number].strand = strand;
-      }
-    } else {
-      uint32_t first = number == 0;
-      n_groups += first;
-      number |= n_groups & (0 - first);
-      group_of[strand] = number;
-      groups[number].strand = strand;
-    }
-    groups[number].n++;
-    if (in_group) in_group[i] = (uint16_t)number;
-  }
-  p->n_groups = n_groups;
-  return i;
+static inline void prefetch_token_line(sd_dispatcher *d, uint32_t strand) {
+  sd_prefetch_write(&d->strands[strand].pending);
 }
 
 static inline void sd_forget_groups(sd_publisher *p) {
@@ -135,8 +101,9 @@ static inline void sd_forget_groups(sd_publisher *p) {
   p->n_groups = 0;
 }
 
-/* Queues the chunk's records, grouped: those that find no room wait, n_waiting groups of them. */
-void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now);
+/* Queues a chunk of the call's next records, at most n > 0: up to the first key that is out of range. Those that find no room
+ * wait, n_waiting groups of them. */
+void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n);
 /* Tries once more to put in what found no room; returns how many records are dealt with. */
 uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
 

@@ -3,6 +3,13 @@
 #include "sd_publisher.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum {
+  RECORDS_AHEAD = 8, /* records, and strands' lines, that are asked for before their turn */
+  LOCKS_AHEAD = 8,
+  TOKENS_AHEAD = 12
+};
 
 /* ---- listing */
 
@@ -186,34 +193,74 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
 
 /* ---- a chunk */
 
-/* Takes the publish locks of the groups' strands, never waiting while it holds one, and finds out where each strand's next
- * record goes. Returns how many groups stay closed: another publisher is at work there, or they do not fit in whole. */
-static uint32_t open_groups(sd_dispatcher *d, sd_publisher *p) {
-  const uint32_t n_groups = p->n_groups;
-  uint32_t closed = 0;
-  for (uint32_t i = 1; i <= n_groups; i++) {
-    prefetch_publisher_line(d, p->groups, i + 8, n_groups);
-    group *g = &p->groups[i];
-    sd_strand *s = &d->strands[g->strand];
-    g->missing = 0;
-    g->to = g->end = NULL;
-    g->locked = g->open = (uint8_t)sd_try_lock(&s->publish_lock);
-    if (SD_UNLIKELY(!g->open)) {
-      closed++;
-      continue;
-    }
-    if (SD_UNLIKELY(room_for(d, s, g->n) < g->n)) {
-      sd_unlock(&s->publish_lock);
-      g->locked = g->open = 0;
-      closed++;
-      continue;
-    }
-    if (s->tail == SD_NONE) continue;
-    g->to = sd_block_record(&d->pool, s->tail, s->fill);
-    g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
-    sd_prefetch_write(g->to);
+/* Sorts the records of a chunk into groups, up to the first key that is out of range. */
+static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                 size_t size) {
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols;
+  uint32_t *group_of = p->group_of, n_groups = 0;
+  group *groups = p->groups;
+  const unsigned char *at = records + d->arena->key_offset;
+  int64_t i;
+  for (i = 0; i < n; i++, at += size) {
+    uint32_t key;
+    memcpy(&key, at, sizeof key);
+    if (SD_UNLIKELY(key >= symbols)) break;
+    sd_prefetch(at + RECORDS_AHEAD * size);
+    /* Where every other record begins a group, a branch on it would be mispredicted as often. */
+    uint32_t strand = map[key], number = group_of[strand], first = number == 0;
+    n_groups += first;
+    number |= n_groups & (0 - first);
+    group_of[strand] = number;
+    groups[number].strand = strand;
+    groups[number].n++;
+    p->in_group[i] = (uint16_t)number;
   }
-  return closed;
+  p->n_groups = n_groups;
+  p->chunk = i;
+}
+
+/* Takes the publish lock of the group's strand, if it is free, and finds out where its next record goes. Not open afterwards:
+ * another publisher is at work there, or there is no room for `most` records. */
+static inline void open_group(sd_dispatcher *d, group *g, uint32_t most) {
+  sd_strand *s = &d->strands[g->strand];
+  g->missing = 0;
+  g->to = g->end = NULL;
+  g->locked = g->open = (uint8_t)sd_try_lock(&s->publish_lock);
+  if (SD_UNLIKELY(!g->open)) return;
+  if (SD_UNLIKELY(room_for(d, s, most) < most)) {
+    sd_unlock(&s->publish_lock);
+    g->locked = g->open = 0;
+    return;
+  }
+  if (s->tail == SD_NONE) return;
+  g->to = sd_block_record(&d->pool, s->tail, s->fill);
+  g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+  sd_prefetch_write(g->to);
+}
+
+/* Never waiting for a lock while it holds one. */
+static void open_groups(sd_dispatcher *d, sd_publisher *p) {
+  const uint32_t n_groups = p->n_groups;
+  for (uint32_t i = 1; i <= n_groups; i++) {
+    if (i + LOCKS_AHEAD <= n_groups) prefetch_publisher_line(d, p->groups[i + LOCKS_AHEAD].strand);
+    open_group(d, &p->groups[i], p->groups[i].n);
+  }
+}
+
+/* A group of a strand that the chunk has not met yet. Returns its number. */
+static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t most) {
+  uint32_t number = p->group_of[strand] = ++p->n_groups;
+  p->groups[number].strand = strand;
+  open_group(d, &p->groups[number], most);
+  return number;
+}
+
+/* The strands of the last chunk, which are likely to be those of the next one. */
+static void open_usual(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
+  for (uint32_t i = 0; i < p->n_usual; i++) {
+    if (i + LOCKS_AHEAD < p->n_usual) prefetch_publisher_line(d, p->usual[i + LOCKS_AHEAD]);
+    meet(d, p, p->usual[i], most);
+  }
 }
 
 /* The group's strand goes on in a new block. Zero: it is closed, or the pool has no block left. */
@@ -238,35 +285,63 @@ static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
   return 1;
 }
 
+/* Copies a record to its group's place, if there is one. Returns where it went. */
+static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g, const unsigned char *from,
+                                      size_t size) {
+  if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) return NULL;
+  unsigned char *to = g->to, *far = to + 2 * size;
+  /* Another core drained these lines last: ask for the strand's next but one before it is needed. */
+  sd_prefetch_write(far < g->end ? far : to);
+  sd_copy(to, from, size);
+  g->to = to + size;
+  return to;
+}
+
 /* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
- * a strand has. Meanwhile the next chunk is asked for, `ahead` bytes on. */
+ * a strand has. */
 static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
-                             size_t ahead, const sd_mark *marks) {
+                             const sd_mark *marks) {
   const int64_t n = p->chunk;
   /* A record's mark lies as far from the mark after the block's last one as its number of records to go. */
   const size_t past = d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof *marks;
-  group *groups = p->groups;
   for (int64_t i = 0; i < n; i++, from += size) {
-    group *g = &groups[p->in_group[i]];
-    if (ahead) sd_prefetch(from + ahead);
-    if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) continue;
-    unsigned char *to = g->to, *far = to + 2 * size;
-    /* Another core drained these lines last: ask for the strand's next but one before it is needed. */
-    sd_prefetch_write(far < g->end ? far : to);
-    sd_copy(to, from, size);
-    if (marks) ((sd_mark *)(g->end + past))[-(int64_t)((size_t)(g->end - to) / size)] = marks[i];
-    g->to = to + size;
+    group *g = &p->groups[p->in_group[i]];
+    unsigned char *to = link_one(d, slot, g, from, size);
+    if (marks && to) ((sd_mark *)(g->end + past))[-(int64_t)((size_t)(g->end - to) / size)] = marks[i];
   }
 }
 
-/* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns how many groups are not wholly
- * in though they were open. */
-static uint32_t add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
+/* Sorts into groups and links in one go. */
+static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
+                            size_t size) {
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
+  const size_t key_offset = d->arena->key_offset;
+  group *groups = p->groups;
+  uint16_t *in_group = p->in_group;
+  int64_t i;
+  for (i = 0; i < n; i++, from += size) {
+    uint32_t key;
+    memcpy(&key, from + key_offset, sizeof key);
+    if (SD_UNLIKELY(key >= symbols)) break;
+    sd_prefetch(from + RECORDS_AHEAD * size);
+    uint32_t strand = map[key], number = group_of[strand];
+    if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
+    in_group[i] = (uint16_t)number;
+    groups[number].n++;
+    link_one(d, slot, &groups[number], from, size);
+  }
+  p->chunk = i;
+}
+
+/* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no
+ * place. */
+static int add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
   const uint32_t n_groups = p->n_groups, size = d->pool.record_size;
-  uint32_t cut = 0;
+  uint32_t missing = 0;
   for (uint32_t i = 1; i <= n_groups; i++) {
-    prefetch_token_line(d, p->groups, i + 12, n_groups);
-    const group *g = &p->groups[i];
+    if (i + TOKENS_AHEAD <= n_groups) prefetch_token_line(d, p->groups[i + TOKENS_AHEAD].strand);
+    group *g = &p->groups[i];
+    missing |= g->missing;
     if (SD_UNLIKELY(!g->locked)) continue;
     sd_strand *s = &d->strands[g->strand];
     uint32_t linked = g->n - g->missing;
@@ -276,9 +351,8 @@ static uint32_t add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uin
     if (p->marks && linked) d->last_number[g->strand] = p->number;
     sd_bump(&s->accepted, linked);
     add_and_unlock(d, slot, p, g->strand, linked, now);
-    cut += g->missing != 0;
   }
-  return cut;
+  return missing != 0;
 }
 
 /* Puts in one by one what no open group took, and keeps what finds no room either. */
@@ -307,28 +381,71 @@ static void queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, cons
   p->n_waiting = left;
 }
 
+/* Linked, but not added yet: before any of them can be handled, they are counted, so that pending, the difference, is never
+ * seen below 0. */
+static void add_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
+  if (SD_UNLIKELY(add_groups(d, slot, p, now))) queue_missing(d, slot, p, records, now);
+}
+
 /* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
- * operation between two groups would wait for each in turn. Lossy strands, whose heads are under the lock too, go one by
- * one. */
-void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
+ * operation between two groups would wait for each in turn. */
+static void queue_many(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                       uint64_t now) {
   const size_t size = d->pool.record_size;
-  const unsigned char *records = p->records + (size_t)p->at * size;
-  uint32_t missing;
-  if (SD_LIKELY(!d->lossy)) {
-    missing = open_groups(d, p);
-    if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
-    /* With many strands their lines need the room that the next chunk would take. */
-    size_t ahead = p->n - p->at > p->chunk && p->few ? (size_t)p->chunk * size : 0;
-    if (size == 64 && !p->marks) link_open(d, slot, p, records, 64, ahead, NULL);
-    else if (size == 64) link_open(d, slot, p, records, 64, ahead, p->marks);
-    else link_open(d, slot, p, records, size, ahead, p->marks);
-    missing += add_groups(d, slot, p, now);
-  } else {
-    missing = p->n_groups;
-    if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
-    for (uint32_t i = 1; i <= missing; i++) p->groups[i].missing = p->groups[i].n;
-  }
-  if (SD_UNLIKELY(missing)) queue_missing(d, slot, p, records, now);
+  group_records(d, p, records, n, size);
+  open_groups(d, p);
+  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  if (size == 64 && !p->marks) link_open(d, slot, p, records, 64, NULL);
+  else if (size == 64) link_open(d, slot, p, records, 64, p->marks);
+  else link_open(d, slot, p, records, size, p->marks);
+  add_chunk(d, slot, p, records, now);
+}
+
+/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. Not with marks:
+ * their numbers are taken when all locks are. */
+static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                      uint64_t now) {
+  const size_t size = d->pool.record_size;
+  open_usual(d, p, (uint32_t)n);
+  if (size == 64) link_few(d, slot, p, records, n, 64);
+  else link_few(d, slot, p, records, n, size);
+  add_chunk(d, slot, p, records, now);
+}
+
+/* Lossy strands, whose heads are under the lock too, go one by one. */
+static void queue_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                        uint64_t now) {
+  group_records(d, p, records, n, d->pool.record_size);
+  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
+  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
+  queue_missing(d, slot, p, records, now);
+}
+
+/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. */
+static int is_few(const sd_dispatcher *d, const sd_publisher *p, int64_t n) {
+  uint64_t groups = p->n_usual + (uint64_t)n;
+  if (groups > d->arena->n_strands) groups = d->arena->n_strands;
+  return p->n_usual != 0 && groups <= p->most_groups;
+}
+
+/* Notes the chunk's strands, if they were few and had room. */
+static void keep_usual(sd_publisher *p) {
+  const uint32_t most = p->marks || p->n_waiting ? 0 : (uint32_t)p->chunk / SD_FEW;
+  uint32_t n_usual = 0;
+  for (uint32_t i = 1; i <= p->n_groups && n_usual < most; i++)
+    if (p->groups[i].n) p->usual[n_usual++] = p->groups[i].strand;
+  p->n_usual = n_usual < most ? n_usual : 0;
+}
+
+void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n) {
+  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
+  uint64_t now = sd_now();
+  if (SD_UNLIKELY(d->lossy)) queue_lossy(d, slot, p, records, n, now);
+  else if (is_few(d, p, n)) queue_few(d, slot, p, records, n, now);
+  else queue_many(d, slot, p, records, n, now);
+  keep_usual(p);
   sd_forget_groups(p);
   list_rest(d, slot, p);
 }

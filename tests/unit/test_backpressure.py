@@ -262,6 +262,43 @@ def test_a_key_outside_the_table_is_named_with_its_position_and_what_came_before
             balanced(d)
 
 
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 100, 127, 128])
+def test_a_key_outside_the_table_is_met_where_few_strands_have_all_of_a_chunk(at: int) -> None:
+    ticks = ticks_for([0, 1, 2, 3] * 64)
+    ticks["instrument_id"][at] = 4
+    saw = Saw(4)
+    with Dispatcher(4, saw.handler, workers=1, cores=None, batch_ticks=64) as d:
+        with pytest.raises(UnknownSymbolError, match=f"record {at}: "):
+            d.publish(ticks)
+        d.publish(ticks[at + 1 :])  # nothing is left locked
+        d.drain()
+        keys, sequences = ticks["instrument_id"], ticks["sequence"]
+        assert saw.sequences == [sequences[keys == key].tolist() for key in range(4)]
+        balanced(d)
+
+
+@pytest.mark.parametrize("on_full", ["drop_newest", "raise"])
+def test_a_bound_is_kept_where_few_strands_have_all_of_a_chunk(on_full: Any) -> None:
+    saw = Saw(2)
+    # A chunk of 64 has 32 of each: the fourth finds room for 4.
+    with Dispatcher(2, saw.handler, workers=1, cores=None, on_full=on_full, capacity_ticks=100, batch_ticks=64) as d:
+        d.pause(0)
+        d.pause(1)
+        if on_full == "raise":
+            with pytest.raises(BackpressureError) as full:
+                d.publish(ticks_for([0, 1] * 500))
+            assert full.value.rejected.tolist() == list(range(200, 1000))
+        else:
+            d.publish(ticks_for([0, 1] * 500))
+            assert dropped(d) == {"newest": 800}
+        assert [d.look(key).pending for key in (0, 1)] == [100, 100]
+        d.resume(0)
+        d.resume(1)
+        d.drain()
+        assert saw.sequences == [list(range(1, 101))] * 2
+        balanced(d)
+
+
 @pytest.mark.parametrize("key", [2**31, 2**32 - 1])
 def test_the_largest_keys_are_refused_too(key: int) -> None:
     with Dispatcher(4, "count", workers=1, cores=None) as d:

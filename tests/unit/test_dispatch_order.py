@@ -359,3 +359,18 @@ def test_results_do_not_depend_on_hash_seeds_or_on_who_ran_what() -> None:
     results = [run_python(code, *arguments) for arguments in (("1", "4096", "1"), ("4", "7", "50"), ("2", "100", "9"))]
     assert [r.stderr for r in results] == [""] * 3
     assert len({r.stdout for r in results}) == 1
+
+
+def test_a_chunk_may_have_other_strands_than_the_one_before_it() -> None:
+    few, others, both, many = [0, 1, 2, 3], [4, 5, 6], [6, 2, 7], list(range(100))
+    chunks = [few, few, others, both, many, few, [99], few, others]
+    keys = [key for chunk in chunks for key in (chunk * 120)[:120]]
+    recorder = Recorder(100)
+    with Dispatcher(100, recorder.handler(), workers=2, cores=None, batch_ticks=120) as d:
+        ticks = ticks_for(keys)
+        d.publish(ticks)
+        d.drain()
+        for key in range(100):
+            sequences = ticks["sequence"][ticks["instrument_id"] == key]
+            assert [sequence for _, sequence in recorder.seen[key]] == sequences.tolist()
+        balanced(d)

@@ -1,74 +1,117 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Checks the protocol: run.sh [ITERATIONS] [SEEDS]
 #   the core's headers under Relacy's random scheduler, ITERATIONS a program (and the smallest one by bounded search)
 #   known-wrong variants, each of which has to be caught
 #   every label weakened to relaxed: those that docs/memory-order.md calls caught have to be caught
 #   the real dispatcher under the seeded scheduler over SEEDS seeds, and with faults put in, which have to be caught
-# A line each; not 0 when anything is not as it should be. Needs relacy-dev (RELACY=folder elsewhere) and a C++ compiler.
-set -eu
+# JOBS of it at a time (one a core). A line each; not 0 when anything is not as it should be. Needs relacy-dev (RELACY=folder elsewhere) and a C++ compiler.
+set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 iterations=${1:-200000}
 seeds=${2:-20000}
-jobs=${JOBS:-2}
+jobs=${JOBS:-$(nproc)}
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 : >"$build/failed"
-export here root build iterations
 
-cxx="${CXX:-g++} -std=gnu++11 -O2 -w ${RELACY:+-I$RELACY} -I$root/csrc -I$here"
-programs="drain pause park lossy tasks variants"
-$cxx -c "$here/model_main.cpp" -o "$build/main.o"
-printf '%s\n' $programs | xargs -P "$jobs" -I{} $cxx "$here/{}.cpp" "$build/main.o" -o "$build/{}"
+# Runs a command when one of `jobs` places is free; what it says comes out in one piece.
+beside() {
+  while (($(jobs -rp | wc -l) >= jobs)); do wait -n || true; done
+  { said=$("$@" 2>&1) || true; printf '%s' "${said:+$said$'\n'}"; } &
+}
+
+# Runs a command and notes NAME where it fails.
+must() {
+  local name=$1
+  shift
+  "$@" || echo "$name" >>"$build/failed"
+}
+
+# ---- the core's headers under Relacy; the longest first
+
+cxx=(${CXX:-g++} -std=gnu++11 -O2 -w ${RELACY:+-I$RELACY} -I"$root/csrc" -I"$here")
+programs=(drain lossy tasks park pause variants)
+for program in model_main "${programs[@]}"; do
+  beside must "$program" "${cxx[@]}" -c "$here/$program.cpp" -o "$build/$program.o"
+done
+
+# ---- the real dispatcher under the seeded scheduler
+
+cc=(${CC:-cc} -std=gnu11 -O2 -g -w -DSD_MODEL_SCHEDULER -I"$here")
+
+# compile_scheduled FOLDER FILE: a file of the dispatcher as it is in FOLDER, or of the scheduler, to FOLDER/FILE.o.
+compile_scheduled() {
+  local source=$1/$2
+  [[ -f $source ]] || source=$here/$2
+  "${cc[@]}" -I"$1" -c "$source" -o "$1/$2.o"
+}
+
+mkdir "$build/right"
+cp "$root"/csrc/sd_*.[ch] "$build/right"
+rm "$build/right/sd_clock.c" # the scheduler has a clock of its own
+scheduled=(schedule.c scheduler.c $(cd "$build/right" && ls sd_*.c))
+for file in "${scheduled[@]}"; do beside must "$file" compile_scheduled "$build/right" "$file"; done
+
+wait
+if [[ ! -s $build/failed ]]; then
+  for program in "${programs[@]}"; do
+    "${cxx[@]}" "$build/$program.o" "$build/model_main.o" -o "$build/$program"
+  done
+  "${cc[@]}" "$build"/right/*.o -o "$build/schedule" -lm
+else
+  echo "FAILED: these do not compile: $(tr '\n' ' ' <"$build/failed")"
+  exit 1
+fi
 
 # A program prints its own lines and the interleaving when it fails.
-printf '%s\n' $programs | xargs -P "$jobs" -I{} sh -c '"$build/{}" --iterations "$iterations" || echo {} >>"$build/failed"'
-"$build/drain" publish_drain_small --search bound --iterations 3000000 || echo bound >>"$build/failed"
+beside must bound "$build/drain" publish_drain_small --search bound --iterations 3000000
+for program in "${programs[@]}"; do beside must "$program" "$build/$program" --iterations "$iterations"; done
 
 # The table says which labels carry something: its last column begins with "caught" or "redundant". Relaxed ones have "-".
 rows=$(sed -n 's/^| \([A-Z][0-9]*\) | [a-z_]* | .* | \(caught\|redundant\)[^|]*|$/\1 \2/p' "$root/docs/memory-order.md")
-[ -n "$rows" ] || { echo "FAILED: docs/memory-order.md names no labels"; exit 1; }
-cat >"$build/weaken" <<'W'
-label=$1 expected=$2 found=redundant
-for p in drain pause park lossy tasks; do
-  line=$("$build/$p" --iterations 20000 --weaken "$label") && { found=caught; break; }
-done
-verdict=ok
-[ "$found" = "$expected" ] || { verdict=FAILED; echo "$label" >>"$build/failed"; }
-echo "$verdict          weakened $label: $found ${line:-}"
-W
-echo "$rows" | xargs -P "$jobs" -L1 sh "$build/weaken"
-
-# schedule FOLDER NAME
-schedule() {
-  ${CC:-cc} -std=gnu11 -O2 -g -w -DSD_MODEL_SCHEDULER -I"$1" -I"$here" "$here/schedule.c" "$here/scheduler.c" \
-    $(ls "$1"/sd_*.c | grep -v sd_clock.c) -o "$build/$2" -lm
+[[ -n $rows ]] || { echo 'FAILED: docs/memory-order.md names no labels'; exit 1; }
+weaken() {
+  local label=$1 expected=$2 found=redundant program line= verdict=ok
+  for program in drain pause park lossy tasks; do
+    line=$("$build/$program" --iterations 20000 --weaken "$label") && { found=caught; break; }
+  done
+  [[ $found == "$expected" ]] || verdict=FAILED
+  echo "$verdict          weakened $label: $found ${line:-}"
+  [[ $verdict == ok ]]
 }
-schedule "$root/csrc" schedule
-"$build/schedule" "$seeds" || echo schedule >>"$build/failed"
+while read -r label expected; do beside must "$label" weaken "$label" "$expected"; done <<<"$rows"
+
+# In pieces, so that every core has some.
+piece=$((seeds / jobs + 1))
+for ((first = 1; first <= seeds; first += piece)); do
+  beside must schedule "$build/schedule" "$((piece < seeds - first + 1 ? piece : seeds - first + 1))" "$first"
+done
 
 # fault NAME FILE SED: the same with a fault put in.
-fault() {
-  rm -rf "$build/csrc"
-  mkdir "$build/csrc"
-  cp "$root"/csrc/sd_*.[ch] "$build/csrc"
-  sed -i "$3" "$build/csrc/$2"
-  if cmp -s "$root/csrc/$2" "$build/csrc/$2"; then
+fault() { beside must "$1" catch_fault "$@"; }
+catch_fault() {
+  local folder said file
+  folder=$(mktemp -d "$build/fault.XXXXXX")
+  # A fault in one C file leaves the others as they are.
+  cp -p "$build"/right/*.[cho] "$folder"
+  sed -i "$3" "$folder/$2"
+  if cmp -s "$root/csrc/$2" "$folder/$2"; then
     echo "FAILED      fault $1 changes nothing in $2"
-    echo "$1" >>"$build/failed"
-    return
+    return 1
   fi
-  if ! schedule "$build/csrc" faulty; then
-    echo "FAILED      fault $1 does not compile"
-    echo "$1" >>"$build/failed"
-    return
-  fi
-  if said=$("$build/faulty" "$seeds"); then
+  local changed=("$2")
+  [[ $2 == *.c ]] || changed=("${scheduled[@]}")
+  for file in "${changed[@]}"; do
+    compile_scheduled "$folder" "$file" || { echo "FAILED      fault $1 does not compile"; return 1; }
+  done
+  "${cc[@]}" "$folder"/*.o -o "$folder/faulty" -lm || { echo "FAILED      fault $1 does not link"; return 1; }
+  if said=$("$folder/faulty" "$seeds"); then
     echo "FAILED      fault $1 was not caught"
-    echo "$1" >>"$build/failed"
-  else
-    echo "caught      fault $1, $(echo "${said:-it crashed}" | head -1)"
+    return 1
   fi
+  rm -rf "$folder"
+  echo "caught      fault $1, $(head -1 <<<"${said:-it crashed}")"
 }
 fault "relisted by a helper, nobody woken" sd_worker.c 's/slot >= d->n_workers && sd_idle_wake_one/0 \&\& sd_idle_wake_one/'
 fault "the bit cleared before the count" sd_idle.h 's/^  sd_fetch_sub(&idle->state, 1u, acq_rel, I4);/  sd_fetch_and(\&idle->state, ~SD_WAKING, acq_rel, I4), sd_fetch_sub(\&idle->state, 1u, acq_rel, I4);/;s/^  sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);$//'
@@ -95,7 +138,9 @@ fault "drained with a timer due" sd_dispatcher.c 's/if (!d->timed || !sd_clock_s
 fault "a timer's wish that does not yield" sd_timer.c 's/^    ctx->yield = 1;$/    ctx->yield = 0;/'
 fault "a task that is used again while it runs" sd_task.h 's/if (t->state != SD_TASK_CANCELLED) return 0;//'
 
-if [ -s "$build/failed" ]; then
+wait
+
+if [[ -s $build/failed ]]; then
   echo "FAILED: $(tr '\n' ' ' <"$build/failed")"
   exit 1
 fi

@@ -7,11 +7,7 @@
  * stream. */
 #include "decode/dbn.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MAX_TICKS = 4096, LARGEST_INPUT = 4096 };
 
@@ -19,14 +15,6 @@ typedef struct outcome {
   int code;
   uint64_t ticks;
 } outcome;
-
-#define REQUIRE(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
-  } while (0)
 
 _Static_assert(LARGEST_INPUT / SD_DBN_HEADER * SD_DBN_MAX_TICKS <= MAX_TICKS, "any input's ticks fit");
 

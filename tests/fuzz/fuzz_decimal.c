@@ -6,21 +6,9 @@
  * The input's first four bytes choose: form, scale, what is allowed, bytes a field. The rest is the fields. */
 #include "decode/names.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MAX_ROWS = 512, STRIDE = 24 };
-
-#define REQUIRE(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
-  } while (0)
 
 static uint64_t noted(const uint16_t *faults, uint64_t count) {
   uint64_t n = 0;

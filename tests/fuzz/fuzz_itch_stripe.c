@@ -12,23 +12,12 @@
 
 #include "decode/itch_stripe.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MAX_TICKS = 4096, MIN_FRAME = 14 };
-
-#define REQUIRE(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
-  } while (0)
 
 static uint8_t wanted[3][SD_ITCH_LOCATES];
 

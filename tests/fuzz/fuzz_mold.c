@@ -11,20 +11,9 @@
 
 #include "live/mold.c"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { OUT_BYTES = 9216 + 100, RUNS = 3, OPERATION = 3, ROUNDS = 100000 };
-
-#define REQUIRE(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
-  } while (0)
 
 /* No sockets here. */
 struct mold_sockets {

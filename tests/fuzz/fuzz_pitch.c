@@ -6,11 +6,7 @@
  * fuzz-sources: decode/pitch.c decode/pitch_memory.c */
 #include "decode/pitch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MAX_TICKS = 4096 };
 
@@ -18,14 +14,6 @@ typedef struct outcome {
   int code;
   uint64_t ticks;
 } outcome;
-
-#define REQUIRE(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
-  } while (0)
 
 /* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
 static outcome take(sd_pitch *pitch, const uint8_t *stream, size_t size, size_t chunk, size_t capacity, sd_tick *all) {

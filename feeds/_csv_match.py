@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,8 +35,14 @@ class Match:
 
     def column(self, names: Sequence[str]) -> int | None:
         """The position of the first column with one of these names."""
-        wanted = {normal(name) for name in names}
-        return next((at for at, name in enumerate(self.columns) if normal(name) in wanted), None)
+        places = _places(self.columns)
+        return min((places[name] for name in map(normal, names) if name in places), default=None)
+
+
+@functools.lru_cache(maxsize=64)
+def _places(columns: tuple[str, ...]) -> dict[str, int]:
+    """Where each name, as it is compared, stands first. Kept, since every profile asks it of the same header."""
+    return {normal(name): at for at, name in reversed(list(enumerate(columns)))}
 
 
 def choose(head: bytes, path: str | Path) -> Match:

@@ -122,6 +122,7 @@ class Profile:
         return wanted + [(name,) for name in self.requires]
 
 
+@functools.lru_cache(maxsize=4096)
 def normal(name: str) -> str:
     """A column's name as it is compared: case, underscores and outer spaces do not count."""
     return name.strip().replace("_", " ").casefold()

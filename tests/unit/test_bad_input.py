@@ -14,6 +14,7 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ import itch_reference as ref
 import numpy as np
 import pytest
 from bad_input import TRIED, Outcome, common_prefix, outcome
-from feed_samples import SAMPLES, Sample, itch_messages
+from feed_samples import COUNT, SAMPLES, Sample, itch_messages
 
 from strand import TICK, feeds
 from strand._bindings.itch import ItchDecoder
@@ -52,8 +53,15 @@ def sample(request: pytest.FixtureRequest) -> Sample:
 
 
 @pytest.fixture
-def path(sample: Sample, tmp_path: Path) -> Path:
-    return sample.build(tmp_path)
+def folder() -> Iterator[Path]:
+    """In memory where that can be: what is written thousands of times costs more than what is tried."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def path(sample: Sample, folder: Path) -> Path:
+    return sample.build(folder)
 
 
 def test_every_format_has_a_sample() -> None:
@@ -64,7 +72,7 @@ def test_every_format_has_a_sample() -> None:
 def test_a_sample_is_recognised_and_whole(sample: Sample, path: Path) -> None:
     found = outcome(path, "whole")
     assert found.error is None
-    assert len(found.ticks) >= 30
+    assert len(found.ticks) >= COUNT
     assert path.stat().st_size < 10_000
 
 
@@ -127,11 +135,6 @@ class InMemory:
     decode: Callable[[bytes], Outcome]
 
 
-def itch_records() -> list[bytes]:
-    messages = itch_messages()
-    return (messages * (1000 // len(messages) + 1))[:1000]
-
-
 def decode_itch(data: bytes) -> Outcome:
     decoder = ItchDecoder(midnight_ns=0, skip=False)
     ticks = np.empty(len(data) // 14 + 1, TICK)
@@ -140,31 +143,30 @@ def decode_itch(data: bytes) -> Outcome:
 
 
 # A decoder of bytes in memory joins here.
-IN_MEMORY = [InMemory("itch", itch_records, decode_itch)]
+IN_MEMORY = [InMemory("itch", itch_messages, decode_itch)]
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("reader", IN_MEMORY, ids=lambda reader: reader.name)
-def test_each_bit_of_a_thousand_records_flipped_leaves_the_ticks_before_it(reader: InMemory) -> None:
+def test_each_bit_of_every_record_flipped_leaves_the_ticks_before_it(reader: InMemory) -> None:
     records = reader.records()
     sound = reader.decode(b"".join(records))
-    assert len(records) == 1000
     assert sound.error is None
     made = [len(reader.decode(record).ticks) for record in records]
     for at, before in enumerate(np.cumsum([0, *made]).tolist()[:-1]):
         # What follows a record by more than a few others says nothing new of its damage.
         window = b"".join(records[max(0, at - 2) : at + 4])
         start, kept = sum(map(len, records[max(0, at - 2) : at])), sum(made[max(0, at - 2) : at])
+        expected = sound.ticks[before - kept : before].copy()
+        expected["sequence"] = 0  # counts from the window's start
         for bit in range(8 * len(records[at])):
             damaged = bytearray(window)
             damaged[start + bit // 8] ^= 1 << bit % 8
             found = reader.decode(bytes(damaged)).ticks
             assert len(found) >= kept
             TRIED["flip in memory"] += 1
-            if kept:
-                got, expected = found[:kept].copy(), sound.ticks[before - kept : before].copy()
-                got["sequence"] = expected["sequence"] = 0  # counts from the window's start
-                assert got.tobytes() == expected.tobytes()
+            got = found[:kept].copy()
+            got["sequence"] = 0
+            assert got.tobytes() == expected.tobytes()
     assert len(sound.ticks) == sum(made)
 
 
@@ -218,7 +220,7 @@ def test_an_empty_file_is_a_typed_error(sample: Sample, path: Path) -> None:
     assert isinstance(outcome(path, "empty").error, TruncatedFeedError)
 
 
-def test_a_sample_out_of_a_pipe_is_read_or_refused(sample: Sample, path: Path, tmp_path: Path) -> None:
+def test_a_sample_out_of_a_pipe_is_read_or_refused(sample: Sample, path: Path) -> None:
     whole, data = outcome(path, "pipe"), path.read_bytes()
     path.unlink()
     os.mkfifo(path)

@@ -160,7 +160,7 @@ def plain(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", handlers())
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(way=ways())
 def test_any_way_leaves_what_the_plain_loop_leaves(name: str, way: Way) -> None:
     ticks, names = synthetic_day()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +386,15 @@ def test_a_selection_gives_what_masking_gives(
 @pytest.mark.parametrize("damage", [None, 3, 200_001, 400_002])
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_long_stream_is_skimmed_to_what_masking_gives(wanted: Sequence[int], damage: int | None, skip: bool) -> None:
+    data = bytearray(long_stream())
+    if damage is not None:
+        data[damage] ^= 0x40
+    chosen(bytes(data), {f"S{i}" for i in wanted}, MIDNIGHT_NS, MIDNIGHT_NS + 29_000, skip=skip)
+    chosen(bytes(data), {f"S{i}" for i in wanted}, 0, 2**63, skip=skip, capacity=300, chunk=200_000)
+
+
+@cache
+def long_stream() -> bytes:
     """Long enough for stretches to be walked abreast, with rare types, and fields that look like frames."""
     rng = np.random.default_rng(4)
     parts = [ref.frame(ref.directory(i, b"S%d" % i)) for i in range(1, 101)]
@@ -399,11 +409,7 @@ def test_a_long_stream_is_skimmed_to_what_masking_gives(wanted: Sequence[int], d
             body = rng.choice(np.array(ref.every_type()[11:-1], object))
             body = body[:1] + locate.to_bytes(2, "big") + body[3:]
         parts.append(ref.frame(body))
-    data = bytearray(b"".join(parts))
-    if damage is not None:
-        data[damage] ^= 0x40
-    chosen(bytes(data), {f"S{i}" for i in wanted}, MIDNIGHT_NS, MIDNIGHT_NS + 29_000, skip=skip)
-    chosen(bytes(data), {f"S{i}" for i in wanted}, 0, 2**63, skip=skip, capacity=300, chunk=200_000)
+    return b"".join(parts)
 
 
 def test_market_events_are_kept_as_they_came() -> None:

@@ -141,7 +141,7 @@ def test_a_full_batch_is_given_before_any_more_is_read() -> None:
 
 
 def test_memory_is_one_batch_a_feed_however_long_the_feeds_are() -> None:
-    feeds, batch_ticks, batches = 200, 512, 60
+    feeds, batch_ticks, batches = 200, 512, 20
 
     class Long(ArrayFeed):
         def batches(self) -> Iterator[TickBatch]:
@@ -156,7 +156,7 @@ def test_memory_is_one_batch_a_feed_however_long_the_feeds_are() -> None:
     finally:
         tracemalloc.stop()
     assert total == feeds * batch_ticks * batches
-    # A batch, as much again held in the window, and as ``stamped`` makes one; all of it is 60 times as much.
+    # A batch, as much again held in the window, and as ``stamped`` makes one; all of it is 20 times as much.
     assert peak < feeds * batch_ticks * TICK.itemsize * 3
 
 

@@ -179,7 +179,7 @@ def test_imbalances_come_before_the_crosses_and_crosses_begin_and_end_the_tradin
     assert (day["ts_event"][-60:] >= CLOSE_NS).all()
 
 
-@pytest.mark.parametrize(("symbols", "messages"), [(1, 10_000), (3, 60_000), (400, 120_000), (8172, 200_000)])
+@pytest.mark.parametrize(("symbols", "messages"), [(1, 10_000), (3, 30_000), (400, 60_000), (8172, 100_000)])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_every_day_fits_an_independent_book_whatever_its_size_and_halts(symbols: int, messages: int, seed: int) -> None:
     halts = min(symbols, 40)

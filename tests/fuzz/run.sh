@@ -3,6 +3,9 @@
 #
 #   tests/fuzz/run.sh [SECONDS] [TARGET...]
 #
+# TOTAL=N instead: N seconds of a core for all targets together, each with its share, so that what there is to fuzz may
+# grow and the time it takes does not.
+#
 # A target is NAME of a fuzz_NAME.c here, built with the sanitizers and fed the seeds that seed_NAME.py writes, where
 # there is one; or open-NAME, a format of strand.feeds (or "streams") in fuzz_open.py. C needs clang with libFuzzer
 # (Debian: clang, libclang-rt-14-dev), Python the package atheris (extra "fuzz").
@@ -35,6 +38,11 @@ if ((${#targets[@]} == 0)); then
   done
   mapfile -t formats < <("$python" "$here/fuzz_open.py" --list)
   targets+=("${formats[@]/#/open-}")
+fi
+
+if [[ -n ${TOTAL:-} ]]; then
+  seconds=$((TOTAL / ${#targets[@]}))
+  ((seconds >= 5)) || seconds=5
 fi
 
 # What is freed stays in memory a while, to be caught in use: a small part of the limit, which is for the decoder.
@@ -94,7 +102,7 @@ for target in "${targets[@]}"; do
     tail -n 40 "$work/log" >&2
   fi
 done
-echo "$total inputs tried"
+echo "$total inputs tried, ${#targets[@]} targets for $seconds s each"
 if ((${#failed[@]})); then
   echo "tests/fuzz/run.sh: failed: ${failed[*]}; the inputs and logs are in build/fuzz/" >&2
   exit 1

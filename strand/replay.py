@@ -4,144 +4,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from strand import feeds
-from strand.books import Books
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
-from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge import MergedFeed
 from strand.feeds.selected import SelectedFeed, batches_from, skipped_of
 from strand.feeds.selection import Selection
-from strand.feeds.skipped import Skipped
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
-from strand.fingerprint import OutputDigest, fingerprint_of_rows
-from strand.fingerprint_file import Interval
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.observe.sampler import NoSampler, Sampler
-from strand.observe.timeline import Timeline
 from strand.outputs import output_digests
-from strand.pacing import Pacer, Pacing
+from strand.pacing import Pacer
 from strand.recorder import check_recording, recorder_for
-from strand.rows import Rows
+from strand.replay_result import ReplayResult
+from strand.replay_run import Run, Timed, chain, pinned
 from strand.run_header import run_header
 from strand.serial import SerialLoop
-from strand.stats import Statistics
-from strand.ticks import TICK
 
 __all__ = ["ReplayResult", "replay"]
 
 
-@dataclass(frozen=True)
-class ReplayResult:
-    """What a replay did.
-
-    ``ticks``: handed to the dispatcher. ``wall_s``: asking for the first batch to the last handler's end; of it,
-    ``setup_s`` went into making the dispatcher and starting its workers.
-    ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
-    was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
-    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
-    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
-    strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
-    a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
-    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
-    plain loop), ``intervals`` what ``fingerprint_every`` recorded.
-    """
-
-    info: FeedInfo
-    symbols: Sequence[str]
-    rows: Rows
-    ticks: int
-    ticks_by_symbol: npt.NDArray[np.int64]
-    wall_s: float
-    setup_s: float
-    feed_s: float
-    input_wait_s: float
-    workers: int
-    n_strands: int
-    statistics: Statistics
-    feed_statistics: Mapping[str, int]
-    skipped: Skipped
-    failures: tuple[str, ...]
-    books: Books | None = None
-    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
-    written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
-    pacing: Pacing | None = None
-    objects: Mapping[str, Any] = field(default_factory=dict)
-    timeline: Timeline | None = None
-    intervals: tuple[Interval, ...] = ()
-    _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
-        any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self._digests())
-
-    @property
-    def ticks_per_s(self) -> float:
-        return self.ticks / self.wall_s if self.wall_s > 0 else 0.0
-
-    @property
-    def limited_by(self) -> str:
-        """What took most of the run: ``inflate``, ``feed`` (reading and decoding), ``dispatch`` (publishing,
-        handlers), ``set-up`` or ``pacing``."""
-        waited_s = self.pacing.waited_s if self.pacing is not None else 0.0
-        parts = {
-            "pacing": waited_s,
-            "inflate": self.input_wait_s,
-            "feed": self.feed_s - self.input_wait_s,
-            "set-up": self.setup_s,
-            "dispatch": self.wall_s - self.feed_s - self.setup_s - waited_s,
-        }
-        return max(parts, key=lambda name: parts[name])
-
-    @property
-    def busy_share(self) -> float:
-        """Share of the run's time that a worker ran handlers, averaged over workers."""
-        busy = [w.busy_ns for w in self.statistics.workers if w.name != "publishers"]
-        return sum(busy) / len(busy) / (self.wall_s * 1e9) if busy and self.wall_s > 0 else 0.0
-
-    def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
-        """A matplotlib figure of the run, which a notebook shows by itself.
-
-        ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest),
-        ``"prices"`` (top of book and volume of ``symbols``, of those that were watched), or ``"bars"`` (those that a
-        handler emitted, of ``symbols`` or the busiest four); None: the first four.
-        Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
-        """
-        from strand.observe.figures import plot
-
-        return plot(self, kind, symbols=symbols)
-
-    def report(self, path: str | os.PathLike[str], *, symbols: Sequence[str] | None = None, handler: str = "") -> None:
-        """Writes the run as one HTML page that needs nothing else. ``symbols``: whose prices to show, of those watched
-        (None: all of them), ``handler``: a name to show.
-
-        Raises MissingExtraError without the extra ``report``, FeedError where the file cannot be written.
-        """
-        from strand.observe.page import check_page_path, write_page
-
-        check_page_path(Path(path))
-        write_page(Path(path), self, symbols=symbols, handler=handler)
-
-    def _repr_html_(self) -> str:
-        from strand.observe.card import card
-
-        return card(self)
-
-
-def replay(  # noqa: PLR0915
+def replay(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
     *,
@@ -196,10 +85,8 @@ def replay(  # noqa: PLR0915
     wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()
-    fault: FeedError | None = None
-    interrupt: KeyboardInterrupt | None = None
     try:
-        batches = _Timed(batches_from(feed, position))
+        batches = Timed(batches_from(feed, position))
         first = next(batches, None)
         if first is None and (unknown := _unknown(feed, wanted)) is not None:
             raise unknown
@@ -221,42 +108,19 @@ def replay(  # noqa: PLR0915
                 settings=options | {"workers": dispatcher.workers},
             ),
         )
-        ticks = 0
-        uncounted = nothing = np.empty(0, TICK)
-        by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
-        with recorder, _pinned(dispatcher, pin_publisher), dispatcher, sampler:
+        run = Run(feed, dispatcher, recorder, sampler)
+        with recorder, pinned(dispatcher, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
-            pieces = recorder.cut(_named(_chain(first, batches), feed, dispatcher))
-            try:
-                for batch in pieces if pacer is None else pacer.paced(pieces):
-                    uncounted = chosen = batch if limit is None else batch[: limit - ticks]
-                    for part in sampler.parts(chosen, by_symbol, feed.symbols):
-                        dispatcher.publish(part)
-                    _count(by_symbol, chosen["instrument_id"])
-                    ticks += len(chosen)
-                    uncounted = nothing
-                    recorder.published(chosen, by_symbol)
-                    if progress is not None:
-                        progress(ticks)
-                    if ticks == limit:
-                        break
-            except FeedError as error:
-                fault = error
-            except KeyboardInterrupt as error:
-                if pacer is None and not out:
-                    raise
-                interrupt = error
-            dispatcher.drain()
-            if interrupt is not None:
-                # It may have come when a batch was in, and not yet counted.
-                more = dispatcher.statistics().accepted - ticks
-                if 0 < more <= len(uncounted):
-                    _count(by_symbol, uncounted["instrument_id"][:more])
-                    ticks += more
+            pieces = run.pieces(chain(first, batches))
+            run.publish(
+                pieces if pacer is None else pacer.paced(pieces),
+                limit=limit,
+                progress=progress,
+                hold_interrupt=pacer is not None or bool(out),
+            )
             wall_s = time.perf_counter() - begun
-            recorder.ending(by_symbol, fault or interrupt)
-            sampler.drained(by_symbol, feed.symbols)
+            run.end()
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -265,8 +129,8 @@ def replay(  # noqa: PLR0915
         info=feed.info,
         symbols=dispatcher.symbols,
         rows=dispatcher.rows,
-        ticks=ticks,
-        ticks_by_symbol=by_symbol,
+        ticks=run.ticks,
+        ticks_by_symbol=run.by_symbol,
         wall_s=wall_s,
         setup_s=setup_s,
         feed_s=batches.spent_s,
@@ -282,18 +146,15 @@ def replay(  # noqa: PLR0915
         books=dispatcher.books if dispatcher.keeps_books else None,
         pacing=None if pacer is None else pacer.statistics(),
         objects=dispatcher.objects,
-        timeline=sampler.timeline(by_symbol, dispatcher.symbols),
+        timeline=sampler.timeline(run.by_symbol, dispatcher.symbols),
         intervals=recorder.intervals,
         _digests=partial(output_digests, dispatcher.outputs),
     )
-    if interrupt is not None:
-        interrupt.partial = result  # type: ignore[attr-defined]
-        raise interrupt
-    failed: FeedError | UnknownSymbolError | None = fault
-    if failed is None and ticks != limit:
+    failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
+    if failed is None and run.ticks != limit:
         failed = _unknown(feed, wanted)
     if failed is not None:
-        failed.partial = result
+        failed.partial = result  # type: ignore[union-attr]
         raise failed
     return result
 
@@ -353,61 +214,7 @@ def _unknown(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
     return None
 
 
-class _Timed(Iterator[TickBatch]):
-    """An iterator that knows how long it was waited for."""
-
-    def __init__(self, batches: Iterator[TickBatch]) -> None:
-        self._batches = batches
-        self.spent_s = 0.0
-
-    def __next__(self) -> TickBatch:
-        start = time.perf_counter()
-        try:
-            return next(self._batches)
-        finally:
-            self.spent_s += time.perf_counter() - start
-
-
-def _chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBatch]:
-    if first is not None:
-        yield first
-        yield from rest
-
-
-def _named(batches: Iterator[TickBatch], feed: Feed, dispatcher: Dispatcher | SerialLoop) -> Iterator[TickBatch]:
-    """Batches whose symbols' names the dispatcher knows: they are written beside what their ticks emit."""
-    known = -1
-    for batch in batches:
-        if len(dispatcher.outputs) and len(feed.symbols) != known:
-            dispatcher.learn_symbols(feed.symbols)
-            known = len(feed.symbols)
-        yield batch
-
-
-def _count(by_symbol: npt.NDArray[np.int64], keys: npt.NDArray[Any]) -> None:
-    """Adds a batch's ticks by symbol; a short one, as a pace makes them, is not worth a pass over all symbols."""
-    if len(keys) < len(by_symbol) // 64:
-        np.add.at(by_symbol, keys, 1)
-    else:
-        by_symbol += np.bincount(keys, minlength=len(by_symbol))
-
-
 def _names(feed: Feed) -> Sequence[str]:
     """Names for every index the feed may use: those not known yet are empty."""
     known = list(feed.symbols[: feed.capacity])
     return known + [""] * (feed.capacity - len(known))
-
-
-@contextmanager
-def _pinned(dispatcher: Dispatcher | SerialLoop, pin: bool) -> Iterator[None]:
-    """Pins the calling thread to the first core that no worker is pinned to, if there is one."""
-    allowed = os.sched_getaffinity(0)
-    free = sorted(allowed - {w.core for w in dispatcher.statistics().workers if w.core is not None})
-    if not pin or not free or len(free) == len(allowed):
-        yield
-        return
-    os.sched_setaffinity(0, {free[0]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)

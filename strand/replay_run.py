@@ -1,0 +1,142 @@
+"""A replay under way: batches go through a dispatcher and are counted, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from strand.dispatcher import Dispatcher
+from strand.errors import FeedError
+from strand.feeds import Feed, TickBatch
+from strand.observe.sampler import NoSampler, Sampler
+from strand.recorder import NoRecorder
+from strand.serial import SerialLoop
+from strand.ticks import TICK
+
+__all__ = ["Run", "Timed", "chain", "pinned"]
+
+_NOTHING = np.empty(0, TICK)
+
+
+class Run:
+    """What has been published so far, in all (``ticks``) and by symbol, and what ended it before its time, if anything
+    did (``ended_by``)."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        dispatcher: Dispatcher | SerialLoop,
+        recorder: NoRecorder,
+        sampler: Sampler | NoSampler,
+    ) -> None:
+        self._feed = feed
+        self._dispatcher = dispatcher
+        self._recorder = recorder
+        self._sampler = sampler
+        self._uncounted: TickBatch = _NOTHING
+        self.ticks = 0
+        self.by_symbol = np.zeros(feed.capacity, dtype=np.int64)
+        self.ended_by: FeedError | KeyboardInterrupt | None = None
+
+    def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
+        """The batches as they are to be published: cut where the run comes to rest, and with names for their symbols,
+        which are written beside what their ticks emit."""
+        return self._recorder.cut(self._named(batches))
+
+    def publish(
+        self,
+        pieces: Iterator[TickBatch],
+        *,
+        limit: int | None,
+        progress: Callable[[int], None] | None,
+        hold_interrupt: bool,
+    ) -> None:
+        """Publishes up to ``limit`` ticks, and has all of them handled. A feed's fault ends it, and with
+        ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``."""
+        try:
+            for batch in pieces:
+                self._uncounted = chosen = batch if limit is None else batch[: limit - self.ticks]
+                for part in self._sampler.parts(chosen, self.by_symbol, self._feed.symbols):
+                    self._dispatcher.publish(part)
+                self._count(chosen)
+                self._uncounted = _NOTHING
+                self._recorder.published(chosen, self.by_symbol)
+                if progress is not None:
+                    progress(self.ticks)
+                if self.ticks == limit:
+                    break
+        except FeedError as error:
+            self.ended_by = error
+        except KeyboardInterrupt as error:
+            if not hold_interrupt:
+                raise
+            self.ended_by = error
+        self._dispatcher.drain()
+        if isinstance(self.ended_by, KeyboardInterrupt):
+            # It may have come when a batch was in, and not yet counted.
+            more = self._dispatcher.statistics().accepted - self.ticks
+            if 0 < more <= len(self._uncounted):
+                self._count(self._uncounted[:more])
+
+    def end(self) -> None:
+        """All that was published has been handled: to be called before the dispatcher stops."""
+        self._recorder.ending(self.by_symbol, self.ended_by)
+        self._sampler.drained(self.by_symbol, self._feed.symbols)
+
+    def _count(self, ticks: TickBatch) -> None:
+        """A short batch, as a pace makes them, is not worth a pass over all symbols."""
+        keys = ticks["instrument_id"]
+        if len(keys) < len(self.by_symbol) // 64:
+            np.add.at(self.by_symbol, keys, 1)
+        else:
+            self.by_symbol += np.bincount(keys, minlength=len(self.by_symbol))
+        self.ticks += len(ticks)
+
+    def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
+        known = -1
+        for batch in batches:
+            if len(self._dispatcher.outputs) and len(self._feed.symbols) != known:
+                self._dispatcher.learn_symbols(self._feed.symbols)
+                known = len(self._feed.symbols)
+            yield batch
+
+
+class Timed(Iterator[TickBatch]):
+    """An iterator that knows how long it was waited for."""
+
+    def __init__(self, batches: Iterator[TickBatch]) -> None:
+        self._batches = batches
+        self.spent_s = 0.0
+
+    def __next__(self) -> TickBatch:
+        start = time.perf_counter()
+        try:
+            return next(self._batches)
+        finally:
+            self.spent_s += time.perf_counter() - start
+
+
+def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBatch]:
+    """The first batch, if there is one, and the others."""
+    if first is not None:
+        yield first
+        yield from rest
+
+
+@contextmanager
+def pinned(dispatcher: Dispatcher | SerialLoop, pin: bool) -> Iterator[None]:
+    """Pins the calling thread to the first core that no worker is pinned to, if there is one."""
+    allowed = os.sched_getaffinity(0)
+    free = sorted(allowed - {w.core for w in dispatcher.statistics().workers if w.core is not None})
+    if not pin or not free or len(free) == len(allowed):
+        yield
+        return
+    os.sched_setaffinity(0, {free[0]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

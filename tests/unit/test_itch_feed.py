@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -350,14 +351,7 @@ def test_the_whole_markets_events_are_told(tmp_path: Path, data: bytes) -> None:
 def test_a_selection_pushed_down_gives_what_masking_gives(
     tmp_path: Path, symbols: tuple[str, ...], times: tuple[int | None, int | None], directory_first: bool
 ) -> None:
-    named = [ref.frame(ref.directory(i, f"S{i:04}".encode())) for i in range(1, 40)]
-    content = b"".join(named) if directory_first else b""
-    for i in range(1, 12_000):
-        locate = i % 39 + 1
-        if i < 40 and not directory_first:
-            content += named[locate - 1]
-        content += ref.frame(ref.message("D", locate, i, i))
-    path = write(tmp_path, content)
+    path = write(tmp_path, thirty_nine_symbols(directory_first))
     midnight = midnight_ns(dt.date(2019, 1, 30))
     select = Selection(symbols, *(None if at is None else midnight + at for at in times))
     expected, _ = read(SelectedFeed(ItchFeed(path), select))  # type: ignore[arg-type]
@@ -365,6 +359,18 @@ def test_a_selection_pushed_down_gives_what_masking_gives(
     for _ in range(2):
         np.testing.assert_array_equal(read(feed)[0], expected)
         assert feed.statistics()["ticks"] + feed.statistics()["not_selected"] == 11_999
+
+
+@cache
+def thirty_nine_symbols(directory_first: bool) -> bytes:
+    named = [ref.frame(ref.directory(i, f"S{i:04}".encode())) for i in range(1, 40)]
+    parts = list(named) if directory_first else []
+    for i in range(1, 12_000):
+        locate = i % 39 + 1
+        if i < 40 and not directory_first:
+            parts.append(named[locate - 1])
+        parts.append(ref.frame(ref.message("D", locate, i, i)))
+    return b"".join(parts)
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path) -> None:

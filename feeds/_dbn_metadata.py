@@ -123,9 +123,9 @@ class SymbolTable:
         ids_are_keys = str(metadata.stype_out) != "instrument_id" and str(metadata.stype_in) == "instrument_id"
         if not ids_are_keys and str(metadata.stype_out) != "instrument_id":
             return
-        # By name: the library hands the mappings out in an order that differs from run to run.
-        for key in sorted(metadata.mappings):
-            for interval in metadata.mappings[key]:
+        # Made anew by the library each time it is asked, in an order that differs from run to run: once, and by name.
+        for key, intervals in sorted(metadata.mappings.items()):
+            for interval in intervals:
                 text, name = (key, interval["symbol"]) if ids_are_keys else (interval["symbol"], key)
                 if not text or not name:  # not resolved in that interval
                     continue

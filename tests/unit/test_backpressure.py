@@ -195,10 +195,14 @@ def test_block_with_a_time_limit_tells_which_ticks_did_not_go_in() -> None:
         d.pause(0)
         with pytest.raises(BackpressureError) as caught:
             d.publish(ticks_for([0, 1] * 100), timeout_s=0.02)
-        # The batch under way went in as far as there was room; those after it did not start.
-        assert caught.value.rejected.tolist() == [*range(20, 100, 2), *range(100, 200)]
+        # The batch under way went in as far as there was room, of symbol 1 as far as its worker had made some by then;
+        # those after it did not start.
+        rejected = caught.value.rejected.tolist()
+        went_in = 50 - sum(at % 2 for at in rejected if at < 100)
+        assert went_in >= 10
+        assert rejected == [*sorted([*range(20, 100, 2), *range(2 * went_in + 1, 100, 2)]), *range(100, 200)]
         d.drain()
-        assert saw.sequences[1] == list(range(1, 51))
+        assert saw.sequences[1] == list(range(1, went_in + 1))
         assert d.watermark() <= 200
         d.resume(0)
         d.drain()

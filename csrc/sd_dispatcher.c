@@ -196,11 +196,11 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
   fail(d, slot, strand, key, sequence, code, message);
 }
 
-void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
-                    const char *message) {
+void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
+                    int32_t code, const char *message) {
   char text[SD_MESSAGE_BYTES];
-  snprintf(text, sizeof text, "its timer at %llu ns%s%s", (unsigned long long)time, message && *message ? ": " : "",
-           message ? message : "");
+  snprintf(text, sizeof text, "its %s at %llu ns%s%s", at_end ? "end" : "timer", (unsigned long long)time,
+           message && *message ? ": " : "", message ? message : "");
   fail(d, slot, strand, key, finished(&d->strands[strand]) - d->config.sizes.counters_start, code, text);
 }
 

@@ -147,8 +147,8 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
              int32_t code, const char *message);
 
 /* The same of a symbol's timer or end. */
-void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int32_t code,
-                    const char *message);
+void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
+                    int32_t code, const char *message);
 /* Records that are pending on a strand, without its tasks (and one more while one is ending). */
 int64_t sd_records_left(sd_dispatcher *d, sd_strand *s);
 /* The greatest time of a record so far; 0 where records carry no marks. */
@@ -159,6 +159,8 @@ int sd_dispatcher_finish(sd_dispatcher *d);
 uint32_t sd_clock_sweep(sd_dispatcher *d);
 /* Whether a symbol is to be finished. */
 int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key);
+/* Python has finished a symbol, or (code nonzero) failed on it. SD_E_HANDLER: then nothing more is to be finished. */
+int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const char *message);
 
 /* ---- workers */
 /* Runs native handlers until there is a strand for Python (SD_CLAIM_RECORDS, *claim is filled), a task has its turn
@@ -188,6 +190,9 @@ int sd_help(sd_dispatcher *d, uint32_t slot);
 /* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the claim. */
 int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
                     const void *records, int64_t n, char *message);
+/* The same on behalf of a symbol's timer that slot `slot` runs, or (`at_end`) of its end. */
+int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+                  const void *records, int64_t n, char *message);
 /* The claim is over: what was emitted for the first `handled` records of it counts. */
 void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);

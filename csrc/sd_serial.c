@@ -45,24 +45,88 @@ void sd_serial_output_destroy(sd_serial_output *o) {
   free(o);
 }
 
-int64_t sd_serial_run(sd_serial *s, const void *records, const sd_mark *marks, int64_t n) {
-  sd_context ctx;
-  memset(&ctx, 0, sizeof ctx);
-  ctx.params = s->params;
-  ctx.row_stride = s->row_stride;
-  ctx.n_rows = s->n_rows;
-  ctx.record_size = s->record_size;
-  ctx.engine = s;
-  ctx.publish = refuse;
-  ctx.marks = marks;
-  ctx.keys = (const unsigned char *)records + s->key_offset;
-  ctx.sinks = s->sinks;
-  ctx.n_outputs = s->n_outputs;
-  s->tried_to_publish = 0;
-  int64_t done = s->fn(s->rows, records, n, &ctx);
-  s->error_code = ctx.error_code;
-  memcpy(s->message, ctx.message, sizeof s->message);
+/* ---- calls */
+
+static void ask(sd_context *ctx, uint32_t key, uint64_t ns) {
+  sd_serial *s = ctx->engine;
+  if (key >= s->n_rows) return;
+  /* A handler with timers is given one record a call. */
+  uint64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
+  s->wishes[key] = ns && ns <= now ? now + 1 : ns;
+}
+
+static void open_context(sd_serial *s, sd_context *ctx) {
+  memset(ctx, 0, sizeof *ctx);
+  ctx->params = s->params;
+  ctx->row_stride = s->row_stride;
+  ctx->n_rows = s->n_rows;
+  ctx->record_size = s->record_size;
+  ctx->engine = s;
+  ctx->publish = refuse;
+  ctx->wake_at = s->wake && s->wishes ? ask : NULL;
+  ctx->sinks = s->sinks;
+  ctx->n_outputs = s->n_outputs;
+  s->tried_to_publish = s->at_timer = 0;
+  s->error_code = 0;
+  s->message[0] = 0;
+}
+
+static int64_t run(sd_serial *s, const unsigned char *records, const sd_mark *marks, int64_t n, sd_context *ctx) {
+  ctx->marks = marks;
+  ctx->keys = records + s->key_offset;
+  int64_t done = s->fn(s->rows, (const sd_tick *)records, n, ctx);
+  s->error_code = ctx->error_code;
+  memcpy(s->message, ctx->message, sizeof s->message);
   if (done >= 0 && done <= n) return done;
   snprintf(s->message, sizeof s->message, "the handler returned %lld for %lld records", (long long)done, (long long)n);
   return 0;
+}
+
+/* At a timer, or at the end. */
+static int act(sd_serial *s, uint32_t key, uint64_t time, uint64_t number, sd_context *ctx) {
+  ctx->marks = NULL;
+  ctx->keys = NULL;
+  ctx->wake_key = key;
+  ctx->wake_time = time;
+  ctx->wake_number = number;
+  int code = number == SD_TIMER ? s->wake(s->rows, key, time, ctx) : s->finish(s->rows, key, ctx);
+  if (!code) return 0;
+  s->error_code = ctx->error_code ? ctx->error_code : code;
+  memcpy(s->message, ctx->message, sizeof s->message);
+  s->at_timer = 1;
+  s->key = key;
+  s->time = time;
+  return code;
+}
+
+static int wake(sd_serial *s, uint32_t key, uint64_t time, sd_context *ctx) {
+  if (s->wishes) s->wishes[key] = 0;
+  return act(s, key, time, SD_TIMER, ctx);
+}
+
+int64_t sd_serial_run(sd_serial *s, const void *records, const sd_mark *marks, int64_t n) {
+  sd_context ctx;
+  open_context(s, &ctx);
+  if (!ctx.wake_at) return run(s, records, marks, n, &ctx);
+  const unsigned char *record = records;
+  for (int64_t i = 0; i < n; i++, record += s->record_size) {
+    uint32_t key;
+    memcpy(&key, record + s->key_offset, sizeof key);
+    for (uint64_t wish; (wish = s->wishes[key]) && wish <= marks[i].time;)
+      if (wake(s, key, wish, &ctx)) return i;
+    if (run(s, record, marks + i, 1, &ctx) != 1) return i;
+  }
+  return n;
+}
+
+int sd_serial_wake(sd_serial *s, uint32_t key, uint64_t time) {
+  sd_context ctx;
+  open_context(s, &ctx);
+  return wake(s, key, time, &ctx);
+}
+
+int sd_serial_finish(sd_serial *s, uint32_t key, uint64_t time) {
+  sd_context ctx;
+  open_context(s, &ctx);
+  return act(s, key, time, SD_AT_END, &ctx);
 }

@@ -4,6 +4,7 @@
 
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_timer.h"
 
 static unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
 
@@ -205,6 +206,24 @@ int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint
   for (int64_t i = 0; i < n; i++, record += bytes) {
     if (at[i] < 0 || at[i] >= claim->n) return SD_E_ARGUMENT;
     if (!sd_emit(&ctx, output, at[i], record)) continue;
+    memcpy(message, ctx.message, sizeof ctx.message);
+    return SD_E_NO_MEMORY;
+  }
+  return SD_OK;
+}
+
+int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+                  const void *records, int64_t n, char *message) {
+  const sd_handler *handler = &d->handlers[d->strands[d->map[key]].handler];
+  if (output >= handler->n_outputs) return SD_E_ARGUMENT;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  sd_timer_context(&ctx, key, time);
+  if (at_end) ctx.wake_number = SD_AT_END;
+  const uint32_t bytes = ctx.sinks[2 * output]->record_bytes;
+  const unsigned char *record = records;
+  for (int64_t i = 0; i < n; i++, record += bytes) {
+    if (!sd_emit(&ctx, output, -1, record)) continue;
     memcpy(message, ctx.message, sizeof ctx.message);
     return SD_E_NO_MEMORY;
   }

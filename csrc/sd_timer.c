@@ -69,7 +69,7 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, ui
   sd_timer_over(d, key, ctx->wish);
   if (!code) return 0;
   if (!ctx->error_code) ctx->error_code = code;
-  sd_fail_symbol(d, ctx->slot, d->map[key], key, time, ctx->error_code, ctx->message);
+  sd_fail_symbol(d, ctx->slot, d->map[key], key, time, 0, ctx->error_code, ctx->message);
   ctx->stopped = 1;
   return 1;
 }
@@ -205,28 +205,41 @@ uint64_t sd_earliest_wish(sd_dispatcher *d) {
 
 /* ---- the end */
 
+/* What a symbol's end emitted counts, or it failed. SD_E_HANDLER: nothing more is to be finished. */
+static int finished(sd_dispatcher *d, uint32_t key, int code, const char *message, sd_context *ctx) {
+  if (ctx->n_outputs) {
+    if (code) sd_sinks_void(ctx, 0);
+    else sd_sinks_commit(ctx);
+  }
+  if (!code) return SD_OK;
+  sd_fail_symbol(d, 0, d->map[key], key, ctx->wake_time, 1, ctx->error_code ? ctx->error_code : code, message);
+  return d->config.on_error == SD_ON_ERROR_STOP ? SD_E_HANDLER : SD_OK;
+}
+
+static void end_context(sd_dispatcher *d, uint32_t key, sd_context *ctx) {
+  sd_context_of(d, 0, &d->handlers[d->strands[d->map[key]].handler], ctx);
+  sd_timer_context(ctx, key, sd_load(&d->arena->feed_time, relaxed, N1));
+  ctx->wake_number = SD_AT_END;
+}
+
 int sd_dispatcher_finish(sd_dispatcher *d) {
   for (uint32_t key = 0; d->seen && key < d->arena->n_symbols; key++) {
-    sd_strand *s = &d->strands[d->map[key]];
-    const sd_handler *handler = &d->handlers[s->handler];
-    if (!d->seen[key] || !handler->finish) continue;
-    /* P4: what a handler left when it failed is not to be made anything of. */
-    if (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) continue;
+    const sd_handler *handler = &d->handlers[d->strands[d->map[key]].handler];
+    if (!handler->finish || !sd_dispatcher_seen(d, key)) continue;
     d->seen[key] = 0;
     sd_context ctx;
-    sd_context_of(d, 0, handler, &ctx);
-    sd_timer_context(&ctx, key, sd_load(&d->arena->feed_time, relaxed, N1));
-    ctx.wake_number = SD_AT_END;
+    end_context(d, key, &ctx);
     int code = handler->finish(d->rows, key, &ctx);
-    if (ctx.n_outputs) {
-      if (code) sd_sinks_void(&ctx, 0);
-      else sd_sinks_commit(&ctx);
-    }
-    if (!code) continue;
-    sd_fail_symbol(d, 0, d->map[key], key, ctx.wake_time, ctx.error_code ? ctx.error_code : code, ctx.message);
-    if (d->config.on_error == SD_ON_ERROR_STOP) return SD_E_HANDLER;
+    if (finished(d, key, code, ctx.message, &ctx)) return SD_E_HANDLER;
   }
   return SD_OK;
+}
+
+int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const char *message) {
+  d->seen[key] = 0;
+  sd_context ctx;
+  end_context(d, key, &ctx);
+  return finished(d, key, code, message, &ctx);
 }
 
 void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
@@ -239,7 +252,7 @@ void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
 }
 
 int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key) {
-  /* P4 */
+  /* P4: what a handler left when it failed is not to be made anything of. */
   return d->seen && d->seen[key] && !(sd_load(&d->strands[d->map[key]].control, relaxed, P4) & SD_QUARANTINED);
 }
 

@@ -366,7 +366,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, 
     else sd_sinks_commit(&ctx);
   }
   sd_timer_over(d, key, wish && wish <= claim->wake_time ? claim->wake_time + 1 : wish);
-  if (code) sd_fail_symbol(d, slot, index, key, claim->wake_time, code, message);
+  if (code) sd_fail_symbol(d, slot, index, key, claim->wake_time, 0, code, message);
   d->strands[index].last = slot;
   if (sd_strand_release(&d->strands[index], 0)) list_again(d, slot, index);
   return SD_OK;

@@ -13,12 +13,14 @@ from strand.errors import ConfigurationError
 from strand.grouping import strands_for
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.state import padded
+from strand.records import RecordReader
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 
 __all__ = [
     "assign_handlers",
     "check_conflate",
+    "check_timed",
     "choice",
     "padded",
     "pool_blocks",
@@ -29,6 +31,16 @@ __all__ = [
 
 #: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
 FULL_STRANDS = 64
+
+
+def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
+    """Whether a handler has timers. Raises ConfigurationError where the records have no time for them."""
+    timed = [h.name for h in handlers if h.timers]
+    if timed and reader.time_offset is None:
+        raise ConfigurationError(
+            f"handler: the timers of {timed[0]!r} need the feed's time, and these records have no u64 field ts_recv"
+        )
+    return bool(timed)
 
 
 def positive(name: str, value: int, most: int) -> int:

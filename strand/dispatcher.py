@@ -24,9 +24,8 @@ from strand._bindings.engine import (
     Code,
     Engine,
     EngineConfig,
-    NativeFunction,
+    PythonHandler,
     StrandLook,
-    TimerFunctions,
     histogram_floors_ns,
 )
 from strand.books import Book, Books, keeps_books
@@ -34,6 +33,7 @@ from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
     check_conflate,
+    check_timed,
     choice,
     pool_blocks,
     positive,
@@ -51,17 +51,17 @@ from strand.errors import (
 )
 from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import HandlerLike
-from strand.handlers.context import Call, Context
-from strand.handlers.emit import Claim, Emit
+from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
+from strand.python_handlers import RAISED, PythonHandlers, describe, objects_of, stop_objects
 from strand.records import RecordReader
 from strand.rows import Rows
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import RAISED, describe, objects_of, run_worker, stop_objects
+from strand.worker import run_worker
 
 __all__ = ["Dispatcher"]
 
@@ -165,15 +165,9 @@ class Dispatcher:
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
         row_bytes = max(h.state.itemsize for h in self._handlers)
         self._outputs = Outputs(self._handlers, self._table, out or {})
-        for h in self._handlers:
-            if not h.is_native and (h.wake is not None or h.finish is not None):
-                raise ConfigurationError(f"handler: {h.name!r} is run by Python; timers and an end are for those in C")
-        timed = any(h.wake is not None for h in self._handlers)
-        if timed and self._reader.time_offset is None:
-            raise ConfigurationError(
-                "handler: timers need the feed's time, and these records have no u64 field ts_recv"
-            )
-        marked = len(self._outputs) > 0 or timed
+        timed = check_timed(self._handlers, self._reader)
+        ends = any(h.ends for h in self._handlers) and self._reader.time_offset is not None
+        marked = len(self._outputs) > 0 or timed or ends
         ahead = max(AHEAD_TICKS, 3 * batch_ticks)
         slots = self._workers + max_publishers
         self._engine = Engine(
@@ -216,19 +210,22 @@ class Dispatcher:
         stride = (row_bytes + LINE - 1) // LINE * LINE
         opening = Opening(self._table, dtype, key, stride)
         self._opened = [open_handler(h, opening) for h in self._handlers]
-        self._functions = [opened.function for opened in self._opened]
         self._memories = [opened.memory for opened in self._opened]
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
+        self._python = PythonHandlers(
+            self._engine,
+            self._table,
+            self._rows,
+            handlers=self._handlers,
+            opened=self._opened,
+            handler_of_symbol=self._handler_of_symbol,
+        )
         self._strand_of: npt.NDArray[np.uint32] | None = None
         self._route_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._close_lock = threading.Lock()
-        self._causes: list[list[BaseException]] = [[] for _ in range(self._workers)]
         self._broken: BaseException | None = None
-        self._this_thread = threading.local()
         self._publishing: dict[int, int] = {}
-        self._calls: dict[int, Call] = {}
-        self._contexts: dict[int, Context] = {}
         self._asked = Calls(self._engine)
         self._at_work = 0
         self._stop_failure: HandlerError | None = None
@@ -318,9 +315,9 @@ class Dispatcher:
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
-                self._stop_failure = stop_objects(self._contexts)
                 if drained and not self._abandoned:
-                    self._finished = self._engine.finish()
+                    self._finished = self._engine.finish() and self._python.finish()
+                self._stop_failure = stop_objects(self._python.contexts)
                 self._outputs.finish(complete=drained)
                 self._rows.keep()
         self._asked.end(self)
@@ -448,8 +445,7 @@ class Dispatcher:
     def learn_symbols(self, names: Sequence[str]) -> None:
         """Takes over names that a feed has met since: by index, where there was none yet."""
         self._table.learn(names)
-        for key, context in self._contexts.copy().items():
-            context.symbol = self._table.name(key)
+        self._python.learn_symbols()
 
     @property
     def rows(self) -> Rows:
@@ -475,7 +471,7 @@ class Dispatcher:
     @property
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._contexts)
+        return objects_of(self._python.contexts)
 
     @property
     def workers(self) -> int:
@@ -489,12 +485,12 @@ class Dispatcher:
     def failures(self) -> list[HandlerError]:
         """The first failures of handlers (64 at most), in the order they happened."""
         found = []
-        causes = [iter(list(raised)) for raised in self._causes]  # a worker's, in the order of its failures
+        causes = [iter(list(raised)) for raised in self._python.causes]  # a worker's, in the order of its failures
         for f in self._engine.failures():
             symbol = self._table.name(f.key) if f.key is not None else f"strand {f.strand}"
             handler, reason = self._handlers[f.handler], f.message
-            if handler.is_compiled and not reason:
-                reason = "it raised an exception; call it from Python with this row and tick to see which"
+            if handler.is_compiled:
+                reason = reason_of_compiled(reason)
             error = HandlerError(symbol, f.sequence, handler.name, f.code, reason)
             if f.code == RAISED:
                 error.__cause__ = next(causes[f.slot], None)
@@ -591,48 +587,18 @@ class Dispatcher:
                 return
             grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, self._alone, counts)
             self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
-            # Of use where a strand has one symbol, as those of Python handlers do.
-            self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
-            self._key_of_strand[grouping.strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
-            timers = [TimerFunctions(h.wake, h.finish, h.yields) for h in self._handlers]
-            self._engine.set_handlers(self._functions, [self._outputs.numbers(h) for h in self._handlers], timers)
+            self._python.route(grouping.strand_of_symbol)
+            functions = [
+                opened.function or PythonHandler(h.timers, h.ends)
+                for h, opened in zip(self._handlers, self._opened, strict=True)
+            ]
+            self._engine.set_handlers(functions, [self._outputs.numbers(h) for h in self._handlers])
             self._strand_of = grouping.strand_of_symbol
-
-    def _meet(self, strand: int) -> Call:
-        """What a worker that holds a strand of a Python handler calls with its ticks, from their first on."""
-        key = int(self._key_of_strand[strand])
-        number = self._handler_of_symbol[key]
-        handler, opened = self._handlers[number], self._opened[number]
-        assert opened.bind is not None
-        params = None if opened.params is None else opened.params[key]
-        emitting = handler.parts[-1][1] if handler.parts else handler
-        emit = Emit(emitting.name, emitting.outputs, len(handler.emitted) - len(emitting.outputs), self._claim)
-        context = Context(
-            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states, emit=emit
-        )
-        call: Call = opened.bind(context, self)
-        self._calls[strand] = call
-        self._contexts[key] = context
-        return call
-
-    def _claim(self) -> Claim:
-        """The ticks that this worker's Python has in hand."""
-        found: Claim | None = getattr(self._this_thread, "claims", None)
-        if found is None:
-            raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
-        return found
-
-    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
-        """For chains that end in Python: runs their compiled part over ticks that this worker holds."""
-        slot = self._slot
-        assert slot is not None
-        return self._engine.track(slot, function, ticks, after)
 
     @property
     def _slot(self) -> int | None:
         """The worker this thread is, if it is one: whoever calls from there is a handler."""
-        slot: int | None = getattr(self._this_thread, "slot", None)
-        return slot
+        return self._python.slot
 
     @contextmanager
     def _publisher(self) -> Iterator[int]:

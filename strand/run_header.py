@@ -107,8 +107,7 @@ def _functions(like: Handler | type) -> Iterator[Any]:
     if isinstance(like, type):
         yield like
         return
-    if like.on_tick is not None:
-        yield like.on_tick
+    yield from (function for function in (like.on_tick, like.on_wake, like.on_finish) if function is not None)
     for _, part in like.parts:
         yield from _functions(part)
     if like.bind is not None and not like.parts:

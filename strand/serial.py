@@ -15,23 +15,24 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.books import BookMemory
-from strand._bindings.engine import NativeFunction, histogram_floors_ns
+from strand._bindings.engine import histogram_floors_ns
+from strand._bindings.native import NativeFunction
 from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.books import Books
-from strand.configuration import assign_handlers
+from strand.configuration import assign_handlers, check_timed
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
-from strand.handlers.context import Call, Context, FailedOnTick
-from strand.handlers.emit import Emit
+from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.outputs import Outputs
+from strand.python_handlers import objects_of, stop_objects
 from strand.records import RecordReader
 from strand.rows import Rows
-from strand.serial_emitted import SerialEmitted
+from strand.serial_emitted import AT_END, TIMER, SerialEmitted
+from strand.serial_python import PythonStumble, SerialPython
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import RAISED, describe, objects_of, stop_objects
 
 __all__ = ["SerialLoop"]
 
@@ -74,9 +75,7 @@ class SerialLoop:
         self._table = SymbolTable(symbols)
         self._reader = RecordReader(dtype, key, fields)
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, self._reader.dtype)
-        for h in self._handlers:
-            if getattr(h, "wake", None) is not None or getattr(h, "finish", None) is not None:
-                raise ConfigurationError(f"handler {h.name!r} has timers or a finish: give it workers, not workers=0")
+        self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
         record = self._reader.dtype
@@ -85,13 +84,21 @@ class SerialLoop:
         self._outputs = Outputs(self._handlers, self._table, out or {})
         self._emitted = SerialEmitted(self._outputs.record_bytes)
         self._numbers = [self._outputs.numbers(h) for h in self._handlers]
+        self._wishes = np.zeros(len(self._table), np.uint64)
         self._runs = [self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._numbers, strict=True)]
+        self._python = SerialPython(
+            self._table,
+            self._reader,
+            memory=self._memory,
+            rows=self._rows,
+            emitted=self._emitted,
+            wishes=self._wishes,
+        )
+        self._seen = np.zeros(len(self._table), bool)
         self._marks = np.empty(0, MARK)
         self._time = 0
-        self._failed_at = 2**64 - 1
-        self._calls: dict[int, Call] = {}
-        self._contexts: dict[int, Context] = {}
-        self._tracked: dict[int, SerialRun] = {}
+        self._failed_at = AT_END
+        self._failed_timer: tuple[int, int, int] | None = None
         self._failure: HandlerError | None = None
         self._closed = False
         self._handled = self._accepted = self._busy_ns = 0
@@ -101,7 +108,10 @@ class SerialLoop:
         if function is None:
             return None
         sinks = [self._emitted.sinks[number] for number in numbers]
-        return SerialRun(function, self._memory, self._reader.dtype.itemsize, self._reader.key_offset, sinks)
+        wishes = None if function.wake is None else self._wishes
+        return SerialRun(
+            function, self._memory, self._reader.dtype.itemsize, self._reader.key_offset, sinks, wishes=wishes
+        )
 
     # ---- the loop
 
@@ -124,9 +134,11 @@ class SerialLoop:
         begun = time.perf_counter_ns()
         try:
             self._loop(array[:end], keys[:end])
+            if self._timed:
+                self._wake_due()
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
-            self._emitted.sort(self._failed_at)
+            self._emitted.sort(self._failed_at, self._failed_timer)
             self._outputs.hand_out()
         if end < len(array):
             raise UnknownSymbolError(
@@ -150,6 +162,7 @@ class SerialLoop:
         """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
         if len(array) == 0:
             return
+        self._seen[keys] = True
         of_record = self._handler_of_symbol[keys]
         for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
             number = int(of_record[start])
@@ -165,60 +178,66 @@ class SerialLoop:
                     self._call(number, array[start + first : start + last], self._marks[start + first : start + last])
 
     def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
-        self._emitted.hold(marks, int(records[self._reader.key][0]), self._numbers[number])
-        key = int(records[self._reader.key][0])
-        shown = records.view()
-        shown.flags.writeable = False
         try:
-            (self._calls.get(key) or self._meet(number, key))(shown)
-        except Exception as error:
-            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+            self._python.run(self._handlers[number], self._opened[number], self._numbers[number], records, marks)
+        except PythonStumble as error:
+            at = error.stumble.index
             self._handled += at
             self._failed_at = int(marks["number"][at])
-            self._fail(number, records[at], Stumble(at, RAISED, describe(cause), False), cause)
+            self._fail(number, records[at], error.stumble, error.__cause__)
         self._handled += len(records)
 
-    def _meet(self, number: int, key: int) -> Call:
-        """What is called with the ticks of a Python handler's symbol, from their first on."""
-        handler, opened = self._handlers[number], self._opened[number]
-        assert opened.bind is not None
-        params = None if opened.params is None else opened.params[key]
-        emitting = handler.parts[-1][1] if handler.parts else handler
-        first = len(handler.emitted) - len(emitting.outputs)
-        emit = Emit(emitting.name, emitting.outputs, first, lambda: self._emitted)
-        context = Context(
-            handler.name, self._table.name(key), key, self._rows.at(key), params=params, states=opened.states, emit=emit
-        )
-        call = self._calls[key] = opened.bind(context, self)
-        self._contexts[key] = context
-        return call
+    # ---- timers, and the end
 
-    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
-        """For chains that end in Python: runs their compiled part tick by tick, and copies the row as it is after."""
-        if id(function) not in self._tracked:
-            made = self._run_of(function, self._emitted.numbers)
-            assert made is not None
-            self._tracked[id(function)] = made
-        run, copies = self._tracked[id(function)], after.view(np.uint8).reshape(len(after), -1)
-        start = int(ticks[self._reader.key][0]) * self._memory.stride if len(ticks) else 0
-        for i in range(len(ticks)):
-            stumble = run(ticks[i : i + 1], self._emitted.marks[i : i + 1])
+    def _wake_due(self) -> None:
+        """Runs the timers whose time the feed's has passed, and that no tick of their own symbols has met."""
+        due = np.flatnonzero((self._wishes > 0) & (self._wishes <= np.uint64(self._time)))
+        for key in due.tolist():
+            while 0 < (wish := int(self._wishes[key])) <= self._time:
+                self._act(key, wish)
+
+    def _finish(self) -> None:
+        """Runs the end of every symbol that has had ticks, in the order of keys."""
+        ends = np.array([h.ends for h in self._handlers])
+        for key in np.flatnonzero(self._seen & ends[self._handler_of_symbol]).tolist():
+            self._act(key, self._time, at_end=True)
+
+    def _act(self, key: int, ns: int, *, at_end: bool = False) -> None:
+        """Runs a symbol's timer, or its end."""
+        number = int(self._handler_of_symbol[key])
+        run, numbers = self._runs[number], self._numbers[number]
+        if run is not None:
+            stumble = run.finish(key, ns) if at_end else run.wake(key, ns)
             if stumble is not None:
-                return i, stumble.code, stumble.message
-            copies[i] = self._memory.memory[start : start + copies.shape[1]]
-        return len(ticks), 0, ""
+                self._fail(number, None, stumble, None, at_end=at_end)
+            return
+        try:
+            if at_end:
+                self._python.finish(key, ns, numbers)
+            else:
+                self._python.wake(key, ns, numbers)
+        except PythonStumble as error:
+            self._fail(number, None, error.stumble, error.__cause__, at_end=at_end)
 
-    def _fail(self, number: int, record: Any, stumble: Stumble, cause: BaseException | None) -> None:
+    def _fail(
+        self, number: int, record: Any, stumble: Stumble, cause: BaseException | None, *, at_end: bool = False
+    ) -> None:
+        """Ends the run, with a failure on a record, or at a timer or the end."""
         handler = self._handlers[number]
-        reason = stumble.message
+        reason, sequence = stumble.message, self._handled
         if stumble.published:
             reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
-        elif handler.is_compiled and not reason:
-            reason = "it raised an exception; call it from Python with this row and tick to see which"
-        names = self._reader.dtype.names or ()
-        sequence = int(record["sequence"]) if "sequence" in names else self._handled
-        symbol = self._table.name(int(record[self._reader.key]))
-        self._failure = HandlerError(symbol, sequence, handler.name, stumble.code, reason)
+        if stumble.timer is not None:
+            key, ns = stumble.timer
+            self._failed_timer = (AT_END if at_end else TIMER, ns, key)
+            reason = f"its {'end' if at_end else 'timer'} at {ns} ns" + (f": {reason}" if reason else "")
+        else:
+            key = int(record[self._reader.key])
+            if "sequence" in (self._reader.dtype.names or ()):
+                sequence = int(record["sequence"])
+        if handler.is_compiled:
+            reason = reason_of_compiled(reason)
+        self._failure = HandlerError(self._table.name(key), sequence, handler.name, stumble.code, reason)
         raise self._failure from cause
 
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
@@ -232,22 +251,29 @@ class SerialLoop:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not self._closed:
-            self._closed = True
-            stop_failure = stop_objects(self._contexts)
-            self._outputs.finish(complete=kind is None)
-            self._rows.keep()
-            if kind is None and stop_failure is not None:
-                raise stop_failure
-            if kind is None and self._outputs.failure is not None:
-                raise self._outputs.failure
+        if self._closed:
+            return
+        self._closed = True
+        failure: Exception | None = None
+        if kind is None and self._failure is None:
+            try:
+                self._finish()
+            except HandlerError as error:
+                failure = error
+            self._emitted.sort(failed=self._failed_timer)
+        stop_failure = stop_objects(self._python.contexts)
+        self._outputs.finish(complete=kind is None)
+        self._rows.keep()
+        failure = failure or self._outputs.failure or stop_failure
+        if kind is None and failure is not None:
+            raise failure
 
     # ---- looking on
 
     @property
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._contexts)
+        return objects_of(self._python.contexts)
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -257,8 +283,7 @@ class SerialLoop:
     def learn_symbols(self, names: Sequence[str]) -> None:
         """Takes over names that a feed has met since: by index, where there was none yet."""
         self._table.learn(names)
-        for key, context in self._contexts.items():
-            context.symbol = self._table.name(key)
+        self._python.learn_symbols()
 
     @property
     def rows(self) -> Rows:

@@ -11,10 +11,13 @@ import numpy.typing as npt
 from strand._bindings.engine import Until
 from strand._bindings.serial import MARK, SerialOutput
 
-__all__ = ["SerialEmitted"]
+__all__ = ["AT_END", "TIMER", "SerialEmitted"]
 
 #: ``sequence``, ``ts`` and ``instrument_id`` of a merged record.
 HEAD_BYTES = 20
+#: In place of a tick's number: a timer's, and the end's.
+TIMER = 2**64 - 1
+AT_END = 2**64 - 2
 
 
 class SerialEmitted:
@@ -30,6 +33,9 @@ class SerialEmitted:
         self.marks = np.empty(0, MARK)
         self.numbers: Sequence[int] = ()
         self._key = 0
+        self.at_timer = False
+        self._number = TIMER
+        self._time = 0
 
     @staticmethod
     def _merged(sink: SerialOutput) -> np.dtype[Any]:
@@ -48,33 +54,49 @@ class SerialEmitted:
     def hold(self, marks: npt.NDArray[Any], key: int, numbers: Sequence[int]) -> None:
         """The ticks in hand: their marks, their symbol, and the numbers of what their handler emits."""
         self.marks, self._key, self.numbers = marks, key, numbers
+        self.at_timer = False
+
+    def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:
+        """A symbol's timer in hand, or its end."""
+        self.marks, self._key, self.numbers = np.empty(0, MARK), key, numbers
+        self.at_timer, self._time, self._number = True, time, AT_END if at_end else TIMER
 
     @property
     def n(self) -> int:
         """Ticks in hand."""
         return len(self.marks)
 
-    def emit(self, output: int, at: npt.NDArray[np.int64], records: npt.NDArray[Any]) -> None:
-        """Records on behalf of ticks in hand, as ``strand.handlers.emit.Claim`` has it."""
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
+        """Records on behalf of what is in hand, as ``strand.handlers.emit.Claim`` has it."""
         number = self.numbers[output]
         entries: Any = np.zeros(len(records), self.sinks[number].dtype)
-        entries["head"]["number"], entries["head"]["time"] = self.marks["number"][at], self.marks["time"][at]
+        if self.at_timer:
+            entries["head"]["number"], entries["head"]["time"] = self._number, self._time
+        else:
+            entries["head"]["number"], entries["head"]["time"] = self.marks["number"][at], self.marks["time"][at]
         entries["head"]["key"] = self._key
         entries["record"] = records.view(entries.dtype["record"])
         self._from_python[number].append(entries)
 
     # ---- the source
 
-    def sort(self, below: int = 2**64 - 1) -> None:
-        """Puts what was emitted in the order of the ticks; records of one tick stay as they came. What belongs to
-        ticks from number ``below`` on is left out: a handler failed on that one."""
+    def sort(self, below: int = AT_END, failed: tuple[int, int, int] | None = None) -> None:
+        """Puts what was emitted in its order: timers before the ticks at or after their time, by key; then the ends.
+        Records of one tick, timer or end stay as they came.
+
+        ``below``: what belongs to ticks from this number on is left out: a handler failed on that one. ``failed``: so
+        is what the timer or the end that failed has emitted, by its number, time and key."""
         for number, sink in enumerate(self.sinks):
             entries = np.concatenate([sink.take(), *self._from_python[number]])
             self._from_python[number].clear()
-            entries = entries[entries["head"]["number"] < below]
+            head = entries["head"]
+            kept = (head["number"] < below) | (head["number"] >= AT_END)
+            if failed is not None:
+                kept &= (head["number"] != failed[0]) | (head["time"] != failed[1]) | (head["key"] != failed[2])
+            entries = entries[kept]
             if not len(entries):
                 continue
-            entries = entries[np.argsort(entries["head"]["number"], kind="stable")]
+            entries = entries[_order(entries["head"])]
             merged: Any = np.zeros(len(entries), self._ready[number].dtype)
             merged["sequence"], merged["ts"] = entries["head"]["number"], entries["head"]["time"]
             merged["instrument_id"], merged["record"] = entries["head"]["key"], entries["record"]
@@ -98,3 +120,12 @@ class SerialEmitted:
 
     def stop(self) -> None:
         """Nothing to stop."""
+
+
+def _order(head: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Where each entry goes, from what precedes them."""
+    number = head["number"]
+    ticks = number < AT_END
+    if ticks.all():
+        return np.argsort(number, kind="stable")
+    return np.lexsort((np.where(ticks, number, head["key"]), ticks, head["time"], number == AT_END))

@@ -3,73 +3,193 @@
 #include <string.h>
 
 #include "sd_atomic.h"
+#include "sd_timer.h"
 
-/* Each part has a context of its own, with its parameters; what it says of a failure is the chain's. */
-static int64_t fail(sd_context *ctx, const sd_context *part, int64_t at) {
-  ctx->error_code = part->error_code;
-  memcpy(ctx->message, part->message, sizeof ctx->message);
-  return at;
+/* Each part has a context of its own, with its parameters, outputs and timer. First in it: wake_at leads back here. */
+typedef struct part_context {
+  sd_context ctx;
+  uint64_t *wishes; /* NULL, or its place among those of symbol 0 */
+  uint64_t stride;
+  int *asked; /* set where it asks for a timer */
+} part_context;
+
+static void ask(sd_context *ctx, uint32_t key, uint64_t ns) {
+  part_context *own = (part_context *)ctx;
+  if (key >= ctx->n_rows) return;
+  /* A part is given one record a call. */
+  uint64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
+  own->wishes[key * own->stride] = ns && ns <= now ? now + 1 : ns;
+  *own->asked = 1;
 }
+
+static void open_part(const sd_chain *chain, uint64_t p, const sd_context *whole, part_context *own, int *asked) {
+  const sd_chain_part *part = &chain->part[p];
+  own->ctx = *whole;
+  own->ctx.params = part->params;
+  own->ctx.n_outputs = part->n_outputs;
+  own->ctx.wake_at = part->wake ? ask : NULL;
+  if (part->n_outputs) own->ctx.sinks = whole->sinks + 2 * part->first_output;
+  own->wishes = part->wake ? chain->wishes + p : NULL;
+  own->stride = chain->wish_stride;
+  own->asked = asked;
+}
+
+/* What a part says of a failure is the chain's. */
+static void fail(sd_context *ctx, const part_context *own) {
+  ctx->error_code = own->ctx.error_code;
+  memcpy(ctx->message, own->ctx.message, sizeof ctx->message);
+}
+
+uint64_t sd_chain_wish(const sd_chain *chain, uint32_t key) {
+  uint64_t least = 0;
+  for (uint64_t p = 0; chain->wishes && p < chain->n; p++) {
+    uint64_t wish = chain->wishes[key * chain->wish_stride + p];
+    if (wish && (!least || wish < least)) least = wish;
+  }
+  return least;
+}
+
+/* A timer is asked for, or over: the chain's is the next one. At the end of a chain that Python runs it is Python's to tell. */
+static void tell(const sd_chain *chain, uint32_t key, sd_context *ctx) {
+  if (ctx->wake_at) ctx->wake_at(ctx, key, sd_chain_wish(chain, key));
+}
+
+/* ---- records */
 
 /* Records that are asked for together. */
 enum { GROUP = 32 };
 
-static void ask_for(const sd_chain *chain, void *rows, const sd_tick *records, int64_t n, const sd_context *own) {
+static void ask_for(const sd_chain *chain, void *rows, const sd_tick *records, int64_t n, const part_context *own) {
   for (uint64_t p = 0; p < chain->n; p++) {
     const sd_chain_part *part = &chain->part[p];
-    if (part->ahead) part->ahead((unsigned char *)rows + part->row_offset, records, n, &own[p]);
+    if (part->ahead) part->ahead((unsigned char *)rows + part->row_offset, records, n, &own[p].ctx);
   }
 }
 
 int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_chain *chain = ctx->params;
   const uint64_t parts = chain->n, size = ctx->record_size;
-  sd_context own[SD_CHAIN_MOST];
-  for (uint64_t p = 0; p < parts; p++) {
-    own[p] = *ctx;
-    own[p].params = chain->part[p].params;
-    own[p].n_outputs = chain->part[p].n_outputs;
-    if (own[p].n_outputs) own[p].sinks = ctx->sinks + 2 * chain->part[p].first_output;
-  }
+  part_context own[SD_CHAIN_MOST];
+  int asked = 0;
+  for (uint64_t p = 0; p < parts; p++) open_part(chain, p, ctx, &own[p], &asked);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *record = (const sd_tick *)((const unsigned char *)ticks + (uint64_t)i * size);
     if (i % GROUP == 0) ask_for(chain, rows, record, n - i < GROUP ? n - i : GROUP, own);
-    for (uint64_t p = 0; p < parts; p++) {
+    int failed = 0;
+    for (uint64_t p = 0; p < parts && !failed; p++) {
       const sd_chain_part *part = &chain->part[p];
       if (ctx->marks) {
-        own[p].marks = ctx->marks + i;
-        own[p].keys = ctx->keys + (uint64_t)i * size;
+        own[p].ctx.marks = ctx->marks + i;
+        own[p].ctx.keys = ctx->keys + (uint64_t)i * size;
       }
-      if (SD_UNLIKELY(part->fn((unsigned char *)rows + part->row_offset, record, 1, &own[p]) != 1))
-        return fail(ctx, &own[p], i);
+      failed = part->fn((unsigned char *)rows + part->row_offset, record, 1, &own[p].ctx) != 1;
+      if (SD_UNLIKELY(failed)) fail(ctx, &own[p]);
     }
+    if (SD_UNLIKELY(asked)) {
+      uint32_t key;
+      memcpy(&key, ctx->keys + (uint64_t)i * size, sizeof key);
+      asked = 0;
+      tell(chain, key, ctx);
+    }
+    if (SD_UNLIKELY(failed)) return i;
+    if (SD_UNLIKELY(ctx->yield)) return i + 1;
   }
   return n;
 }
 
+/* ---- timers, and the end */
+
+int sd_wake_chain(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  const sd_chain *chain = ctx->params;
+  uint64_t *wishes = chain->wishes + key * chain->wish_stride;
+  part_context own;
+  int code = 0, asked;
+  for (uint64_t p = 0; p < chain->n && !code; p++) {
+    const sd_chain_part *part = &chain->part[p];
+    if (!wishes[p] || wishes[p] > time) continue;
+    wishes[p] = 0;
+    open_part(chain, p, ctx, &own, &asked);
+    code = part->wake((unsigned char *)rows + part->row_offset, key, time, &own.ctx);
+    if (code) fail(ctx, &own);
+  }
+  /* Those behind one that failed come next: as late as the engine takes the chain's to be. */
+  for (uint64_t p = 0; p < chain->n && code; p++)
+    if (wishes[p] && wishes[p] <= time) wishes[p] = time + 1;
+  tell(chain, key, ctx);
+  return code;
+}
+
+int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_chain *chain = ctx->params;
+  part_context own;
+  int asked;
+  for (uint64_t p = 0; p < chain->n; p++) {
+    const sd_chain_part *part = &chain->part[p];
+    if (!part->finish) continue;
+    open_part(chain, p, ctx, &own, &asked);
+    int code = part->finish((unsigned char *)rows + part->row_offset, key, &own.ctx);
+    if (!code) continue;
+    fail(ctx, &own);
+    return code;
+  }
+  return 0;
+}
+
+/* ---- at whose end Python's handler is */
+
+/* What its parts emit goes where the whole chain's does. */
+static void open_tracked(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const sd_handler *whole,
+                         sd_context *ctx) {
+  sd_context_of(d, slot, handler, ctx);
+  ctx->n_outputs = whole->n_outputs;
+  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, whole) : NULL;
+}
+
+static void say(const sd_context *ctx, int code, sd_failure *failure) {
+  failure->code = ctx->error_code ? ctx->error_code : code;
+  memcpy(failure->message, ctx->message, sizeof ctx->message);
+}
+
 int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const void *records, int64_t n,
-                       uint64_t width, void *after, sd_failure *failure) {
+                       uint64_t width, void *after, int32_t *failed, sd_failure *failure) {
   const uint64_t size = d->arena->record_size, stride = d->arena->row_stride;
-  sd_context ctx;
-  sd_context_of(d, slot, handler, &ctx);
-  /* What its parts emit goes where the whole chain's does, for the same ticks. What they emitted stays when Python fails on a
-   * tick: they will not see it again. */
+  const sd_chain *chain = handler->params;
+  /* What they emitted stays when Python fails on a tick: they will not see it again. */
   const sd_claim *claim = d->claimed[slot];
-  const sd_handler *whole = &d->handlers[claim->handler];
+  sd_context ctx;
+  open_tracked(d, slot, handler, &d->handlers[claim->handler], &ctx);
   const sd_mark *marks = claim->marks;
   if (marks) marks += (size_t)((const unsigned char *)records - (const unsigned char *)claim->records) / size;
-  ctx.n_outputs = whole->n_outputs;
-  ctx.sinks = ctx.n_outputs ? sd_sinks_of(d, slot, whole) : NULL;
+  *failed = 0;
   for (int64_t i = 0; i < n; i++) {
     const unsigned char *record = (const unsigned char *)records + (uint64_t)i * size;
     uint32_t key;
+    memcpy(&key, record + d->arena->key_offset, sizeof key);
+    if (chain->wishes) {
+      uint64_t wish = sd_chain_wish(chain, key);
+      if (wish && wish <= marks[i].time) return i;
+    }
     if (sd_run_handler(d, handler, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
-      failure->code = ctx.error_code;
-      memcpy(failure->message, ctx.message, sizeof ctx.message);
+      say(&ctx, 0, failure);
+      *failed = 1;
       return i;
     }
-    memcpy(&key, record + d->arena->key_offset, sizeof key);
     memcpy((unsigned char *)after + (uint64_t)i * width, d->rows + key * stride, width);
   }
   return n;
+}
+
+int sd_chain_act(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, uint32_t key, uint64_t time, int at_end,
+                 sd_failure *failure) {
+  sd_context ctx;
+  open_tracked(d, slot, handler, &d->handlers[d->strands[d->map[key]].handler], &ctx);
+  sd_timer_context(&ctx, key, time);
+  if (at_end) ctx.wake_number = SD_AT_END;
+  int code = at_end ? sd_finish_chain(d->rows, key, &ctx) : sd_wake_chain(d->rows, key, time, &ctx);
+  if (ctx.n_outputs) {
+    if (code) sd_sinks_void(&ctx, 0);
+    else sd_sinks_commit(&ctx);
+  }
+  if (code) say(&ctx, code, failure);
+  return code;
 }

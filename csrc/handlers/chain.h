@@ -12,24 +12,40 @@ typedef void (*sd_ahead_fn)(void *rows, const sd_tick *ticks, int64_t n, const s
 
 typedef struct sd_chain_part {
   sd_handler_fn fn;
-  sd_ahead_fn ahead; /* may be NULL */
+  sd_ahead_fn ahead;   /* may be NULL */
+  sd_wake_fn wake;     /* may be NULL: it has no timers */
+  sd_finish_fn finish; /* may be NULL */
   const void *params;
   uint64_t row_offset;              /* of its row in the chain's */
   uint32_t first_output, n_outputs; /* its own ones of the chain's */
 } sd_chain_part;
 
+/* Each part has a timer of its own for a symbol; the chain's, which the engine knows, is the earliest of them. */
 typedef struct sd_chain {
   uint64_t n;
+  uint64_t *wishes; /* by symbol, `wish_stride` apart: when each part's timer is due, 0: never. NULL: none has any. The
+                           holder's of the symbol's strand */
+  uint64_t wish_stride; /* so many u64 that symbols share no cache line */
   sd_chain_part part[SD_CHAIN_MOST];
 } sd_chain;
 
 /* A record that a part fails on has been handled by those before it. */
 int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* The timers of all parts that are due, in the parts' order. Those behind one that fails are due in the next ns. */
+int sd_wake_chain(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx);
+/* When the next timer of a symbol is due; 0: there is none. */
+uint64_t sd_chain_wish(const sd_chain *chain, uint32_t key);
 
-/* For a Python handler at a chain's end: runs a native one over records of a strand that slot `slot` holds, one by one, and
- * copies the first `width` bytes of the row after each to `after`. Returns how many it handled; short of n, failure says
- * why it failed on the next one. */
+/* ---- for a Python handler at a chain's end */
+
+/* Runs a chain of native ones over records of a strand that slot `slot` holds, one by one, and copies the first `width` bytes
+ * of the row after each to `after`. Returns how many it handled; short of n it stopped before a timer, or failed on the next
+ * one: then *failed is not 0, and failure says why. */
 int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const void *records, int64_t n,
-                       uint64_t width, void *after, sd_failure *failure);
+                       uint64_t width, void *after, int32_t *failed, sd_failure *failure);
+/* Its timers that are due for a symbol of such a strand, or (`at_end`) its end. Nonzero: it failed, and failure says why. */
+int sd_chain_act(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, uint32_t key, uint64_t time, int at_end,
+                 sd_failure *failure);
 
 #endif

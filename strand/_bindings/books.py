@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine import NativeFunction, builtin
+from strand._bindings.native import NativeFunction, builtin
 
 __all__ = ["LEVEL", "ORDER", "BookMemory"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.claims import Claims, EndClaim
+from strand._bindings.memory import Memory, bytes_of
+from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
 __all__ = [
@@ -21,23 +23,15 @@ __all__ = [
     "ON_FULL",
     "PAUSED",
     "QUARANTINED",
-    "RECORDS",
-    "TASK",
-    "Claims",
     "Code",
     "Engine",
     "EngineConfig",
     "Failure",
-    "NativeFunction",
     "StrandLook",
-    "TimerFunctions",
     "Until",
     "block_bytes",
     "block_records",
-    "builtin",
     "histogram_floors_ns",
-    "pointer_from_address",
-    "timer_function",
 ]
 
 IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
@@ -51,9 +45,6 @@ ON_FULL: Final = {
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 PAUSED: Final[int] = lib.SD_PAUSED
 QUARANTINED: Final[int] = lib.SD_QUARANTINED
-#: What a worker is given by the engine: records to handle, or a task's turn.
-RECORDS: Final[int] = lib.SD_CLAIM_RECORDS
-TASK: Final[int] = lib.SD_CLAIM_TASK
 
 #: Blocks that can lie in one slot's cache.
 CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
@@ -61,12 +52,6 @@ COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
     "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
-#: Where compiled code finds what it needs to emit: bytes from the start of sd_context and of sd_sink.
-CONTEXT_OFFSETS: Final = {
-    name: int(ffi.offsetof("sd_context", name)) for name in ("record_size", "marks", "keys", "sinks")
-}
-SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_sink", name)) for name in ("at", "end", "more")}
-EMITTED_BYTES: Final = int(ffi.sizeof("sd_emitted"))
 HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
 
 
@@ -87,28 +72,6 @@ class Until(IntEnum):
     WATERMARK = lib.SD_FINAL_LIVE
     FIRST_PENDING = lib.SD_FINAL_ABANDONED
     END = lib.SD_FINAL_ALL
-
-
-@dataclass(frozen=True, slots=True)
-class NativeFunction:
-    """A C function of type ``sd_handler_fn``, its parameters, and what keeps both alive."""
-
-    pointer: Any
-    params: bytes = b""
-    pure: bool = False
-    keep: Any = None
-    #: Asks for the memory that ticks will touch (``sd_ahead_fn`` of csrc/handlers/chain.h), for chains.
-    ahead: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class TimerFunctions:
-    """A native handler's ``sd_wake_fn`` and ``sd_finish_fn``, None where it has none (of a Python handler what is not
-    None says that it has one); ``yields``: it returns where ``ctx->yield`` says so."""
-
-    wake: Any = None
-    finish: Any = None
-    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +101,26 @@ class EngineConfig:
     time_offset: int | None = None
     shared: bool = False
     counters_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PythonHandler:
+    """A handler that Python runs: whether it has timers, and an end."""
+
+    wakes: bool = False
+    finishes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stumbled:
+    """How the native part of a chain failed: its own code and message."""
+
+    code: int
+    message: str
+
+
+def _stumbled(failure: Any) -> Stumbled:
+    return Stumbled(int(failure.code), ffi.string(failure.message).decode(errors="replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,111 +175,6 @@ def histogram_floors_ns() -> npt.NDArray[np.float64]:
     return floors
 
 
-def builtin(name: str) -> Any:
-    """The address of a handler that is compiled in."""
-    return ffi.cast("sd_handler_fn", ffi.addressof(lib, f"sd_handle_{name}"))
-
-
-def pointer_from_address(address: int) -> Any:
-    return ffi.cast("sd_handler_fn", address)
-
-
-def timer_function(kind: str, address: int) -> Any:
-    """A function of type ``sd_wake_fn`` or ``sd_finish_fn`` at an address; None for 0."""
-    return ffi.cast(kind, address) if address else None
-
-
-def _bytes(records: npt.NDArray[Any]) -> Any:
-    """The memory of contiguous records; as bytes, for numpy knows dtypes that buffers have no name for."""
-    return ffi.from_buffer(records.view(np.uint8))
-
-
-class _Memory:
-    """Lets numpy hold the engine alive for as long as it looks into its memory."""
-
-    def __init__(self, owner: object, address: int, shape: int, strides: int, dtype: np.dtype[Any]) -> None:
-        self._owner = owner
-        self.__array_interface__ = {
-            "data": (address, False),
-            "shape": (shape,),
-            "strides": (strides,),
-            "typestr": f"|V{dtype.itemsize}",
-            "version": 3,
-        }
-
-
-class Claims:
-    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``take`` says
-    what it is, ``go_on`` or ``failed`` end it."""
-
-    _FIELDS = struct.Struct("=IIQq")
-
-    def __init__(self, engine: Engine, d: Any, slot: int, dtype: np.dtype[Any]) -> None:
-        self._d = d
-        self._slot = slot
-        self._claim = ffi.new("sd_claim *")
-        self._bytes = ffi.buffer(self._claim)
-        self._dtype = dtype
-        self._size = dtype.itemsize
-        # A handler that keeps its ticks reads what came later, but no memory that is gone: both hold the engine.
-        self._arena_at, self._arena = engine.memory(slot, copied=False)
-        self._copied_at, self._copied = engine.memory(slot, copied=True)
-        # Slicing takes a third of the time of making an array, where records lie at whole multiples of their size.
-        whole = lib.SD_BLOCK_HEADER % self._size == 0 and engine.block_bytes % self._size == 0
-        self._records = self._arena[: len(self._arena) // self._size * self._size].view(dtype) if whole else None
-
-    def more(self) -> int:
-        """Runs native handlers until there is something for Python: RECORDS, or TASK; 0 when the dispatcher stops."""
-        return max(0, int(lib.sd_worker_next(self._d, self._slot, self._claim)))
-
-    def take(self) -> tuple[int, npt.NDArray[Any]]:
-        """The claimed strand, and its records in a row: valid until it is ended."""
-        strand, _, address, n = self._FIELDS.unpack_from(self._bytes)
-        at = address - self._arena_at
-        if self._records is not None and 0 <= at < self._arena.nbytes:
-            first = at // self._size
-            return strand, self._records[first : first + n]
-        base = self._arena
-        if not 0 <= at < base.nbytes:
-            base, at = self._copied, address - self._copied_at
-        return strand, base[at : at + n * self._size].view(self._dtype)
-
-    @property
-    def n(self) -> int:
-        """Records of the claim in hand."""
-        return int(self._claim.n)
-
-    def emit(self, output: int, at: npt.NDArray[np.int64], records: npt.NDArray[Any]) -> None:
-        """Emits on behalf of the claim in hand: record i for its record at[i]."""
-        message = ffi.new("char[104]")
-        to = ffi.cast("int64_t *", ffi.from_buffer(at))
-        n = len(records)
-        code = lib.sd_emit_claimed(self._d, self._slot, self._claim, output, to, _bytes(records), n, message)
-        if code != lib.SD_OK:
-            raise EngineError(ffi.string(message).decode() or "records were emitted for ticks that are not there")
-
-    def go_on(self) -> int:
-        """All of it was handled: the next one, as ``more``."""
-        return max(0, int(lib.sd_worker_go_on(self._d, self._slot, self._claim)))
-
-    @property
-    def task(self) -> int:
-        """The tag of the task whose turn it is."""
-        return int(self._claim.task)
-
-    def task_done(self) -> int:
-        """It has run: the next strand, as ``more``."""
-        lib.sd_worker_task_done(self._d, self._slot, self._claim)
-        return self.more()
-
-    def failed(self, handled: int, code: int, message: str) -> int:
-        """The first ``handled`` records were, the next one failed: the next strand, as ``more``."""
-        text = message.encode(errors="backslashreplace")[:255]
-        if lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, text) != lib.SD_OK:
-            raise EngineError(f"{handled} of {self._claim.n} records cannot have been handled")
-        return self.more()
-
-
 class Engine:
     """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
 
@@ -344,30 +222,28 @@ class Engine:
             )
 
     def set_handlers(
-        self,
-        functions: Sequence[NativeFunction | None],
-        outputs: Sequence[Sequence[int]],
-        timers: Sequence[TimerFunctions],
+        self, functions: Sequence[NativeFunction | PythonHandler], outputs: Sequence[Sequence[int]]
     ) -> None:
-        """None stands for a handler that Python runs; ``outputs``: the numbers of those each one declares."""
+        """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
         table = ffi.new("sd_handler[]", len(functions))
-        for entry, function, numbers, timer in zip(table, functions, outputs, timers, strict=True):
-            if function is None:
-                entry.wakes, entry.finishes = timer.wake is not None, timer.finish is not None
-            else:
-                entry.wake, entry.finish = timer.wake or ffi.NULL, timer.finish or ffi.NULL
-                entry.yields = timer.yields
+        for entry, function, numbers in zip(table, functions, outputs, strict=True):
             if numbers:
                 kept = ffi.new("uint32_t[]", list(numbers))
                 self._keep.append(kept)
                 entry.outputs, entry.n_outputs = kept, len(numbers)
-            if function is None:
-                continue
-            params = ffi.new("char[]", function.params) if function.params else ffi.NULL
-            self._keep.append((function, params))
-            entry.fn, entry.params, entry.pure = function.pointer, params, function.pure
+            if isinstance(function, PythonHandler):
+                entry.wakes, entry.finishes = function.wakes, function.finishes
+            else:
+                self._fill(entry, function)
         if lib.sd_dispatcher_handlers(self._d, table, len(functions)) != lib.SD_OK:
             raise EngineError("a strand names a handler that does not exist")
+
+    def _fill(self, entry: Any, function: NativeFunction) -> None:
+        params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+        self._keep.append((function, params))
+        entry.fn, entry.params, entry.pure = function.pointer, params, function.pure
+        entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        entry.yields = function.yields
 
     @property
     def bytes(self) -> int:
@@ -378,7 +254,7 @@ class Engine:
         """All symbols' rows, shape (n_symbols,), a view of the engine's memory."""
         stride = ffi.new("uint64_t *")
         address = int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride)))
-        memory = _Memory(self, address, self.config.n_symbols, int(stride[0]), dtype)
+        memory = Memory(self, address, self.config.n_symbols, int(stride[0]), dtype)
         return np.asarray(memory).view(dtype)
 
     # ---- workers
@@ -387,7 +263,7 @@ class Engine:
         """Address and bytes of what a worker's claims lie in, read-only; they hold the engine."""
         size = ffi.new("uint64_t *")
         address = int(ffi.cast("uintptr_t", lib.sd_claims_memory(self._d, slot, copied, size)))
-        whole = np.asarray(_Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
+        whole = np.asarray(Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
         whole.flags.writeable = False  # what waits after a claim lies in the same block
         return address, whole
 
@@ -402,20 +278,32 @@ class Engine:
 
     def track(
         self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
-    ) -> tuple[int, int, str]:
-        """Runs a function over records that a slot holds, and copies the start of the row after each into ``after``."""
+    ) -> tuple[int, Stumbled | None]:
+        """Runs a chain of native handlers over records that a slot holds, and copies the start of the row after each
+        into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
+        failed on the next one as is said then."""
+        failed, failure = ffi.new("int32_t *"), ffi.new("sd_failure *")
+        handler, n = self._tracked_handler(function), len(records)
+        done = lib.sd_chain_track(
+            self._d, slot, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
+        )
+        return int(done), _stumbled(failure) if failed[0] else None
+
+    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Stumbled | None:
+        """Runs the timers of such a chain that are due for a symbol of a strand that a slot holds, or its end."""
+        failure = ffi.new("sd_failure *")
+        handler = self._tracked_handler(function)
+        failed = lib.sd_chain_act(self._d, slot, handler, key, time, at_end, failure)
+        return _stumbled(failure) if failed else None
+
+    def _tracked_handler(self, function: NativeFunction) -> Any:
+        """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""
         handler = self._tracked.get(id(function))
         if handler is None:
-            handler = ffi.new("sd_handler *")
-            params = ffi.new("char[]", function.params) if function.params else ffi.NULL
-            self._keep.append((function, params))
-            handler.fn, handler.params, handler.pure = function.pointer, params, function.pure
-            self._tracked[id(function)] = handler
-        failure = ffi.new("sd_failure *")
-        done = lib.sd_chain_track(
-            self._d, slot, handler, _bytes(records), len(records), after.itemsize, _bytes(after), failure
-        )
-        return int(done), int(failure.code), ffi.string(failure.message).decode(errors="replace")
+            handler = self._tracked[id(function)] = ffi.new("sd_handler *")
+            self._fill(handler, function)
+            handler.wake, handler.finish = ffi.NULL, ffi.NULL
+        return handler
 
     def queue_task(self, strand: int, tag: int) -> int:
         """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
@@ -454,14 +342,14 @@ class Engine:
         lib.sd_publisher_leave(self._d, slot)
 
     def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
-        return int(lib.sd_publish(self._d, slot, _bytes(records), len(records), slice_ns))
+        return int(lib.sd_publish(self._d, slot, bytes_of(records), len(records), slice_ns))
 
     def publish_more(self, slot: int, slice_ns: int) -> int:
         return int(lib.sd_publish_more(self._d, slot, slice_ns))
 
     def publish_nested(self, slot: int, records: npt.NDArray[Any]) -> int:
         """From inside a handler that slot ``slot`` runs."""
-        return int(lib.sd_publish_nested(self._d, slot, _bytes(records), len(records)))
+        return int(lib.sd_publish_nested(self._d, slot, bytes_of(records), len(records)))
 
     def rejected(self, slot: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
         positions = np.empty(lib.sd_publish_rejected(self._d, slot, nested, ffi.NULL, 0), dtype=np.int64)
@@ -494,9 +382,9 @@ class Engine:
         """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
         return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
 
-    def to_finish(self, key: int) -> bool:
-        """Whether a Python handler's symbol has had ticks and is not quarantined."""
-        return bool(lib.sd_dispatcher_seen(self._d, key))
+    def to_finish(self, key: int) -> EndClaim | None:
+        """The end of a Python handler's symbol, where it has had ticks and is not quarantined."""
+        return EndClaim(self._d, key, self.feed_time) if lib.sd_dispatcher_seen(self._d, key) else None
 
     @property
     def feed_time(self) -> int:

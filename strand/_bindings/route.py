@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine import Engine, NativeFunction
+from strand._bindings.engine import Engine
+from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
 __all__ = ["MAX_WORKERS", "RING_TICKS", "Neighbour", "Probe", "RunResult", "publish_paced", "serial", "static"]

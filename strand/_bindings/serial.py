@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine import NativeFunction
+from strand._bindings.native import NativeFunction
 
 __all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
 
@@ -36,12 +36,14 @@ class PlainRows:
 class Stumble:
     """Where a handler failed: ``index`` of the record, the handler's own ``code`` and ``message``.
 
-    ``published``: it tried to publish, which a plain loop cannot do."""
+    ``published``: it tried to publish, which a plain loop cannot do. ``timer``: what failed was no record, but before
+    it the timer of the symbol with a key, at a time."""
 
     index: int
     code: int
     message: str
-    published: bool
+    published: bool = False
+    timer: tuple[int, int] | None = None
 
 
 #: A record's place: its number in the order of publishing, and the feed's time there.
@@ -76,7 +78,10 @@ class SerialOutput:
 
 
 class SerialRun:
-    """One native handler, called for records of ``record_size`` bytes over the rows; it emits to ``outputs``."""
+    """One native handler, called for records of ``record_size`` bytes over the rows; it emits to ``outputs``.
+
+    ``wishes``: when each symbol's timer is due, 0: never, shape (n_symbols,): it fires those of its symbols before
+    their records, and asks for them there. Without, ``wake`` alone does."""
 
     def __init__(
         self,
@@ -85,11 +90,13 @@ class SerialRun:
         record_size: int,
         key_offset: int = 0,
         outputs: Sequence[SerialOutput] = (),
+        *,
+        wishes: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         memory = ffi.from_buffer(rows.memory, require_writable=True)
         sinks = ffi.new("sd_sink *[]", [ffi.addressof(o.output, "sink") for o in outputs for _ in range(2)])
-        self._keep = (function, params, rows, memory, tuple(outputs), sinks)
+        self._keep = (function, params, rows, memory, tuple(outputs), sinks, wishes)
         self._run: Any = ffi.new("sd_serial *")
         self._run.fn = ffi.cast("sd_handler_fn", function.pointer)
         self._run.params = ffi.cast("void *", params)
@@ -97,6 +104,10 @@ class SerialRun:
         self._run.row_stride, self._run.n_rows = rows.stride, rows.n_symbols
         self._run.record_size, self._run.key_offset = record_size, key_offset
         self._run.sinks, self._run.n_outputs = sinks, len(outputs)
+        self._run.wake, self._run.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        self.finishes = function.finish is not None
+        if wishes is not None:
+            self._run.wishes = ffi.cast("uint64_t *", ffi.from_buffer(wishes, require_writable=True))
 
     def __call__(self, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> Stumble | None:
         """Runs over contiguous records whose keys are in range, ``marks`` being theirs (``MARK``); None where the
@@ -105,5 +116,18 @@ class SerialRun:
         done = int(lib.sd_serial_run(self._run, ffi.from_buffer(records.view(np.uint8)), at, len(records)))
         if done == len(records) and not self._run.tried_to_publish:
             return None
-        message = ffi.string(self._run.message).decode("utf-8", "replace")
-        return Stumble(min(done, len(records) - 1), self._run.error_code, message, bool(self._run.tried_to_publish))
+        return self._stumble(min(done, len(records) - 1))
+
+    def wake(self, key: int, time: int) -> Stumble | None:
+        """Runs a symbol's timer; None where that went well."""
+        return self._stumble(0) if lib.sd_serial_wake(self._run, key, time) else None
+
+    def finish(self, key: int, time: int) -> Stumble | None:
+        """Runs a symbol's end; None where that went well."""
+        return self._stumble(0) if lib.sd_serial_finish(self._run, key, time) else None
+
+    def _stumble(self, index: int) -> Stumble:
+        run = self._run
+        message = ffi.string(run.message).decode("utf-8", "replace")
+        timer = (int(run.key), int(run.time)) if run.at_timer else None
+        return Stumble(index, int(run.error_code), message, bool(run.tried_to_publish), timer)

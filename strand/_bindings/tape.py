@@ -6,9 +6,9 @@ import struct
 from typing import Any, Final
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine import NativeFunction, builtin
+from strand._bindings.native import NativeFunction, builtin
 
-__all__ = ["TapeMemory", "finish_function", "source_bytes", "tape_function", "wake_function"]
+__all__ = ["TapeMemory", "source_bytes", "tape_function"]
 
 
 def source_bytes(fills_report: bool, tape: int = 0) -> bytes:
@@ -16,17 +16,20 @@ def source_bytes(fills_report: bool, tape: int = 0) -> bytes:
     return struct.pack("=QQ", tape, fills_report)
 
 
-def tape_function(name: str, fills_report: bool, params: bytes) -> NativeFunction:
-    """``params``: those behind the sd_source."""
-    return NativeFunction(builtin(name), source_bytes(fills_report) + params, pure=True)
-
-
-def wake_function(name: str) -> Any:
-    return ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}"))
-
-
-def finish_function(name: str) -> Any:
-    return ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}"))
+def tape_function(
+    name: str, source: bytes, params: bytes, *, timers: bool, ends: bool, keep: Any = None
+) -> NativeFunction:
+    """The C functions ``sd_handle_NAME``, and ``sd_wake_NAME`` and ``sd_finish_NAME`` where it has ``timers`` and
+    ``ends``. ``params``: those behind the sd_source."""
+    return NativeFunction(
+        builtin(name),
+        source + params,
+        pure=True,
+        keep=keep,
+        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}")) if timers else None,
+        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}")) if ends else None,
+        yields=timers,
+    )
 
 
 class TapeMemory:
@@ -35,10 +38,12 @@ class TapeMemory:
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, n_symbols: int, name: str, fills_report: bool, params: bytes) -> None:
+    def __init__(
+        self, n_symbols: int, name: str, fills_report: bool, params: bytes, *, timers: bool, ends: bool
+    ) -> None:
         tape = lib.sd_tape_create(n_symbols, int(fills_report))
         if tape == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
         self._tape = ffi.gc(tape, lib.sd_tape_destroy)
         source = source_bytes(fills_report, int(ffi.cast("uintptr_t", self._tape)))
-        self.function: Final = NativeFunction(builtin(name), source + params, pure=True, keep=self._tape)
+        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=self._tape)

@@ -131,7 +131,7 @@ def bars(
         fills=fills,
         outputs={"bars": BAR},
         timers=True,
-        finish=True,
+        ends=True,
     )
 
 

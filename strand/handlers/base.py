@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from strand._bindings.books import BookMemory
-from strand._bindings.engine import NativeFunction, builtin
+from strand._bindings.native import NativeFunction, builtin
 from strand.errors import ConfigurationError
-from strand.handlers.context import Call, Context
+from strand.handlers.context import Bound, Context
 from strand.handlers.parameters import by_symbol
 
 if TYPE_CHECKING:
@@ -95,10 +95,9 @@ class Handler:
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
     of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
-    its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``wake`` and
-    ``finish``: C functions beside ``function`` and with its parameters, an ``sd_wake_fn`` for timers and an
-    ``sd_finish_fn`` for the end of a run; None where it has none. ``yields``: it returns where ``ctx->yield`` says so,
-    and is given more than one tick a call.
+    its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``timers`` and
+    ``ends``: whether it may ask for timers, and does something at the end of a run; ``on_wake`` and ``on_finish``: what
+    is compiled for that beside ``on_tick``.
     """
 
     name: str
@@ -106,7 +105,7 @@ class Handler:
     function: NativeFunction | None = None
     memory: Callable[[int], SymbolMemory] | None = None
     on_tick: OnTick | None = None
-    bind: Callable[[Context], Call] | None = None
+    bind: Callable[[Context], Bound] | None = None
     needs_ticks: bool = False
     parts: tuple[tuple[str, Handler], ...] = ()
     params_dtype: np.dtype[Any] | None = None
@@ -116,9 +115,10 @@ class Handler:
     cache: bool = True
     outputs: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     for_feed: Callable[[FeedInfo], Handler] | None = None
-    wake: Any = None
-    finish: Any = None
-    yields: bool = False
+    timers: bool = False
+    ends: bool = False
+    on_wake: Callable[..., None] | None = None
+    on_finish: Callable[..., None] | None = None
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -166,7 +166,7 @@ class Handler:
         if signature not in self._compiled:
             from strand.handlers.compiled import compile_loop
 
-            self._compiled[signature] = compile_loop(self, record, key, row, self.params_dtype)
+            self._compiled[signature] = compile_loop(self, record, key, row)
         return self._compiled[signature]
 
 

@@ -3,7 +3,7 @@ of it.
 
 A chain's row has a field for each handler, its row; they lie in their order, each at a multiple of 8 bytes. All of them
 but the last have to be native: a Python one at the end gets its ticks a batch at a time, and beside each tick the
-others' rows as they were right after it.
+others' rows as they were right after it (strand.handlers.tracked). Each handler has timers of its own.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from strand._bindings.chain import MOST_PARTS, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike, resolve
-from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.context import Context
 from strand.handlers.opened import Opened, Opening, Site, check_names, open_part, params_of
+from strand.handlers.timed import AtWork
+from strand.handlers.tracked import Tracked
 from strand.handlers.watches import check_states
 
 __all__ = ["chain", "open_chain"]
@@ -32,7 +33,8 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
     with. A compiled handler sees its own fields as always, and the rows of those before it by their names:
     ``row.book.bid_price`` is the top of the book right after this very tick. In C the row of the handler before ends
     where one's own begins. A Python handler has to be the last one: ``ctx.after["book"]`` is an array of the book's
-    rows, one a tick; an object's ``on_book`` is called with them.
+    rows, one a tick; an object's ``on_book`` is called with them. Each may have timers, and an end: those that are due
+    at one time run in the chain's order.
 
     Raises ConfigurationError for fewer than two handlers, names that come twice, and a Python one before the end.
     """
@@ -47,9 +49,6 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
             raise ConfigurationError(
                 f"chain: {called!r} is run by Python and has to be the last; those before it have to be compiled"
             )
-    for called, part in flat:
-        if part.wake is not None or part.finish is not None:
-            raise ConfigurationError(f"chain: {called!r} has timers or an end of its own, and so has to stand alone")
     called, last = flat[-1]
     return Handler(
         name or "+".join(called for called, _ in flat),
@@ -57,6 +56,8 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
         parts=flat,
         bind=last.bind,
         needs_ticks=any(part.needs_ticks for _, part in flat),
+        timers=any(part.timers for _, part in flat),
+        ends=any(part.ends for _, part in flat),
     )
 
 
@@ -117,18 +118,18 @@ def open_chain(handler: Handler, opening: Opening) -> Opened:
         natives.append(Part(opened.function, offset, len(part.emitted)))
         if opened.memory is not None and memory is None:
             memory, path = opened.memory, (called,)
-    function = chained(natives)
+    native = chained(natives, len(opening.table))
     if not python:
-        return Opened(function, memory=memory, path=path)
+        return Opened(native.function, memory=memory, path=path)
     called, last = handler.parts[-1]
     del states[called]
     check_states(last.name, last.needs_states, states)
     prefix = _prefix_of(handler.state, list(states))
 
-    def bind(context: Context, site: Site) -> Call:
+    def bind(context: Context, site: Site) -> AtWork:
         assert last.bind is not None
-        context.row = context.row[called]
-        return _Tracked(context, site, function, last.bind(context), prefix)
+        whole, context.row = context.row, context.row[called]
+        return Tracked(context, site, native, last.bind(context), rows=(whole, prefix))
 
     return Opened(None, memory=memory, path=path, params=params_of(last, opening.table), states=states, bind=bind)
 
@@ -139,55 +140,3 @@ def _prefix_of(row: np.dtype[Any], names: list[str]) -> np.dtype[Any]:
     end = max(offset + -(-dtype.itemsize // _ALIGN) * _ALIGN for dtype, offset, *_ in (row.fields[n] for n in names))
     offsets = [_offset(row, name) for name in names]
     return np.dtype({"names": names, "formats": [row[n] for n in names], "offsets": offsets, "itemsize": end})
-
-
-class _Tracked:
-    """Runs a chain's compiled part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
-
-    When that fails on a tick, the others of the batch come again, but for the compiled part they have been: what it
-    made of them is kept until then.
-    """
-
-    def __init__(self, context: Context, site: Site, function: Any, call: Call, prefix: np.dtype[Any]) -> None:
-        self._context = context
-        self._site = site
-        self._function = function
-        self._call = call
-        self._prefix = prefix
-        self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
-
-    def __call__(self, ticks: npt.NDArray[Any]) -> None:
-        after = np.empty(len(ticks), self._prefix)
-        known = self._take_ahead(ticks, after)
-        done, code, message = self._site.track(self._function, ticks[known:], after[known:])
-        done += known
-        context = self._context
-        context.after = {name: after[name][:done] for name in self._prefix.names or ()}
-        failed: FailedOnTick | None = None
-        if done:
-            try:
-                self._call(ticks[:done])
-            except FailedOnTick as error:
-                failed = error
-            except BaseException as error:
-                failed = FailedOnTick(0)
-                failed.__cause__ = error
-        if failed is not None:
-            first = failed.handled + 1
-            self._ahead = (ticks[first:done].copy(), after[first:done].copy())
-            raise failed
-        if done < len(ticks):
-            raise FailedOnTick(done) from RuntimeError(message or f"code {code}")
-
-    def _take_ahead(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
-        """How many of the ticks the compiled part has handled already; what it made of them goes into ``after``."""
-        if self._ahead is None:
-            return 0
-        old, rows = self._ahead
-        n = min(len(old), len(ticks))
-        if not (ticks[:n] == old[:n]).all():  # they were dropped meanwhile
-            self._ahead = None
-            return 0
-        after[:n] = rows[:n]
-        self._ahead = (old[n:], rows[n:]) if n < len(old) else None
-        return n

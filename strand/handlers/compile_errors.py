@@ -13,7 +13,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["explain"]
+__all__ = ["explain", "reason_of_compiled"]
 
 _NOISE = re.compile(r"^(Failed in \w+ mode pipeline|During:|There are \d+ candidate|File \"|\s*<source elided>)")
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<at>\d+)\)')
@@ -48,6 +48,14 @@ _HINTS = (
     ),
     (r"Invalid use of|No implementation of function", "the types it is called with do not fit it"),
 )
+
+
+def reason_of_compiled(said: str) -> str:
+    """Why a compiled handler failed: by what it said, or else, as machine code keeps no exceptions, how to find out."""
+    if said and not re.fullmatch(r"its (timer|end) at \d+ ns", said):
+        return said
+    hint = "it raised an exception; call it from Python with this row and tick to see which"
+    return f"{said}: {hint}" if said else hint
 
 
 def explain(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from strand._bindings.engine import NativeFunction, pointer_from_address
+from strand._bindings.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import Handler, OnTick, name_of
 from strand.handlers.compile_errors import explain
@@ -18,8 +18,8 @@ from strand.handlers.state import defaults_of, row_dtype
 
 __all__ = ["compile_loop", "handler", "numba_module"]
 
-#: What comes after row and tick, by name and in any order.
-FURTHER = ("params", "emit")
+#: What comes after the first arguments, by name and in any order.
+FURTHER = ("params", "emit", "ctx")
 
 
 def handler(
@@ -29,6 +29,8 @@ def handler(
     name: str | None = None,
     cache: bool = True,
     outputs: Mapping[str, Any] | None = None,
+    on_wake: Callable[..., None] | None = None,
+    on_finish: Callable[..., None] | None = None,
 ) -> Callable[[OnTick], Handler]:
     """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
 
@@ -37,6 +39,9 @@ def handler(
     know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
     ``Handler.with_params``. ``outputs``: dtypes of the records it emits, by name: the function then has an argument
     ``emit`` with a method for each, which takes the record's fields: ``emit.bars(open=row.open, close=row.close)``.
+    ``on_wake``: a function of (row, time) that is compiled too, and called at the timers that an argument ``ctx`` of
+    either function asks for with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time. ``on_finish``: one of (row), for
+    the end of a run. Both may have ``params``, ``emit`` and ``ctx`` behind.
     ``cache``: keep the compiled code on disk, where numba keeps its own.
 
     Raises ConfigurationError for a state that is none; when a dispatcher is made, MissingExtraError without numba and
@@ -48,7 +53,15 @@ def handler(
 
     def wrap(function: OnTick) -> Handler:
         called = name or name_of(function)
-        _check_arguments(called, function, params=parameters is not None, emit=bool(emitted))
+        declared = {"params": parameters is not None, "emit": bool(emitted), "ctx": on_wake is not None}
+        _check_arguments(called, function, "on_tick(row, tick)", 2, declared)
+        for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
+            if declared[argument] and argument not in _arguments(function):
+                raise ConfigurationError(f"handler {called!r}: it has no argument {argument}, which {keyword}= is for")
+        if on_wake is not None:
+            _check_arguments(called, on_wake, "on_wake(row, time)", 2, declared)
+        if on_finish is not None:
+            _check_arguments(called, on_finish, "on_finish(row)", 1, declared | {"ctx": True})
         return Handler(
             called,
             row,
@@ -57,6 +70,10 @@ def handler(
             params_defaults=defaults_of(params),
             cache=cache,
             outputs=emitted,
+            timers=on_wake is not None,
+            ends=on_finish is not None,
+            on_wake=on_wake,
+            on_finish=on_finish,
         )
 
     return wrap
@@ -68,28 +85,24 @@ def _plain(function: Any) -> Callable[..., Any]:
     return found
 
 
-def _arguments(function: OnTick) -> list[str]:
+def _arguments(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(_plain(function)).parameters)
 
 
-def _check_arguments(name: str, function: OnTick, *, params: bool, emit: bool) -> None:
+def _check_arguments(
+    name: str, function: Callable[..., Any], form: str, first: int, declared: Mapping[str, bool]
+) -> None:
+    """Raises ConfigurationError where a function takes what it cannot be given."""
     given = _arguments(function)
-    further = set(given[2:])
-    if len(given) < 2 or not further <= set(FURTHER):
+    further = given[first:]
+    if len(given) < first or not set(further) <= set(FURTHER):
         raise ConfigurationError(
-            f"handler {name!r}: its arguments are ({', '.join(given)}); write on_tick(row, tick), and after them "
-            f"only {', '.join(FURTHER)}"
+            f"handler {name!r}: its arguments are ({', '.join(given)}); write {form}, and after them only "
+            f"{', '.join(FURTHER)}"
         )
-    for argument, keyword, declared in (("params", "params", params), ("emit", "outputs", emit)):
-        if (argument in further) != declared:
-            raise ConfigurationError(
-                f"handler {name!r}: "
-                + (
-                    f"it has no argument {argument}"
-                    if declared
-                    else f"give {keyword}= to declare what its argument {argument} is"
-                )
-            )
+    for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
+        if argument in further and not declared[argument]:
+            raise ConfigurationError(f"handler {name!r}: give {keyword}= to declare what its argument {argument} is")
 
 
 @lru_cache(maxsize=1)
@@ -102,29 +115,56 @@ def numba_module() -> Any:
     return numba
 
 
-def compile_loop(
-    handler: Handler, record: np.dtype[Any], key: str, row: np.dtype[Any], params: np.dtype[Any] | None
-) -> NativeFunction:
-    """The loop over a batch around ``handler.on_tick``, as the engine calls it. Raises ConfigurationError."""
-    numba = numba_module()
-    from strand.handlers.compiled_emit import emit_type
-    from strand.handlers.compiled_loop import FunctionCache, entry_of, make_loop
+def compile_loop(handler: Handler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
+    """The loop over a batch around ``handler.on_tick``, and what is called at timers and the end, as the engine calls
+    them. Raises ConfigurationError."""
+    from strand.handlers.compiled_loop import make_finish, make_loop, make_wake
 
     assert handler.on_tick is not None
-    names = _arguments(handler.on_tick)
-    dtypes = dict(zip(names, (row, record), strict=False))
-    if params is not None:
-        dtypes["params"] = params
+    tick = _compile(handler, handler.on_tick, (row, record), key, partial(make_loop, key=key))
+    wake = None if handler.on_wake is None else _compile(handler, handler.on_wake, (row, None), key, make_wake)
+    finish = None if handler.on_finish is None else _compile(handler, handler.on_finish, (row,), key, make_finish)
+    return NativeFunction(
+        pointer_from_address(tick.address),
+        pure=True,
+        keep=(tick, wake, finish),
+        wake=None if wake is None else wake_pointer(wake.address),
+        finish=None if finish is None else finish_pointer(finish.address),
+        yields=wake is not None,
+    )
+
+
+def _compile(
+    handler: Handler,
+    given: Callable[..., Any],
+    first: Sequence[np.dtype[Any] | None],
+    key: str,
+    make: Callable[..., tuple[Callable[..., int], Any]],
+) -> Any:
+    """One of a handler's functions, as C calls it. ``first``: the records that it takes first, None being a time;
+    ``make``: puts what C calls around it."""
+    numba = numba_module()
+    from strand.handlers.compiled_clock import AT_END, AT_TICK, AT_TIMER
+    from strand.handlers.compiled_emit import emit_type
+    from strand.handlers.compiled_loop import FunctionCache, entry_of
+
+    names, at_tick = _arguments(given), given is handler.on_tick
+    dtypes = {name: dtype for name, dtype in zip(names, first, strict=False) if dtype is not None}
+    if handler.params_dtype is not None:
+        dtypes["params"] = handler.params_dtype
     try:
         types = {name: numba.from_dtype(dtype) for name, dtype in dtypes.items()}
         if handler.outputs:
-            types["emit"] = emit_type(handler.outputs)
+            types["emit"] = emit_type(handler.outputs, at_timer=not at_tick)
     except Exception as error:
         raise ConfigurationError(f"handler {handler.name!r}: numba has no type for its records: {error}") from error
-    plain = _plain(handler.on_tick)
-    cache = FunctionCache.of(plain, (record, key, row, params, *handler.outputs.items())) if handler.cache else None
-    one: Any = handler.on_tick if hasattr(handler.on_tick, "py_func") else numba.njit(plain)
-    loop, signature = make_loop(one, types, names, key)
+    types |= {name: numba.int64 for name, dtype in zip(names, first, strict=False) if dtype is None}
+    types["ctx"] = AT_TICK if at_tick else AT_TIMER if len(first) == 2 else AT_END
+    plain = _plain(given)
+    layout = (*(dtypes.get(name) for name in names), key, handler.params_dtype, *handler.outputs.items())
+    cache = FunctionCache.of(plain, layout) if handler.cache else None
+    one: Any = given if hasattr(given, "py_func") else numba.njit(plain)
+    loop, signature = make(one, types, names)
     function = entry_of(loop, signature, cache)
     try:
         if cache is None or not cache.has(function._sig):
@@ -134,4 +174,4 @@ def compile_loop(
     except Exception as error:
         # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
         raise explain(handler.name, plain, error, dtypes) from error
-    return NativeFunction(pointer_from_address(function.address), pure=True, keep=function)
+    return function

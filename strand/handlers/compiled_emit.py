@@ -15,7 +15,7 @@ from numba.extending import models as numba_models
 from numba.extending import overload_method as numba_overload_method
 from numba.extending import register_model as numba_register_model
 
-from strand._bindings.engine import CONTEXT_OFFSETS, EMITTED_BYTES, SINK_OFFSETS
+from strand._bindings.native import CONTEXT_OFFSETS, EMITTED_BYTES, SINK_OFFSETS
 
 # Their annotations are of their inner life.
 cgutils: Any = numba_cgutils
@@ -28,13 +28,15 @@ register_model: Any = numba_register_model
 __all__ = ["emit_at", "emit_type"]
 
 
-def emit_type(outputs: Mapping[str, np.dtype[Any]]) -> Any:
-    """The type of a handler's argument ``emit``: it has a method for each output, which takes the record's fields."""
+def emit_type(outputs: Mapping[str, np.dtype[Any]], *, at_timer: bool = False) -> Any:
+    """The type of a handler's argument ``emit``: it has a method for each output, which takes the record's fields.
+    ``at_timer``: they are a timer's, or the end's, and no tick's."""
     cls = type("EmitType", (types.Type,), {})
     register_model(cls)(_EmitModel)
     for number, (name, dtype) in enumerate(outputs.items()):
-        overload_method(cls, name)(_method(name, dtype, _room(cls, number, dtype)))
-    return cls(name=f"emit({', '.join(f'{name}: {dtype}' for name, dtype in outputs.items())})")
+        overload_method(cls, name)(_method(name, dtype, _room(cls, number, dtype, at_timer)))
+    who = "timer: " if at_timer else ""
+    return cls(name=f"emit({who}{', '.join(f'{name}: {dtype}' for name, dtype in outputs.items())})")
 
 
 class _EmitModel(models.StructModel):
@@ -74,7 +76,7 @@ def _method(name: str, dtype: np.dtype[Any], room: Any) -> Callable[..., Any]:
     return found
 
 
-def _room(cls: Any, number: int, dtype: np.dtype[Any]) -> Any:
+def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
     """A function of (emit) that gives the next record of an output to fill: sd_emit_room of csrc/sd_handler.h."""
     record = numba.from_dtype(dtype)
     entry_bytes = -(-(EMITTED_BYTES + dtype.itemsize) // 8) * 8
@@ -97,7 +99,7 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any]) -> Any:
 
             value = cgutils.create_struct_proxy(emit)(context, builder, value=arguments[0])
             at = builder.bitcast(value.context, byte.as_pointer())
-            sink = load_at(load_at(at, CONTEXT_OFFSETS["sinks"]), 2 * 8 * number)
+            sink = load_at(load_at(at, CONTEXT_OFFSETS["sinks"]), 8 * (2 * number + at_timer))
             full = builder.icmp_unsigned(
                 "==", builder.load(field(sink, SINK_OFFSETS["at"])), builder.load(field(sink, SINK_OFFSETS["end"]))
             )
@@ -108,14 +110,18 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any]) -> Any:
                 with builder.if_then(failed, likely=False):
                     context.call_conv.return_user_exc(builder, MemoryError, ("no room for what is emitted",))
             entry = load_at(sink, SINK_OFFSETS["at"])
-            mark_at = builder.mul(value.i, ir.Constant(word, 16))
-            mark = builder.gep(load_at(at, CONTEXT_OFFSETS["marks"]), [mark_at])
-            builder.store(builder.load(field(mark, 0)), field(entry, 0))
-            builder.store(builder.load(field(mark, 8)), field(entry, 8))
-            key_at = builder.mul(value.i, builder.load(field(at, CONTEXT_OFFSETS["record_size"])))
-            keys = builder.gep(load_at(at, CONTEXT_OFFSETS["keys"]), [key_at])
-            found = builder.load(field(keys, 0, key), align=1)
-            builder.store(found, field(entry, 16, key))
+            if at_timer:
+                head = field(at, CONTEXT_OFFSETS["wake_number"]), field(at, CONTEXT_OFFSETS["wake_time"])
+                whose = field(at, CONTEXT_OFFSETS["wake_key"], key)
+            else:
+                mark_at = builder.mul(value.i, ir.Constant(word, 16))
+                mark = builder.gep(load_at(at, CONTEXT_OFFSETS["marks"]), [mark_at])
+                key_at = builder.mul(value.i, builder.load(field(at, CONTEXT_OFFSETS["record_size"])))
+                head = field(mark, 0), field(mark, 8)
+                whose = field(builder.gep(load_at(at, CONTEXT_OFFSETS["keys"]), [key_at]), 0, key)
+            for offset, origin in zip((0, 8), head, strict=True):
+                builder.store(builder.load(origin), field(entry, offset))
+            builder.store(builder.load(whose, align=1), field(entry, 16, key))
             builder.store(ir.Constant(key, 0), field(entry, 20, key))
             after = builder.ptrtoint(builder.gep(entry, [ir.Constant(word, entry_bytes)]), word)
             builder.store(after, field(sink, SINK_OFFSETS["at"]))

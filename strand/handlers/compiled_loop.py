@@ -1,4 +1,5 @@
-"""The loop that calls a compiled handler tick by tick, and where its machine code is kept. Imported with numba only."""
+"""The loop that calls a compiled handler tick by tick, what calls it at timers and the end, and where their machine
+code is kept. Imported with numba only."""
 
 from __future__ import annotations
 
@@ -14,16 +15,17 @@ from numba.core.caching import FunctionCache as NumbaCache
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic as numba_intrinsic
 
+from strand.handlers.compiled_clock import clock_at, yields
 from strand.handlers.compiled_emit import emit_at
 
 # Their annotations are of their inner life.
 types: Any = numba_types
 intrinsic: Any = numba_intrinsic
 
-__all__ = ["FunctionCache", "entry_of", "make_loop"]
+__all__ = ["FunctionCache", "entry_of", "make_finish", "make_loop", "make_wake"]
 
 #: Changes with the loop: code of another one is compiled again.
-LOOP = 2
+LOOP = 3
 
 
 @intrinsic
@@ -58,31 +60,23 @@ def _params_at(record: Any) -> Any:
     return params_at
 
 
-def _step(one: Any, names: Sequence[str], records: Mapping[str, Any]) -> Any:
-    """A function of (row, tick, context, key, place in the batch) that calls a handler with all that it takes."""
-    params_at: Any = _params_at(records["params"]) if "params" in names else None
-    emitter = emit_at(records["emit"]) if "emit" in names else None
-    if emitter is None:
+#: What a handler's functions may take behind their first arguments, by name, and how each is made.
+_FURTHER = {"params": "params_at(context, key)", "emit": "emit_at(context, i)", "ctx": "clock_at(context, i, key)"}
 
-        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
-            one(row, tick, params_at(context, key))
 
-    elif params_at is None:
-
-        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
-            one(row, tick, emitter(context, i))
-
-    elif names[0] == "params":
-
-        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
-            one(row, tick, params_at(context, key), emitter(context, i))
-
-    else:
-
-        def step(row: Any, tick: Any, context: Any, key: int, i: int) -> None:
-            one(row, tick, emitter(context, i), params_at(context, key))
-
-    return numba.njit(step)
+def _step(one: Any, first: str, names: Sequence[str], records: Mapping[str, Any]) -> Any:
+    """A function of (row, tick or time, context, key, place in the batch) that calls one of a handler's with all that
+    it takes: ``first``, and what ``names`` says."""
+    space: dict[str, Any] = {"one": one}
+    if "params" in names:
+        space["params_at"] = _params_at(records["params"])
+    if "emit" in names:
+        space["emit_at"] = emit_at(records["emit"])
+    if "ctx" in names:
+        space["clock_at"] = clock_at(records["ctx"])
+    given = ", ".join([first, *(_FURTHER[name] for name in names)])
+    exec(f"def step(row, what, context, key, i):\n    one({given})\n", space)  # the words above, and no others
+    return numba.njit(space["step"])
 
 
 def make_loop(
@@ -109,7 +103,24 @@ def make_loop(
 
         return loop, types.int64(*pointers)
 
-    step = _step(one, arguments[2:], records)
+    step = _step(one, "row, what", arguments[2:], records)
+    if "ctx" in arguments:
+
+        def loop_with_timers(rows: Any, ticks: Any, n: int, context: Any) -> int:
+            done = 0
+            try:
+                for i in range(n):
+                    tick = _record_at(ticks, i)
+                    symbol = np.int64(tick[key])
+                    step(_record_at(rows, symbol), tick, context, symbol, i)
+                    done += 1
+                    if yields(context):
+                        break
+            except Exception:
+                return done
+            return done
+
+        return loop_with_timers, types.int64(*pointers)
 
     def loop_with_more(rows: Any, ticks: Any, n: int, context: Any) -> int:
         done = 0
@@ -124,6 +135,37 @@ def make_loop(
         return n
 
     return loop_with_more, types.int64(*pointers)
+
+
+def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:
+    """An sd_wake_fn around a handler's function of (row, time), and its signature."""
+    step = _step(one, "row, what", arguments[2:], records)
+
+    def wake(rows: Any, key: Any, time: Any, context: Any) -> int:
+        symbol = np.int64(key)
+        try:
+            step(_record_at(rows, symbol), np.int64(time), context, symbol, np.int64(0))
+        except Exception:
+            return 1
+        return 0
+
+    row = types.CPointer(records[arguments[0]])
+    return wake, types.int32(row, types.uint32, types.uint64, types.voidptr)
+
+
+def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:
+    """An sd_finish_fn around a handler's function of a row, and its signature."""
+    step = _step(one, "row", arguments[1:], records)
+
+    def finish(rows: Any, key: Any, context: Any) -> int:
+        symbol = np.int64(key)
+        try:
+            step(_record_at(rows, symbol), np.int64(0), context, symbol, np.int64(0))
+        except Exception:
+            return 1
+        return 0
+
+    return finish, types.int32(types.CPointer(records[arguments[0]]), types.uint32, types.voidptr)
 
 
 def entry_of(loop: Callable[..., int], sig: Any, cache: FunctionCache | None) -> Any:

@@ -1,9 +1,10 @@
-"""What a Python handler knows of where it is: its symbol, its row, the time, a logger."""
+"""What a Python handler knows of where it is: its symbol, its row, the time, its timer, a logger."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.handlers.timer import Timer
 
-__all__ = ["Call", "Context", "FailedOnTick"]
+__all__ = ["Bound", "Call", "Context", "FailedOnTick"]
 
-#: What a worker calls with a symbol's next ticks.
-Call = Callable[[npt.NDArray[Any]], None]
+#: What a worker calls with a symbol's next ticks: it returns how many it handled, None for all of them.
+Call = Callable[[npt.NDArray[Any]], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
+    handler before it in a chain has done something at a timer or the end."""
+
+    ticks: Call
+    wake: Callable[[int], None] | None = None
+    finish: Callable[[], None] | None = None
+    changed: Callable[[], None] | None = None
 
 
 class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cause__, happened
@@ -40,8 +53,8 @@ class Context:
 
     ``symbol`` is its name, ``key`` its index (``instrument_id``), ``row`` its row, ``params`` its record of
     parameters (None without). After other handlers in a chain, ``after["book"]`` is an array of shape (n,): the row
-    of that part of the chain right after each tick of the batch. ``log`` is a logger named
-    ``strand.handlers.NAME`` that says which symbol it is.
+    of that part of the chain right after each tick of the batch; at a timer or the end it has one row. ``log`` is a
+    logger named ``strand.handlers.NAME`` that says which symbol it is.
     """
 
     def __init__(
@@ -54,6 +67,7 @@ class Context:
         params: Any = None,
         states: Mapping[str, np.dtype[Any]] | None = None,
         emit: Callable[[Any, Any, str | None], None] | None = None,
+        timer: Timer | None = None,
     ) -> None:
         self.handler = handler
         self.symbol = symbol
@@ -64,14 +78,27 @@ class Context:
         self.ticks: npt.NDArray[Any] | None = None
         self.states: Mapping[str, np.dtype[Any]] = states or {}
         self._emit = emit
+        self.timer = timer
+        #: The time of the timer, or of the end, that it is called for; None at ticks.
+        self.now: int | None = None
+        #: The symbol's first tick is about to come.
+        self.starts = False
         #: The place of the tick in hand in the batch; None where the handler has all of them in hand.
         self.at: int | None = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
 
     @property
     def time(self) -> int:
-        """The feed's time, ns since the UNIX epoch: the greatest ``ts_recv`` of the batch in hand, for an object up to
-        the tick in hand; 0 before the first one. Raises ConfigurationError for records without that field."""
+        """The feed's time, ns since the UNIX epoch: at the last tick of the batch in hand, for an object at the tick in
+        hand; at a timer the time it was set for; 0 before the first tick.
+
+        It is the greatest ``ts_recv`` of all that was published up to there; for a handler without timers, of the
+        batch. Raises ConfigurationError for records without that field."""
+        if self.now is not None:
+            return self.now
+        if self.timer is not None:
+            times = self.timer.times
+            return int(times[-1 if self.at is None else self.at]) if len(times) else 0
         ticks = self.ticks
         if ticks is None or len(ticks) == 0:
             return 0
@@ -79,20 +106,52 @@ class Context:
             raise ConfigurationError(f"handler {self.handler!r}: its records have no field ts_recv to tell the time by")
         return int(ticks["ts_recv"][: None if self.at is None else self.at + 1].max())
 
+    @property
+    def times(self) -> npt.NDArray[np.uint64]:
+        """The feed's time at each tick of the batch in hand, ns, shape (n,), never falling: what timers go by. Raises
+        ConfigurationError for a handler without timers."""
+        return self._timer.times
+
+    def wake_at(self, ns: int, at: int | None = None) -> int:
+        """Asks for ``on_wake`` at a time of the feed, in ns since the UNIX epoch: before the symbol's first tick at or
+        after it, else when the feed's time has passed it. 0 forgets it; asking again replaces it.
+
+        ``at``: the place in the batch of the tick that asks; an object that is called tick by tick leaves it out, and
+        so do ``on_start``, which asks in the first tick's name, and ``on_wake``. A time that is not after the tick's (or
+        the timer's) is taken for the next ns. Returns how many ticks of the batch come before the timer: a batch
+        handler handles no more of them, and returns how many it did.
+
+        Raises ConfigurationError for a handler without ``on_wake``, at the end of a run, and for a tick behind a timer
+        that was asked for before; IndexError for a place outside the batch.
+        """
+        if self.now is not None:
+            return self._timer.ask_again(ns, self.now)
+        if self.starts:
+            return self._timer.ask_early(ns)
+        return self._timer.ask(ns, self.at if at is None else at)
+
+    @property
+    def _timer(self) -> Timer:
+        if self.timer is None:
+            raise ConfigurationError(f"handler {self.handler!r} has no on_wake, and so no timers")
+        return self.timer
+
     def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
-        """Emits records on behalf of ticks in hand.
+        """Emits records on behalf of ticks in hand, or of the timer, or the end, that it is called for.
 
         ``records``: an array of shape (n,) of the output's dtype, or a single record (a tuple will do). ``at``: the
         place of each one's tick in the batch, shape (n,), or one place for all; an object that is called tick by tick
-        may leave it out. ``output``: which one, where the handler has several. Records of one tick keep the order they
-        are emitted in; ticks may come in any order.
+        may leave it out, as is done at a timer. ``output``: which one, where the handler has several. Records of one
+        tick keep the order they are emitted in; ticks may come in any order.
 
         Raises RecordTypeError for records of another dtype, IndexError for a place outside the batch,
         ConfigurationError for an output that the handler has not declared.
         """
         if self._emit is None:
             raise ConfigurationError(f"handler {self.handler!r} runs where nothing can be emitted")
-        self._emit(records, self.at if at is None else at, output)
+        if self.now is None and at is None:
+            at = self.at
+        self._emit(records, at, output)
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

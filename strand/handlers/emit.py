@@ -14,12 +14,15 @@ __all__ = ["Claim", "Emit"]
 
 
 class Claim(Protocol):
-    """The ticks in hand, as the engine knows them: see strand._bindings.engine.Claims."""
+    """The ticks, or the timer, in hand, as the engine knows them: see strand._bindings.claims."""
 
     @property
     def n(self) -> int: ...
 
-    def emit(self, output: int, at: npt.NDArray[np.int64], records: npt.NDArray[Any]) -> None: ...
+    @property
+    def at_timer(self) -> bool: ...
+
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None: ...
 
 
 class Emit:
@@ -44,6 +47,11 @@ class Emit:
         number, dtype = self._outputs[name]
         claim = self._claim()
         emitted = _records(records, dtype, name)
+        if claim.at_timer:
+            if at is not None:
+                raise IndexError(f"at: {at!r} is no place of a tick: at a timer, or the end, there is none in hand")
+            claim.emit(number, None, emitted)
+            return
         places = np.broadcast_to(np.asarray(at), emitted.shape)
         if len(places):
             if places.dtype.kind not in "iu":

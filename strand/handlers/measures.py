@@ -186,7 +186,7 @@ def imbalance(
         quotes=True,
         outputs={"imbalance": IMBALANCE} if step else None,
         timers=step > 0,
-        finish=step > 0,
+        ends=step > 0,
     )
 
 
@@ -227,7 +227,7 @@ def volatility(
         quotes=mid == 1,
         outputs={"volatility": VOLATILITY} if window else None,
         timers=True,
-        finish=window > 0,
+        ends=window > 0,
     )
 
 

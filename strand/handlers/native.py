@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from strand._bindings.engine import NativeFunction, pointer_from_address, timer_function
+from strand._bindings.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.emitted import output_dtypes
@@ -68,13 +68,20 @@ def native(
     return Handler(
         symbol or hex(at),
         dtype,
-        NativeFunction(pointer_from_address(at), bytes(fixed), pure, keep=library),
+        NativeFunction(
+            pointer_from_address(at),
+            bytes(fixed),
+            pure,
+            keep=library,
+            wake=wake_pointer(address("wake", wake)),
+            finish=finish_pointer(address("finish", finish)),
+            yields=yields,
+        ),
         params_dtype=by_symbol,
         params_defaults={} if by_symbol is None else defaults_of(params),
         outputs=emitted,
-        wake=timer_function("sd_wake_fn", address("wake", wake)),
-        finish=timer_function("sd_finish_fn", address("finish", finish)),
-        yields=yields,
+        timers=wake is not None,
+        ends=finish is not None,
     )
 
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, name_of
-from strand.handlers.context import Call, Context, FailedOnTick
+from strand.handlers.context import Bound, Context, FailedOnTick
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
-from strand.handlers.watches import STATES, watches_of
+from strand.handlers.watches import STATES, Events, watches_of
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
 
 __all__ = ["METHODS", "Tick", "is_object_class", "object_handler"]
@@ -28,7 +28,7 @@ BY_KIND: Final = {
     "on_status": KIND_STATUS,
 }
 #: All methods that are called where they are defined.
-METHODS: Final = (*BY_KIND, *STATES, "on_tick", "on_start", "on_stop")
+METHODS: Final = (*BY_KIND, *STATES, "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
 #: What an object handler has where it declares no state.
 OBJECT_ROW = np.dtype([("ticks", "<u8")])
@@ -80,13 +80,15 @@ def object_handler(
 
     Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
     ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_trade``, ``on_quote`` and ``on_status`` for those
-    of their kind; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have changed;
-    ``on_stop()`` when the run has ended. Ticks are ``strand.Tick``.
+    of their kind; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have changed, by a
+    tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for; ``on_finish()`` at the end
+    of a run, when everything has been handled; ``on_stop()`` when it has ended, however. Ticks are ``strand.Tick``.
     ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
     dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
 
     A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
-    another that begins with ``on_``.
+    another that begins with ``on_``. What makes objects and is neither a class nor a ``functools.partial`` of one
+    cannot give them ``on_wake`` or ``on_finish``.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
     parameters = None if params is None else row_dtype(params, "params")
@@ -105,9 +107,18 @@ def object_handler(
             needs_states=tuple(method for method in STATES if hasattr(factory, method)),
             needs_ticks=True,
             outputs=emitted,
+            timers=hasattr(_made_by(factory), "on_wake"),
+            ends=hasattr(_made_by(factory), "on_finish"),
         )
 
     return wrap if cls is None else wrap(cls)
+
+
+def _made_by(factory: Callable[..., Any]) -> Any:
+    """The class of the objects, where that can be told beforehand."""
+    while isinstance(factory, partial):
+        factory = factory.func
+    return factory if isinstance(factory, type) else None
 
 
 def is_object_class(like: object) -> bool:
@@ -124,10 +135,21 @@ def _check_methods(name: str, thing: object) -> None:
         raise ConfigurationError(f"handler {name!r}: {strange[0]!r} is never called; there are {', '.join(METHODS)}")
 
 
-def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context) -> Call:
+def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
+    """What was made of a handler's class has to be true of its objects."""
+    for method in ("on_wake", "on_finish"):
+        if hasattr(thing, method) and not hasattr(_made_by(factory), method):
+            raise ConfigurationError(
+                f"handler {name!r}: its objects have {method}, which has to be known beforehand: give the class, or a "
+                "functools.partial of it"
+            )
+
+
+def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context) -> Bound:
     """The object of a symbol, and what to call with its ticks."""
     thing = factory()
     _check_methods(name, thing)
+    _check_told(name, factory, thing)
     context.object = thing
     context.at = 0
     for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
@@ -135,12 +157,15 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
     watches = watches_of(thing, name, context.states)
     only = None if for_all is not None else _mask_of(for_kind)
     row = context.row
+    timer = context.timer
     if hasattr(thing, "on_start"):
+        context.starts = True
         thing.on_start(context)
+        context.starts = False
 
-    def call(ticks: npt.NDArray[Any]) -> None:
+    def call(ticks: npt.NDArray[Any]) -> int | None:
         context.ticks = ticks
-        events: dict[int, list[tuple[Callable[[Any], None], Any]]] = {}
+        events: Events = {}
         for watch in watches:
             watch.look(context.after, events)
         positions: Iterable[int] = range(len(ticks))
@@ -153,6 +178,8 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
         i = 0
         try:
             for i, fields in zip(positions, _FIELDS.iter_unpack(chosen.data), strict=True):
+                if timer is not None and i >= timer.end:
+                    break
                 context.at = i
                 tick = _new_tick(fields)
                 if for_all is not None:
@@ -166,12 +193,23 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
             for watch in watches:
                 watch.stand(context.after, i)
             raise FailedOnTick(i) from error
+        handled = len(ticks) if timer is None else timer.end
         for watch in watches:
-            watch.stand(context.after, len(ticks) - 1)
+            watch.stand(context.after, handled - 1)
         if counts:
-            row["ticks"] += len(ticks)
+            row["ticks"] += handled
+        return None if handled == len(ticks) else handled
 
-    return call
+    def changed() -> None:
+        """At a timer or the end, where ``after`` has one row."""
+        events: Events = {}
+        for watch in watches:
+            watch.look(context.after, events)
+            watch.stand(context.after, 0)
+        for method, value in events.get(0, ()):
+            method(value)
+
+    return Bound(call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed if watches else None)
 
 
 _KIND: Final = Tick._fields.index("kind")

@@ -10,24 +10,35 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import NativeFunction
+from strand._bindings.chain import Chained
+from strand._bindings.engine import Stumbled
+from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
-from strand.handlers.context import Call, Context
+from strand.handlers.context import Context
+from strand.handlers.emit import Claim, Emit
 from strand.handlers.parameters import records
 from strand.handlers.state import padded
+from strand.handlers.timed import AtWork, Clock, Timed
+from strand.handlers.timer import Timer
 from strand.handlers.watches import check_states
 from strand.symbols import SymbolTable
 
-__all__ = ["Opened", "Opening", "Site", "open_handler"]
+__all__ = ["Opened", "Opening", "Site", "meet", "open_handler"]
 
 
-class Site(Protocol):
-    """Where handlers run: what a chain needs to run its compiled part for its Python one."""
+class Site(Clock, Protocol):
+    """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
 
-    def track(self, function: NativeFunction, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, int, str]:
-        """Runs a function tick by tick, and copies the row as it is after each; returns how many it handled, and the
-        code and message of its failure on the next one."""
+    def claim(self) -> Claim:
+        """The ticks, or the timer, in this thread's hands."""
+
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+        """Runs a chain tick by tick, and copies the row as it is after each. Returns how many it handled: short of all
+        of them it stopped before a timer of its own, or failed on the next one."""
+
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+        """Runs the timers of such a chain that are due for a symbol, or its end."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Opened:
     path: tuple[str, ...] = ()
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
-    bind: Callable[[Context, Site], Call] | None = None
+    bind: Callable[[Context, Site], AtWork] | None = None
 
 
 def open_handler(handler: Handler, opening: Opening) -> Opened:
@@ -71,7 +82,7 @@ def open_part(handler: Handler, opening: Opening, row: np.dtype[Any]) -> Opened:
     params = params_of(handler, opening.table)
     if handler.bind is not None:
         bind = handler.bind
-        return Opened(None, params=params, bind=lambda context, _: bind(context))
+        return Opened(None, params=params, bind=lambda context, site: Timed(context, bind(context), site))
     memory = None
     if handler.memory is not None:
         memory = handler.memory(len(opening.table))
@@ -83,6 +94,24 @@ def open_part(handler: Handler, opening: Opening, row: np.dtype[Any]) -> Opened:
     if params is not None:
         function = dataclasses.replace(function, params=params.tobytes())
     return Opened(function, memory=memory, params=params)
+
+
+def meet(handler: Handler, opened: Opened, key: int, *, symbol: str, row: Any, site: Site) -> tuple[Context, AtWork]:
+    """Puts a Python handler to work for one symbol, from its first tick on."""
+    assert opened.bind is not None
+    emitting = handler.parts[-1][1] if handler.parts else handler
+    first = len(handler.emitted) - len(emitting.outputs)
+    context = Context(
+        handler.name,
+        symbol,
+        key,
+        row,
+        params=None if opened.params is None else opened.params[key],
+        states=opened.states,
+        emit=Emit(emitting.name, emitting.outputs, first, site.claim),
+        timer=Timer(emitting.name) if emitting.timers else None,
+    )
+    return context, opened.bind(context, site)
 
 
 def params_of(handler: Handler, table: SymbolTable) -> npt.NDArray[Any] | None:

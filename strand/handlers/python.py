@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, OnTicks, name_of
-from strand.handlers.context import Call, Context
+from strand.handlers.context import Bound, Call, Context
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
 
@@ -17,7 +18,13 @@ __all__ = ["batch_handler"]
 
 
 def batch_handler(
-    *, state: Any, params: Any = None, name: str | None = None, outputs: Mapping[str, Any] | None = None
+    *,
+    state: Any,
+    params: Any = None,
+    name: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    on_wake: Callable[..., None] | None = None,
+    on_finish: Callable[..., None] | None = None,
 ) -> Callable[[OnTicks], Handler]:
     """Decorates ``def on_ticks(symbol, ticks, row)`` or ``def on_ticks(symbol, ticks, row, ctx)``, run by Python once
     a batch.
@@ -26,18 +33,28 @@ def batch_handler(
     ``row`` is the symbol's row, a numpy record to write into; ``ctx`` its ``Context``. ``state``: the row, as
     ``strand.handler`` has it; ``params``: likewise, of ``ctx.params``; ``outputs``: dtypes of the records that
     ``ctx.emit`` emits, by name. Runs under the GIL.
+
+    ``on_wake(symbol, time, row)``, or with ``ctx`` behind, is called at the timers that ``ctx.wake_at`` asks for;
+    ``on_finish(symbol, row)``, likewise, at the end of a run, when everything has been handled. With ``on_wake`` the
+    function takes ``ctx``, and returns how many ticks it handled: those that come before its timer, None for all.
+    Raises ConfigurationError where it does not.
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)
     parameters = None if params is None else row_dtype(params, "params")
 
     def wrap(function: OnTicks) -> Handler:
-        call: Any = function
-        bind = _with_context(call) if _takes_context(function) else _without(call)
+        called = name or name_of(function)
+        if on_wake is not None and not _takes(function, 4):
+            raise ConfigurationError(
+                f"handler {called!r}: with on_wake it asks by its context: write on_ticks(symbol, ticks, row, ctx)"
+            )
         return Handler(
-            name or name_of(function),
+            called,
             row,
-            bind=bind,
+            bind=_binding(function, on_wake, on_finish),
+            timers=on_wake is not None,
+            ends=on_finish is not None,
             params_dtype=parameters,
             params_defaults=defaults_of(params),
             outputs=emitted,
@@ -46,35 +63,57 @@ def batch_handler(
     return wrap
 
 
-def _with_context(on_ticks: Callable[[str, Any, Any, Context], None]) -> Callable[[Context], Call]:
-    def bind(context: Context) -> Call:
-        row = context.row
-
-        def call(ticks: npt.NDArray[Any]) -> None:
-            context.ticks = ticks
-            on_ticks(context.symbol, ticks, row, context)
-
-        return call
+def _binding(
+    on_ticks: Callable[..., Any], on_wake: Callable[..., None] | None, on_finish: Callable[..., None] | None
+) -> Callable[[Context], Bound]:
+    def bind(context: Context) -> Bound:
+        return Bound(
+            _ticks(on_ticks, context),
+            None if on_wake is None else _wake(on_wake, context),
+            None if on_finish is None else _finish(on_finish, context),
+        )
 
     return bind
 
 
-def _without(on_ticks: Callable[[str, Any, Any], None]) -> Callable[[Context], Call]:
-    def bind(context: Context) -> Call:
-        row = context.row
+def _ticks(on_ticks: Callable[..., Any], context: Context) -> Call:
+    row = context.row
+    if not _takes(on_ticks, 4):
 
         def call(ticks: npt.NDArray[Any]) -> None:
             on_ticks(context.symbol, ticks, row)
 
         return call
+    if context.timer is None:
 
-    return bind
+        def call_with_context(ticks: npt.NDArray[Any]) -> None:
+            context.ticks = ticks
+            on_ticks(context.symbol, ticks, row, context)
+
+        return call_with_context
+
+    def call_timed(ticks: npt.NDArray[Any]) -> Any:
+        context.ticks = ticks
+        return on_ticks(context.symbol, ticks, row, context)
+
+    return call_timed
 
 
-def _takes_context(function: Callable[..., None]) -> bool:
+def _wake(on_wake: Callable[..., None], context: Context) -> Callable[[int], None]:
+    further = (context,) if _takes(on_wake, 4) else ()
+    return lambda time: on_wake(context.symbol, time, context.row, *further)
+
+
+def _finish(on_finish: Callable[..., None], context: Context) -> Callable[[], None]:
+    further = (context,) if _takes(on_finish, 3) else ()
+    return lambda: on_finish(context.symbol, context.row, *further)
+
+
+def _takes(function: Callable[..., Any], arguments: int) -> bool:
+    """Whether it has so many arguments that have to be given."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a built-in callable without a signature
         return False
     positional = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len([p for p in positional if p.default is p.empty]) > 3
+    return len([p for p in positional if p.default is p.empty]) >= arguments

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand._bindings.tape import TapeMemory, finish_function, tape_function, wake_function
+from strand._bindings.tape import TapeMemory, source_bytes, tape_function
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, fills_of
 
@@ -43,7 +43,7 @@ def tape_handler(
     quotes: bool = False,
     outputs: Mapping[str, np.dtype[Any]] | None = None,
     timers: bool = False,
-    finish: bool = False,
+    ends: bool = False,
     shown: str | None = None,
 ) -> Handler:
     """The handler of the C functions ``sd_handle_NAME``, ``sd_wake_NAME`` and ``sd_finish_NAME``.
@@ -52,8 +52,9 @@ def tape_handler(
     what a fill does; where they are None a replay goes by its feed, and a dispatcher, which knows none, takes ticks as
     they are, and ``"reduce"``. ``quotes``: it needs quotes, and not trades alone.
     """
+    acts = {"timers": timers, "ends": ends}
     report = fills is not None and one_of("fills", fills, FILLS) == 1
-    options: dict[str, Any] = {"outputs": outputs, "timers": timers, "finish": finish, "shown": shown}
+    options: dict[str, Any] = {"outputs": outputs, "shown": shown, **acts}
 
     def for_feed(info: FeedInfo) -> Handler:
         books = _needs_book(info, quotes) if book is None else book
@@ -64,14 +65,13 @@ def tape_handler(
     return Handler(
         shown or name,
         state,
-        function=None if book else tape_function(name, report, params),
-        memory=(lambda n: TapeMemory(n, name, report, params)) if book else None,
+        function=None if book else tape_function(name, source_bytes(report), params, **acts),
+        memory=(lambda n: TapeMemory(n, name, report, params, **acts)) if book else None,
         needs_ticks=True,
         for_feed=for_feed if book is None or fills is None else None,
         outputs=outputs or {},
-        wake=wake_function(name) if timers else None,
-        yields=timers,
-        finish=finish_function(name) if finish else None,
+        timers=timers,
+        ends=ends,
     )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 
-__all__ = ["STATES", "Watch", "check_states", "watches_of"]
+__all__ = ["STATES", "Events", "Watch", "check_states", "watches_of"]
 
 #: The method; the fields of a row that it is about; how the names begin of those it is given; what to chain.
 STATES: Final = {

@@ -76,7 +76,7 @@ def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers
     message = ctypes.create_string_buffer(104)
     u64, at = ctypes.c_uint64, ctypes.c_void_p
     got = _library().plain_run_ticks(
-        at(_address(function.pointer)), at(_address(handler.wake)), at(_address(handler.finish)), params,
+        at(_address(function.pointer)), at(_address(function.wake)), at(_address(function.finish)), params,
         at(rows.ctypes.data), u64(stride), u64(symbols), at(ticks.ctypes.data), ctypes.c_int64(len(ticks)),
         ctypes.c_int(timers), at(out.ctypes.data), u64(record.itemsize), u64(len(out)), message,
     )  # fmt: skip

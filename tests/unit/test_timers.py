@@ -2,118 +2,79 @@
 
 from __future__ import annotations
 
-import struct
-from dataclasses import replace
+import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from alarms import SYMBOLS, PlainAlarm, in_batches, in_c, in_numba, in_objects, merged, streams
 from engine_support import PAIR_ROW, balanced, ticks_for
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Handler, batch_handler, native
+from strand import Dispatcher, Handler, chain, native
 from strand.errors import ConfigurationError, HandlerError
+from strand.serial import SerialLoop
 
-ALARM_ROW = np.dtype([("ticks", "<u8"), ("wakes", "<u8"), ("hash", "<u8"), ("finished", "<u8")])
-ALARM_OUT = np.dtype([("hash", "<u8"), ("ticks", "<u4"), ("what", "<u4")])
-MASK = 2**64 - 1
-
-
-def alarm(library: Path, multiplier: int, *, yields: bool = False, pure: bool = True, emits: bool = True) -> Handler:
-    return native(
-        library,
-        "on_alarm",
-        state=ALARM_ROW,
-        params=struct.pack("=QQ", multiplier, yields),
-        pure=pure,
-        outputs={"alarms": ALARM_OUT} if emits else None,
-        wake="wake_alarm",
-        finish="finish_alarm",
-        yields=yields,
-    )
-
-
-class PlainAlarm:
-    """The handler once more, one tick after the other."""
-
-    def __init__(self, symbols: int, multiplier: int) -> None:
-        self.multiplier = multiplier | 1
-        self.rows = [[0, 0, 0, 0] for _ in range(symbols)]
-        self.wishes = [0] * symbols
-        self.out: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-        self.now = 0
-
-    def mix(self, key: int, value: int) -> None:
-        row = self.rows[key]
-        row[2] = ((row[2] ^ value) * self.multiplier) & MASK
-
-    def ask(self, key: int, now: int) -> None:
-        draw = self.rows[key][2] >> 33
-        if draw % 3 == 0:
-            wish = 0 if draw % 7 == 0 else now + draw % 50 - 3
-            self.wishes[key] = max(wish, now + 1) if wish else 0
-
-    def say(self, order: tuple[int, ...], key: int, number: int, time: int, what: int) -> None:
-        row = self.rows[key]
-        self.out.append(((*order, len(self.out)), (number, time, key, row[2], row[0], what)))
-
-    def fire(self, key: int, until: int) -> None:
-        while self.wishes[key] and self.wishes[key] <= until:
-            time, self.wishes[key] = self.wishes[key], 0
-            self.rows[key][1] += 1
-            self.mix(key, time)
-            self.ask(key, time)
-            self.say((0, time, 0, key), key, MASK, time, 1)
-
-    def run(self, ticks: npt.NDArray[Any]) -> None:
-        for number, tick in enumerate(ticks):
-            key, time = int(tick["instrument_id"]), int(tick["ts_recv"])
-            self.now = max(self.now, time)
-            self.fire(key, self.now)
-            self.rows[key][0] += 1
-            self.mix(key, int(tick["sequence"]) * 0x9E3779B97F4A7C15 & MASK)
-            if self.rows[key][2] >> 62 == 0:
-                self.say((0, self.now, 1, number), key, number, self.now, 0)
-            self.ask(key, self.now)
-        for key in range(len(self.rows)):
-            self.fire(key, self.now)
-        for key, row in enumerate(self.rows):
-            if row[0]:
-                row[3] += 1
-                self.mix(key, key + 1)
-                self.say((1, key), key, MASK, self.now, 2)
-
-    @property
-    def records(self) -> list[tuple[int, ...]]:
-        return [record for _, record in sorted(self.out)]
+#: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
+FIRST, SECOND, THIRD = 0xD1342543DE82EF95, 0x2545F4914F6CDD1D, 0xAF251AF3B0F025B5
+KINDS: dict[str, tuple[Callable[[Path], Handler], tuple[int, ...]]] = {
+    "C": (lambda c: in_c(c, FIRST), (FIRST,)),
+    "C, which yields": (lambda c: in_c(c, FIRST, yields=True), (FIRST,)),
+    "batches": (lambda c: in_batches(FIRST), (FIRST,)),
+    "objects": (lambda c: in_objects(FIRST), (FIRST,)),
+    "chain of C": (lambda c: chain(one=in_c(c, FIRST), two=in_c(c, SECOND, yields=True)), (FIRST, SECOND)),
+    "chain to batches": (lambda c: chain(one=in_c(c, FIRST), two=in_batches(SECOND)), (FIRST, SECOND)),
+    "chain to objects": (
+        lambda c: chain(one=in_c(c, FIRST), two=in_c(c, SECOND), three=in_objects(THIRD)),
+        (FIRST, SECOND, THIRD),
+    ),
+}
+if importlib.util.find_spec("numba") is not None:
+    KINDS |= {
+        "numba": (lambda _: in_numba(FIRST), (FIRST,)),
+        "chain of numba and C": (lambda c: chain(one=in_numba(FIRST, "two"), two=in_c(c, SECOND)), (FIRST, SECOND)),
+        "chain of all": (
+            lambda c: chain(one=in_numba(FIRST, "three"), two=in_c(c, SECOND), three=in_batches(THIRD)),
+            (FIRST, SECOND, THIRD),
+        ),
+    }
 
 
-def stream(draw: st.DrawFn, symbols: int) -> npt.NDArray[Any]:
-    keys = draw(st.lists(st.integers(0, symbols - 1), max_size=400))
-    ticks = ticks_for(keys)
-    gaps = draw(st.lists(st.integers(-3, 30), min_size=len(keys), max_size=len(keys)))
-    ticks["ts_recv"] = 1000 + np.maximum(np.cumsum(np.array(gaps, np.int64)), 0).astype(np.uint64)
-    return ticks
-
-
-def collected(d: Dispatcher) -> list[tuple[int, ...]]:
+def collected(d: Dispatcher | SerialLoop) -> list[tuple[int, ...]]:
     array = d.outputs["alarms"].array()
     # The end's records have a number of their own, and what a timer has is not of interest.
     fields = ("ts", "instrument_id", "hash", "ticks", "what")
     return list(zip(*(array[f].tolist() for f in fields), strict=True)) if len(array) else []
 
 
+def plain_runs(multipliers: tuple[int, ...], ticks: npt.NDArray[Any]) -> list[PlainAlarm]:
+    """Of all parts of a chain, of which none hangs on another."""
+    parts = [PlainAlarm(SYMBOLS, multiplier, place) for place, multiplier in enumerate(multipliers)]
+    for part in parts:
+        part.run(ticks)
+    return parts
+
+
+def left(d: Dispatcher | SerialLoop) -> tuple[list[list[list[int]]], list[tuple[int, ...]]]:
+    """Rows of each part, and what was emitted."""
+    rows = d.rows.array
+    parts = [rows[name] for name in rows.dtype.names] if "one" in rows.dtype.names else [rows]
+    return [[list(row) for row in part.tolist()] for part in parts], collected(d)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25)
 @given(data=st.data())
-def test_any_workers_grouping_and_batches_give_what_a_plain_loop_gives(c_handlers: Path, data: st.DataObject) -> None:
-    symbols = data.draw(st.integers(1, 10))
-    ticks = stream(data.draw, symbols)  # type: ignore[arg-type]
-    multiplier = data.draw(st.integers(1, 2**64 - 1))
-    handler = alarm(c_handlers, multiplier, yields=data.draw(st.booleans()), pure=data.draw(st.booleans()))
-    plain = PlainAlarm(symbols, multiplier)
-    plain.run(ticks)
+def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_gives(
+    c_handlers: Path, kind: str, data: st.DataObject
+) -> None:
+    make, multipliers = KINDS[kind]
+    ticks = data.draw(streams())
+    parts = plain_runs(multipliers, ticks)
     options = {
         "workers": data.draw(st.integers(1, 4)),
         "strands": data.draw(st.sampled_from(["auto", "per-symbol", 1, 3])),
@@ -124,15 +85,30 @@ def test_any_workers_grouping_and_batches_give_what_a_plain_loop_gives(c_handler
         "publisher_drains": data.draw(st.booleans()),
     }
     cuts = data.draw(st.integers(1, 60))
-    with Dispatcher(symbols, handler, cores=None, **options) as d:
+    with Dispatcher(SYMBOLS, make(c_handlers), cores=None, **options) as d:
         for at in range(0, len(ticks), cuts):
             d.publish(ticks[at : at + cuts])
             if data.draw(st.integers(0, 20)) == 0:
                 d.drain()
         d.drain()
         balanced(d)
-    assert [list(row) for row in d.rows.array.tolist()] == plain.rows
-    assert collected(d) == [record[1:] for record in plain.records]
+    assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_the_plain_loop_gives_what_one_tick_after_the_other_gives(
+    c_handlers: Path, kind: str, data: st.DataObject
+) -> None:
+    make, multipliers = KINDS[kind]
+    ticks = data.draw(streams())
+    parts = plain_runs(multipliers, ticks)
+    cuts = data.draw(st.integers(1, 200))
+    with SerialLoop(SYMBOLS, make(c_handlers)) as d:
+        for at in range(0, len(ticks), cuts):
+            d.publish(ticks[at : at + cuts])
+    assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
 
 
 def test_a_long_run_that_publishers_claim_gives_what_a_plain_loop_gives(c_handlers: Path) -> None:
@@ -142,7 +118,7 @@ def test_a_long_run_that_publishers_claim_gives_what_a_plain_loop_gives(c_handle
     plain = PlainAlarm(60, 0x9E3779B97F4A7C15)
     plain.run(ticks)
     for yields in (False, True):
-        with Dispatcher(60, alarm(c_handlers, 0x9E3779B97F4A7C15, yields=yields), workers=2, cores=None) as d:
+        with Dispatcher(60, in_c(c_handlers, 0x9E3779B97F4A7C15, yields=yields), workers=2, cores=None) as d:
             d.publish(ticks)
         assert d.statistics().claimed > 0
         assert [list(row) for row in d.rows.array.tolist()] == plain.rows
@@ -192,17 +168,17 @@ def test_a_timer_s_failure_counts_no_tick_and_its_strand_goes_on_after_a_release
 
 def test_the_end_comes_only_after_everything_was_handled(c_handlers: Path) -> None:
     ticks = ticks_for([0, 2])
-    d = Dispatcher(3, alarm(c_handlers, 3), workers=1, cores=None).start()
+    d = Dispatcher(3, in_c(c_handlers, 3), workers=1, cores=None).start()
     d.publish(ticks)
     d.drain()
     d.stop(drain=False)
     assert d.rows.array["finished"].tolist() == [0, 0, 0]
-    with Dispatcher(3, alarm(c_handlers, 3), workers=1, cores=None) as d:
+    with Dispatcher(3, in_c(c_handlers, 3), workers=1, cores=None) as d:
         d.publish(ticks)
         d.drain()
         assert d.rows.array["finished"].tolist() == [0, 0, 0]
     assert d.rows.array["finished"].tolist() == [1, 0, 1]
-    with Dispatcher(3, alarm(c_handlers, 3), workers=1, cores=None) as d:
+    with Dispatcher(3, in_c(c_handlers, 3), workers=1, cores=None) as d:
         d.pause(0)
         d.publish(ticks)
     assert d.rows.array["finished"].tolist() == [0, 0, 0]
@@ -227,12 +203,3 @@ def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
         Dispatcher(1, raw, dtype=record, workers=1, cores=None)
     with pytest.raises(ConfigurationError, match="'nothing'"):
         native(c_handlers, "on_raw", state=PAIR_ROW, wake="nothing")
-
-
-def test_a_handler_that_python_runs_is_refused_with_functions_for_timers(c_handlers: Path) -> None:
-    @batch_handler(state=[("ticks", "<u8")])
-    def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
-        row["ticks"] += len(ticks)
-
-    with pytest.raises(ConfigurationError, match="run by Python; timers and an end are for those in C"):
-        Dispatcher(2, replace(on_ticks, wake=alarm(c_handlers, 1).wake))

@@ -1,0 +1,140 @@
+"""The argument ``ctx`` of compiled handlers: ``ctx.time`` and ``ctx.wake_at(ns)``. Imported with numba only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils as numba_cgutils
+from numba.core import errors as numba_errors
+from numba.core import types as numba_types
+from numba.extending import intrinsic as numba_intrinsic
+from numba.extending import models as numba_models
+from numba.extending import overload_attribute as numba_overload_attribute
+from numba.extending import overload_method as numba_overload_method
+from numba.extending import register_model as numba_register_model
+
+from strand._bindings.native import CONTEXT_OFFSETS
+
+# Their annotations are of their inner life.
+cgutils: Any = numba_cgutils
+types: Any = numba_types
+intrinsic: Any = numba_intrinsic
+models: Any = numba_models
+overload_attribute: Any = numba_overload_attribute
+overload_method: Any = numba_overload_method
+register_model: Any = numba_register_model
+
+__all__ = ["AT_END", "AT_TICK", "AT_TIMER", "clock_at", "yields"]
+
+_WORD, _BYTE, _KEY = ir.IntType(64), ir.IntType(8), ir.IntType(32)
+
+
+class _Clock(types.Type):
+    """``at``: a tick, a timer, or the end."""
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+        super().__init__(name=f"ctx({at})")
+
+
+@register_model(_Clock)
+class _ClockModel(models.StructModel):
+    """Where the context is, which of its records is in hand, and whose it is."""
+
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        members = [("context", types.voidptr), ("i", types.int64), ("key", types.int64)]
+        super().__init__(dmm, fe_type, members)
+
+
+AT_TICK, AT_TIMER, AT_END = _Clock("tick"), _Clock("timer"), _Clock("end")
+
+
+def _field(builder: Any, base: Any, offset: int, of: Any = _WORD) -> Any:
+    """A pointer to a field of a structure at an address."""
+    return builder.bitcast(builder.gep(base, [ir.Constant(_WORD, offset)]), of.as_pointer())
+
+
+def _parts(context: Any, builder: Any, clock: Any, value: Any) -> tuple[Any, Any]:
+    """A clock, and the address of its context."""
+    found = cgutils.create_struct_proxy(clock)(context, builder, value=value)
+    return found, builder.bitcast(found.context, _BYTE.as_pointer())
+
+
+def clock_at(clock: Any) -> Any:
+    """A function of (context, i, key) that makes a value of the type."""
+
+    @intrinsic
+    def make(typingctx: Any, context_at: Any, i: Any, key: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            value = cgutils.create_struct_proxy(clock)(context, builder)
+            value.context, value.i, value.key = arguments
+            return value._getvalue()
+
+        return clock(types.voidptr, types.int64, types.int64), generate
+
+    return make
+
+
+@intrinsic
+def yields(typingctx: Any, context_at: Any) -> Any:
+    """Whether a timer was asked for that comes before the call's next record."""
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at = builder.bitcast(arguments[0], _BYTE.as_pointer())
+        told = builder.load(_field(builder, at, CONTEXT_OFFSETS["yield"], _KEY))
+        return builder.icmp_unsigned("!=", told, ir.Constant(_KEY, 0))
+
+    return types.boolean(types.voidptr), generate
+
+
+@intrinsic
+def _time_of(typingctx: Any, clock: Any) -> Any:
+    """The time of the record's mark, or of the timer: signed, for numba makes floats of what mixes both."""
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        value, at = _parts(context, builder, clock, arguments[0])
+        if clock.at != "tick":
+            return builder.load(_field(builder, at, CONTEXT_OFFSETS["wake_time"]))
+        marks = builder.inttoptr(builder.load(_field(builder, at, CONTEXT_OFFSETS["marks"])), _BYTE.as_pointer())
+        mark = builder.gep(marks, [builder.mul(value.i, ir.Constant(_WORD, 16))])
+        return builder.load(_field(builder, mark, 8))
+
+    return types.int64(clock), generate
+
+
+@intrinsic
+def _ask(typingctx: Any, clock: Any, ns: Any) -> Any:
+    """Calls the context's wake_at."""
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        value, at = _parts(context, builder, clock, arguments[0])
+        signature = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _KEY, _WORD]).as_pointer()
+        wake_at = builder.inttoptr(builder.load(_field(builder, at, CONTEXT_OFFSETS["wake_at"])), signature)
+        builder.call(wake_at, [at, builder.trunc(value.key, _KEY), arguments[1]])
+        return context.get_dummy_value()
+
+    return types.none(clock, types.uint64), generate
+
+
+@overload_attribute(_Clock, "time")
+def _time(ctx: Any) -> Any:
+    def get(ctx: Any) -> int:
+        return _time_of(ctx)  # type: ignore[no-any-return]
+
+    return get
+
+
+@overload_method(_Clock, "wake_at")
+def _wake_at(ctx: Any, ns: Any) -> Any:
+    if ctx.at == "end":
+        raise numba_errors.TypingError("wake_at: the run has ended, and its timers with it")
+    if not isinstance(ns, types.Integer):
+        raise numba_errors.TypingError(
+            f"wake_at takes whole nanoseconds, not {ns}: numba makes floats where u8 and i8 mix"
+        )
+
+    def wake_at(ctx: Any, ns: Any) -> None:
+        _ask(ctx, types.uint64(ns))
+
+    return wake_at

@@ -1,0 +1,128 @@
+"""A Python handler that has timers, at work for one symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.handlers.context import Bound, Call, Context, FailedOnTick
+
+__all__ = ["AtWork", "Clock", "Timed", "acting"]
+
+
+class Clock(Protocol):
+    """Where a timed handler runs, with ticks of its symbol in hand."""
+
+    def times(self) -> npt.NDArray[np.uint64]:
+        """The feed's time at each of them."""
+
+    def arm(self, handled: int, wish: int) -> None:
+        """When the symbol's timer is due from now on, as of the first ``handled`` of them; 0: never."""
+
+
+class AtWork(Protocol):
+    """What is run for one symbol of a Python handler."""
+
+    @property
+    def call(self) -> Call:
+        """With its next ticks."""
+
+    def wake(self, time: int) -> int:
+        """At its timer; returns when the next one is due, 0: never."""
+
+    def finish(self, time: int) -> None:
+        """At the run's end, and the feed's time there."""
+
+    @property
+    def wish(self) -> int:
+        """When its timer is due; 0: never."""
+
+
+def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
+    """Does something at a time, with no tick in hand."""
+    if act is None:
+        return
+    at, context.at, context.now = context.at, None, time
+    try:
+        act()
+    finally:
+        context.at, context.now = at, None
+
+
+class Timed:
+    """Calls the functions of a handler with its ticks, timers and end, and tells what timers they asked for.
+
+    It is given no tick at or behind the timer that is set, and so a handler that asks for one in the middle of a batch
+    handles no more than what comes before: an object is called for no more, a batch handler says how many it took.
+    """
+
+    def __init__(self, context: Context, bound: Bound, clock: Clock) -> None:
+        self._context = context
+        self._bound = bound
+        self._clock = clock
+        self.call: Call = bound.ticks if context.timer is None else self._call
+
+    @property
+    def wish(self) -> int:
+        timer = self._context.timer
+        return 0 if timer is None else timer.wish
+
+    def _call(self, ticks: npt.NDArray[Any]) -> int | None:
+        timer, n = self._context.timer, len(ticks)
+        assert timer is not None
+        timer.begin(self._clock.times())
+        handled = 0
+        try:
+            handled = self._took(self._bound.ticks(ticks), n)
+        except FailedOnTick as error:
+            # What the ticks before it asked for stands. It counts as done with: it will not come again.
+            if timer.over(error.handled):
+                self._clock.arm(error.handled + 1, timer.wish)
+            raise
+        except BaseException:
+            timer.over(0)
+            raise
+        if timer.over(handled):
+            self._clock.arm(handled, timer.wish)
+        return None if handled == n else handled
+
+    def _took(self, said: Any, n: int) -> int:
+        """How many ticks a call has handled. Raises ConfigurationError where that cannot be."""
+        timer, called = self._context.timer, self._context.handler
+        assert timer is not None
+        if said is None:
+            said = n
+            if timer.end < n:
+                raise ConfigurationError(
+                    f"handler {called!r}: the timer it asked for comes before tick {timer.end} of {n}: handle no more "
+                    "than wake_at returns, and return how many"
+                )
+        if isinstance(said, bool) or not isinstance(said, int | np.integer):
+            raise ConfigurationError(
+                f"handler {called!r}: it returned {said!r}: return how many ticks it handled, or None"
+            )
+        if not timer.last_asked() < said <= timer.end or said < 1:
+            raise ConfigurationError(
+                f"handler {called!r}: it returned {said} for {n} ticks, of which {timer.end} come before its timer"
+                + (f", which tick {timer.last_asked()} asked for" if timer.last_asked() >= 0 else "")
+            )
+        return int(said)
+
+    def wake(self, time: int) -> int:
+        """Raises what the handler does; its timer is over then as well."""
+        timer, wake = self._context.timer, self._bound.wake
+        assert timer is not None
+        timer.wish = 0
+        if wake is not None:
+            acting(self._context, time, lambda: wake(time))
+        return timer.wish
+
+    def finish(self, time: int) -> None:
+        """Raises what the handler does."""
+        if self._context.timer is not None:
+            self._context.timer.finish()
+        acting(self._context, time, self._bound.finish)

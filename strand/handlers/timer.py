@@ -1,0 +1,109 @@
+"""The timer of one symbol, as a Python handler asks for it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+
+__all__ = ["Timer"]
+
+_NO_TICKS: Final = np.empty(0, np.uint64)
+
+
+def _ns(value: Any) -> int:
+    """A time. Raises ConfigurationError."""
+    try:
+        ns = operator.index(value)
+    except TypeError:
+        raise ConfigurationError(f"wake_at: {value!r} is no time: give whole nanoseconds since the epoch") from None
+    if not 0 <= ns < 2**64:
+        raise ConfigurationError(
+            f"wake_at: {ns} is no time: nanoseconds since the epoch fit in 64 bits, without a sign"
+        )
+    return ns
+
+
+class Timer:
+    """``wish``: when it is due, 0: never. While ticks are in hand: ``times``, the feed's time at each of them, and
+    ``end``, how many of them come before it."""
+
+    __slots__ = ("_asked", "_early", "_ended", "end", "handler", "times", "wish")
+
+    def __init__(self, handler: str) -> None:
+        self.handler = handler
+        self.wish = 0
+        self.times: npt.NDArray[np.uint64] = _NO_TICKS
+        self.end = 0
+        #: The places of ticks that have asked, and for when.
+        self._asked: list[tuple[int, int]] = []
+        #: What was asked for before the first tick, and is asked by it then.
+        self._early: int | None = None
+        self._ended = False
+
+    def begin(self, times: npt.NDArray[np.uint64]) -> None:
+        """Ticks are in hand, all of them before ``wish``."""
+        self.times = times
+        self.end = len(times)
+        self._asked.clear()
+        if self._early is not None:
+            self.ask(self._early, 0)
+
+    def ask(self, ns: Any, at: Any) -> int:
+        """By the tick at a place of those in hand; returns ``end``."""
+        ns, n = _ns(ns), len(self.times)
+        who = f"handler {self.handler!r}: wake_at"
+        if not n:
+            raise ConfigurationError(f"{who}: there is no tick, and no timer, in hand to ask")
+        if at is None:
+            raise ConfigurationError(f"{who}: say which tick asks: wake_at(ns, at=place)")
+        place, last = operator.index(at), self.last_asked()
+        if not 0 <= place < n:
+            raise IndexError(f"at: {place} is no place in a batch of {n} ticks")
+        if place < last:
+            raise ConfigurationError(f"{who}: tick {place} asks after tick {last} did: ask in order")
+        if place >= self.end:
+            raise ConfigurationError(
+                f"{who}: tick {place} is behind the timer that tick {last} asked for: handle the {self.end} before it, "
+                f"and return {self.end}"
+            )
+        wish = ns and max(ns, int(self.times[place]) + 1)
+        self._asked.append((place, wish))
+        self.end = n if not wish else int(np.searchsorted(self.times, np.uint64(wish)))
+        return self.end
+
+    def ask_again(self, ns: Any, now: int) -> int:
+        """By the timer that runs, at its time; returns 0, as no ticks are in hand."""
+        ns = _ns(ns)
+        if self._ended:
+            raise ConfigurationError(f"handler {self.handler!r}: wake_at: the run has ended, and its timers with it")
+        self.wish = ns and max(ns, now + 1)
+        return 0
+
+    def ask_early(self, ns: Any) -> int:
+        """Before the symbol's first tick, in its name; returns 0, as no ticks are in hand."""
+        self._early = _ns(ns)
+        return 0
+
+    def over(self, handled: int) -> bool:
+        """The first ``handled`` of the ticks in hand were. Whether one of them has asked: ``wish`` is what was asked
+        for last."""
+        wishes = [wish for place, wish in self._asked if place < handled]
+        self.times = _NO_TICKS
+        if handled:
+            self._early = None
+        if wishes:
+            self.wish = wishes[-1]
+        return bool(wishes)
+
+    def last_asked(self) -> int:
+        """The place of the last tick that has asked; -1: none has."""
+        return self._asked[-1][0] if self._asked else -1
+
+    def finish(self) -> None:
+        """The run has ended."""
+        self._ended = True

@@ -1,0 +1,154 @@
+"""The Python handler at the end of a chain, at work for one symbol, and the native ones before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.chain import Chained
+from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.handlers.opened import Site
+from strand.handlers.timed import Timed, acting
+
+__all__ = ["Tracked"]
+
+
+class Tracked:
+    """Runs a chain's native part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
+
+    Where the Python part stops in the middle, before a timer or by a failure, the others of the batch come again, but
+    for the native part they have been: what it made of them is kept until then. The timer that is told is the earlier
+    one of both parts'; so the native one's never comes due before the Python part has seen all the ticks before it.
+    """
+
+    def __init__(
+        self, context: Context, site: Site, native: Chained, bound: Bound, *, rows: tuple[Any, np.dtype[Any]]
+    ) -> None:
+        """``rows``: the symbol's, and the dtype of that part of it which is the native handlers'."""
+        self._context = context
+        self._site = site
+        self._native = native
+        self._python = Timed(context, bound, self)
+        self._bound = bound
+        self._whole, self._prefix = rows
+        self._timers = context.timer is not None or native.function.wake is not None
+        self._told = 0
+        #: The native part's rows after the last tick, or timer, that Python has seen.
+        self._last = np.zeros(1, self._prefix)
+        self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+        self._times = np.empty(0, np.uint64)
+        self.call: Call = self._call
+
+    # ---- what the Python part asks its place for
+
+    def times(self) -> npt.NDArray[np.uint64]:
+        """Of the ticks that it is given."""
+        return self._times
+
+    def arm(self, handled: int, wish: int) -> None:
+        """Told together with the native part's."""
+
+    # ---- ticks
+
+    def _call(self, ticks: npt.NDArray[Any]) -> int | None:
+        after = np.empty(len(ticks), self._prefix)
+        known = self._take_ahead(ticks, after)
+        done, stumbled = self._site.track(self._native, ticks[known:], after[known:])
+        done += known
+        try:
+            handled = self._run_python(ticks[:done], after[:done])
+        except FailedOnTick as error:
+            self._seen(ticks[:done], after[:done], error.handled + 1)
+            raise
+        self._seen(ticks[:done], after[:done], handled)
+        if stumbled is not None and handled == done:
+            self._tell(done + 1)
+            raise FailedOnTick(done) from RuntimeError(stumbled.message or f"code {stumbled.code}")
+        return None if handled == len(ticks) else handled
+
+    def _run_python(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
+        """How many of the ticks that the native part has handled the Python one has. Raises FailedOnTick."""
+        if not len(ticks):
+            return 0
+        if self._context.timer is not None:
+            self._times = self._site.times()[: len(ticks)]
+        self._context.after = {name: after[name] for name in self._prefix.names or ()}
+        try:
+            handled = self._python.call(ticks)
+        except FailedOnTick:
+            raise
+        except BaseException as error:
+            raise FailedOnTick(0) from error
+        return len(ticks) if handled is None else handled
+
+    def _seen(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], n: int) -> None:
+        """So many of the ticks that the native part has handled will not come again."""
+        if n == 0:
+            return
+        if n < len(ticks):
+            # Before those that not even came this time.
+            old, rows = self._ahead or (ticks[:0], after[:0])
+            self._ahead = (np.concatenate([ticks[n:], old]), np.concatenate([after[n:], rows]))
+        self._last = after[n - 1 : n]
+        self._tell(n)
+
+    def _take_ahead(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
+        """How many of the ticks the native part has handled already; what it made of them goes into ``after``."""
+        if self._ahead is None:
+            return 0
+        old, rows = self._ahead
+        n = min(len(old), len(ticks))
+        if not (ticks[:n] == old[:n]).all():  # they were dropped meanwhile
+            self._ahead = None
+            return 0
+        after[:n] = rows[:n]
+        self._ahead = (old[n:], rows[n:]) if n < len(old) else None
+        return n
+
+    # ---- timers, and the end
+
+    @property
+    def wish(self) -> int:
+        """The earlier one of both parts'; 0: neither has one."""
+        wishes = [wish for wish in (self._native.wish(self._context.key), self._python.wish) if wish]
+        return min(wishes, default=0)
+
+    def _tell(self, handled: int) -> None:
+        if self._timers and (wish := self.wish) != self._told:
+            self._site.arm(handled, wish)
+            self._told = wish
+
+    def wake(self, time: int) -> int:
+        """Both parts', in their order, where they are due. Raises what one of them does."""
+        try:
+            if 0 < self._native.wish(self._context.key) <= time:
+                self._act(time, at_end=False)
+            if 0 < self._python.wish <= time:
+                self._show()
+                self._python.wake(time)
+        finally:
+            self._told = self.wish
+        return self._told
+
+    def finish(self, time: int) -> None:
+        """Both parts', in their order. Raises what one of them does."""
+        if self._native.function.finish is not None:
+            self._act(time, at_end=True)
+        self._show()
+        self._python.finish(time)
+
+    def _act(self, time: int, *, at_end: bool) -> None:
+        stumbled = self._site.act(self._native, self._context.key, time, at_end)
+        last: Any = np.zeros(1, self._prefix)
+        for name in self._prefix.names or ():
+            last[name][0] = self._whole[name]
+        self._last = last
+        if stumbled is not None:
+            raise RuntimeError(stumbled.message or f"code {stumbled.code}")
+        self._show()
+        acting(self._context, time, self._bound.changed)
+
+    def _show(self) -> None:
+        self._context.after = {name: self._last[name] for name in self._prefix.names or ()}

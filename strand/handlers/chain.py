@@ -111,7 +111,8 @@ def open_chain(handler: Handler, opening: Opening) -> Opened:
     path: tuple[str, ...] = ()
     python = handler.bind is not None
     for index, (called, part) in enumerate(handler.parts[: -1 if python else None]):
-        opened = open_part(part, opening, _seen_by(index, handler, opening.row_stride))
+        row = part.state if part.on_tick is None else _seen_by(index, handler, opening.row_stride)
+        opened = open_part(part, opening, row)
         assert opened.function is not None
         # A compiled handler's own row is part of the one it sees; others are given theirs.
         offset = 0 if part.on_tick is not None else _offset(handler.state, called)

@@ -46,6 +46,11 @@ _HINTS = (
         r"context manager|opcode|bytecode|construct is not supported|not supported",
         "numba compiles numbers, arrays and loops; for the rest of Python use @strand.batch_handler",
     ),
+    (
+        r"_wake_at\(ctx\((?:tick|timer)\), float",
+        "wake_at takes whole nanoseconds: numba makes floats where u8 and i8 mix; np.int64(...) converts",
+    ),
+    (r"_wake_at\(ctx\(end\)", "the run has ended, and its timers with it"),
     (r"Invalid use of|No implementation of function", "the types it is called with do not fit it"),
 )
 

@@ -117,8 +117,8 @@ class Context:
         after it, else when the feed's time has passed it. 0 forgets it; asking again replaces it.
 
         ``at``: the place in the batch of the tick that asks; an object that is called tick by tick leaves it out, and
-        so do ``on_start``, which asks in the first tick's name, and ``on_wake``. A time that is not after the tick's (or
-        the timer's) is taken for the next ns. Returns how many ticks of the batch come before the timer: a batch
+        so do ``on_start``, which asks in the first tick's name, and ``on_wake``. A time that is not after the tick's
+        (or the timer's) is taken for the next ns. Returns how many ticks of the batch come before the timer: a batch
         handler handles no more of them, and returns how many it did.
 
         Raises ConfigurationError for a handler without ``on_wake``, at the end of a run, and for a tick behind a timer

@@ -19,6 +19,7 @@ import strand
 from strand import policies
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import Handler, object_handler
+from strand.handlers.bars import BAR_PARTIAL
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 STATE = [("ticks", "u8"), ("hash", "u8"), ("sum", "f8"), ("last", "i8", (3,))]
@@ -94,6 +95,80 @@ class PerSymbol:
         self.row["mark"] = (sum(self.trades[-5:]) + len(self.trades)) % 2**64
 
 
+STEP = 600 * 10**9
+
+
+def closes(symbol: str, time: int, row: Any, ctx: Any) -> None:
+    """Emits how many ticks came since the last time, and now and then asks again at once."""
+    ctx.emit((row["open"], time))
+    row["mark"] = (int(row["mark"]) * 31 + time + int(row["open"])) % 2**64
+    row["open"] = 0
+    if row["mark"] % 4 == 0:
+        ctx.wake_at(time + STEP // 3)
+
+
+def closes_last(symbol: str, row: Any, ctx: Any) -> None:
+    ctx.emit((row["open"], ctx.time))
+
+
+@strand.batch_handler(
+    state=[("open", "u8"), ("mark", "u8")],
+    outputs={"steps": [("ticks", "u8"), ("end", "u8")]},
+    on_wake=closes,
+    on_finish=closes_last,
+)
+def in_steps(symbol: str, ticks: Any, row: Any, ctx: Any) -> int:
+    """A timer at the end of the step that the first tick since the last timer is in."""
+    n = len(ticks)
+    if not row["open"]:
+        n = ctx.wake_at((int(ctx.times[0]) // STEP + 1) * STEP, at=0)
+    row["open"] += n
+    row["mark"] = (int(row["mark"]) + int(ticks["price"][:n].sum())) % 2**64
+    return n
+
+
+@object_handler(state=[("bars", "u8"), ("mark", "u8")], outputs={"late": [("bars", "u8")]})
+class AfterBars:
+    """Is told of each bar, whatever closed it, and asks for a timer some time later."""
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_bar(self, bar: Any) -> None:
+        row = self.ctx.row
+        row["bars"] += 1
+        row["mark"] = (int(row["mark"]) * 31 + bar.close + self.ctx.time) % 2**64
+        if not bar.flags & BAR_PARTIAL:
+            self.ctx.wake_at(self.ctx.time + STEP // 7)
+
+    def on_wake(self, time: int) -> None:
+        self.ctx.emit((int(self.ctx.row["bars"]),))
+
+
+if HAS_NUMBA:
+
+    def compiled_closes(row: Any, time: Any, emit: Any, ctx: Any) -> None:
+        emit.steps(row.open, time)
+        row.open = 0
+        if row.mark % np.uint64(4) == 0:
+            ctx.wake_at(time + STEP // 3)
+
+    def compiled_closes_last(row: Any, emit: Any, ctx: Any) -> None:
+        emit.steps(row.open, ctx.time)
+
+    @strand.handler(
+        state=[("open", "u8"), ("mark", "u8")],
+        outputs={"steps": [("ticks", "u8"), ("end", "u8")]},
+        on_wake=compiled_closes,
+        on_finish=compiled_closes_last,
+    )
+    def compiled_steps(row: Any, tick: Any, emit: Any, ctx: Any) -> None:
+        if row.open == 0:
+            ctx.wake_at((ctx.time // STEP + 1) * STEP)
+        row.open += np.uint64(1)
+        row.mark = row.mark * np.uint64(31) + np.uint64(tick.price)
+
+
 @cache
 def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
     """What a replay is given, by name: one handler for all, or one a symbol."""
@@ -109,8 +184,15 @@ def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
     made["two emit"] = lambda: {"handlers": {names[0]: emits, "*": TradesOut}}
     made["chain"] = lambda: {"handler": strand.chain("count", strand.book(), over_the_book)}
     made["object"] = lambda: {"handler": PerSymbol}
+    bars = strand.bars("30m", book=True, fills="reduce", fill=True)
+    made["bars"] = lambda: {"handler": bars}
+    made["after bars"] = lambda: {"handler": strand.chain(bars, AfterBars)}
+    made["steps"] = lambda: {"handler": in_steps}
+    made["steps after bars"] = lambda: {"handler": strand.chain(bars, in_steps)}
     if HAS_NUMBA:
         made["numba"] = lambda: {"handler": compiled}
+        made["numba steps"] = lambda: {"handler": compiled_steps}
+        made["bars and numba steps"] = lambda: {"handler": strand.chain(bars, compiled_steps)}
     mixed: dict[str, Handler | str] = {names[0]: in_python, names[1]: "book", names[2]: in_python, "*": "count"}
     made["mixed"] = lambda: {"handlers": mixed}
     return made

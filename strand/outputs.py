@@ -1,8 +1,9 @@
 """Outputs: records that handlers emit, merged into the order of the ticks they were emitted for.
 
 Every record goes out with three columns before the declared ones: ``sequence`` (u8: the place of its tick in the order
-of publishing, from 0; ``NO_SEQUENCE`` for what a timer or the end of the run emitted), ``ts`` (u8: the feed's time
-there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and ``instrument_id`` (u4).
+of publishing, from 0; ``NO_SEQUENCE`` for what a timer emitted, one less for the end of the run), ``ts`` (u8: the
+feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and
+``instrument_id`` (u4).
 Records come in the order of ``sequence``, those of one tick as they were emitted; a timer's come before the ticks at
 or after its time.
 """
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
 
-#: ``sequence`` of a record that no tick emitted.
+#: ``sequence`` of a record that a timer emitted; the end's have one less.
 NO_SEQUENCE = 2**64 - 1
 HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import CACHED_BLOCKS, block_bytes, block_records
+from strand._bindings.engine_config import (
+    CACHED_BLOCKS,
+    IDLE,
+    ON_ERROR,
+    ON_FULL,
+    EngineConfig,
+    block_bytes,
+    block_records,
+)
 from strand.errors import ConfigurationError
 from strand.grouping import strands_for
 from strand.handlers import Handler, HandlerLike, resolve
@@ -20,8 +28,10 @@ from strand.ticks import TICK
 __all__ = [
     "assign_handlers",
     "check_conflate",
+    "check_limits",
     "check_timed",
     "choice",
+    "engine_config",
     "padded",
     "pool_blocks",
     "positive",
@@ -29,6 +39,10 @@ __all__ = [
     "worker_cores",
 ]
 
+#: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
+AHEAD_TICKS = 1 << 15
+#: The most that whole numbers may be.
+_MOST = {"capacity_ticks": 2**31 - 1, "quantum_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
 #: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
 FULL_STRANDS = 64
 
@@ -54,6 +68,16 @@ def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
     """One of the words in ``choices``."""
     if value not in choices:
         raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+
+
+def check_limits(ticks: Mapping[str, int], quantum_us: float, words: Mapping[str, str]) -> None:
+    """What bounds queues and visits, and the choices that are words."""
+    for name, most in _MOST.items():
+        positive(name, ticks[name], most)
+    for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
+        choice(name, words[name], choices)
+    if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:
+        raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
 
 
 def worker_cores(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
@@ -157,3 +181,41 @@ def check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uin
             f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
             "strand; raise it, or give strands='per-symbol'"
         )
+
+
+def engine_config(
+    reader: RecordReader,
+    handlers: Sequence[Handler],
+    *,
+    quantum_us: float,
+    memory_bytes: int | None,
+    emits: bool,
+    **given: Any,
+) -> EngineConfig:
+    """The engine's sizes and choices, from a dispatcher's arguments that have been checked: ``given`` as EngineConfig
+    has them. ``emits``: there are outputs."""
+    timed = check_timed(handlers, reader)
+    ends = any(h.ends for h in handlers) and reader.time_offset is not None
+    ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
+    marked = emits or timed or ends
+    return EngineConfig(
+        record_size=reader.dtype.itemsize,
+        key_offset=reader.key_offset,
+        sequence_offset=reader.sequence_offset,
+        time_offset=reader.time_offset,
+        row_bytes=max(h.state.itemsize for h in handlers),
+        n_blocks=pool_blocks(
+            memory_bytes,
+            slots=given["n_workers"] + given["n_publishers"],
+            n_strands=given["n_strands"],
+            ahead=ahead,
+            capacity=given["capacity_ticks"],
+            record=reader.dtype.itemsize,
+            marked=marked,
+        ),
+        quantum_ns=int(quantum_us * 1000),
+        ahead_ticks=ahead,
+        marked=marked,
+        timed=timed,
+        **given,
+    )

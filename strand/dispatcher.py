@@ -5,78 +5,58 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import (
-    IDLE,
-    ON_ERROR,
-    ON_FULL,
-    PAUSED,
-    QUARANTINED,
-    Code,
-    Engine,
-    EngineConfig,
-    PythonHandler,
-    StrandLook,
-    histogram_floors_ns,
-)
-from strand.books import Book, Books, keeps_books
+from strand._bindings.engine import PAUSED, QUARANTINED, Code, Engine, PythonHandler, StrandLook
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
     check_conflate,
-    check_timed,
-    choice,
-    pool_blocks,
+    check_limits,
+    engine_config,
     positive,
     symbol_counts,
     worker_cores,
 )
+from strand.engine_statistics import statistics_of
 from strand.errors import (
-    BackpressureError,
     ConfigurationError,
     EngineError,
     HandlerError,
     StoppedError,
-    UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.grouping import StrandsLike, strand_count, strands_for
+from strand.failures import describe, failures_of
+from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
-from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
-from strand.python_handlers import RAISED, PythonHandlers, describe, objects_of, stop_objects
+from strand.publishers import NONE, Publishers, publish_error
+from strand.python_handlers import PythonHandlers, stop_objects
 from strand.records import RecordReader
+from strand.routing import Routing
 from strand.rows import Rows
-from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.run_view import RunView
+from strand.stats import Statistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 from strand.worker import run_worker
 
 __all__ = ["Dispatcher"]
 
-#: How long C waits before it lets Python look for signals.
-SLICE_NS = 20_000_000
 LINE = 64
-#: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
-AHEAD_TICKS = 1 << 15
-#: Records of the first array that "auto" looks at to tell busy symbols from quiet ones.
-FIRST_LOOK = 1 << 18
 
 _live: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
 
 
-class Dispatcher:
+class Dispatcher(RunView):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
     ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
@@ -143,76 +123,51 @@ class Dispatcher:
         allowed = self._allowed = sorted(os.sched_getaffinity(0))
         self._workers = positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
         self._cores = worker_cores(cores, allowed, self._workers)
-        choice("idle", idle, IDLE)
-        choice("on_error", on_error, ON_ERROR)
-        choice("on_full", on_full, ON_FULL)
         if not isinstance(policy, Fifo):
             raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
-        for name, value, most in (
-            ("capacity_ticks", capacity_ticks, 2**31 - 1),
-            ("quantum_ticks", quantum_ticks, 2**20),
-            ("batch_ticks", batch_ticks, 65_536),
-            ("max_publishers", max_publishers, 1024),
-        ):
-            positive(name, value, most)
-        if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:
-            raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
-
-        self._alone = [not h.is_native for h in self._handlers]
-        self._counts = symbol_counts(counts, len(self._table))
-        n_strands = strand_count(strands, self._handler_of_symbol, self._alone, self._workers)
-        if on_full == "conflate":
-            check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, self._alone)
-        row_bytes = max(h.state.itemsize for h in self._handlers)
-        self._outputs = Outputs(self._handlers, self._table, out or {})
-        timed = check_timed(self._handlers, self._reader)
-        ends = any(h.ends for h in self._handlers) and self._reader.time_offset is not None
-        marked = len(self._outputs) > 0 or timed or ends
-        ahead = max(AHEAD_TICKS, 3 * batch_ticks)
-        slots = self._workers + max_publishers
-        self._engine = Engine(
-            EngineConfig(
-                n_symbols=len(self._table),
-                n_strands=n_strands,
-                n_workers=self._workers,
-                n_publishers=max_publishers,
-                record_size=dtype.itemsize,
-                key_offset=self._reader.key_offset,
-                sequence_offset=self._reader.sequence_offset,
-                row_bytes=row_bytes,
-                n_blocks=pool_blocks(
-                    memory_bytes,
-                    slots=slots,
-                    n_strands=n_strands,
-                    ahead=ahead,
-                    capacity=capacity_ticks,
-                    record=dtype.itemsize,
-                    marked=marked,
-                ),
-                idle=idle,
-                on_error=on_error,
-                on_full=on_full,
-                capacity_ticks=capacity_ticks,
-                quantum_ticks=quantum_ticks,
-                quantum_ns=int(quantum_us * 1000),
-                batch_ticks=batch_ticks,
-                ahead_ticks=ahead,
-                publisher_drains=publisher_drains,
-                marked=marked,
-                timed=timed,
-                time_offset=self._reader.time_offset,
-                counters_start=_counters_start,
-            )
+        check_limits(
+            {
+                "capacity_ticks": capacity_ticks,
+                "quantum_ticks": quantum_ticks,
+                "batch_ticks": batch_ticks,
+                "max_publishers": max_publishers,
+            },
+            quantum_us,
+            {"idle": idle, "on_error": on_error, "on_full": on_full},
         )
+        alone = [not h.is_native for h in self._handlers]
+        expected = symbol_counts(counts, len(self._table))
+        n_strands = strand_count(strands, self._handler_of_symbol, alone, self._workers)
+        if on_full == "conflate":
+            check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, alone)
+        self._outputs = Outputs(self._handlers, self._table, out or {})
+        config = engine_config(
+            self._reader,
+            self._handlers,
+            quantum_us=quantum_us,
+            memory_bytes=memory_bytes,
+            emits=len(self._outputs) > 0,
+            n_symbols=len(self._table),
+            n_strands=n_strands,
+            n_workers=self._workers,
+            n_publishers=max_publishers,
+            idle=idle,
+            on_error=on_error,
+            on_full=on_full,
+            capacity_ticks=capacity_ticks,
+            quantum_ticks=quantum_ticks,
+            batch_ticks=batch_ticks,
+            publisher_drains=publisher_drains,
+            counters_start=_counters_start,
+        )
+        self._engine = Engine(config)
         if len(self._outputs) > 0:
             self._engine.set_outputs(self._outputs.record_bytes, output_memory)
         self._look = self._engine.new_look()
-        stride = (row_bytes + LINE - 1) // LINE * LINE
-        opening = Opening(self._table, dtype, key, stride)
+        opening = Opening(self._table, dtype, key, -(-config.row_bytes // LINE) * LINE)
         self._opened = [open_handler(h, opening) for h in self._handlers]
-        self._memories = [opened.memory for opened in self._opened]
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
-        self._python = PythonHandlers(
+        self._python: PythonHandlers = PythonHandlers(
             self._engine,
             self._table,
             self._rows,
@@ -220,20 +175,24 @@ class Dispatcher:
             opened=self._opened,
             handler_of_symbol=self._handler_of_symbol,
         )
-        self._strand_of: npt.NDArray[np.uint32] | None = None
-        self._route_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._close_lock = threading.Lock()
         self._broken: BaseException | None = None
-        self._publishing: dict[int, int] = {}
+        self._publishers = Publishers(self._engine, self._threads)
         self._asked = Calls(self._engine)
         self._at_work = 0
         self._stop_failure: HandlerError | None = None
         self._closed = self._closing = False
         self._abandoned = 0
         self._finished = True
-        if self._counts is not None or n_strands >= len(self._table):
-            self._route(self._counts)
+        functions = [
+            opened.function or PythonHandler(h.timers, h.ends)
+            for h, opened in zip(self._handlers, self._opened, strict=True)
+        ]
+        numbers = [self._outputs.numbers(h) for h in self._handlers]
+        self._routing = Routing(self._engine, self._python, self._handler_of_symbol, functions, numbers)
+        if expected is not None or n_strands >= len(self._table):
+            self._routing.by_counts(expected)
 
     # ---- life
 
@@ -281,7 +240,7 @@ class Dispatcher:
         if self._slot is not None:
             if drain:
                 raise WouldDeadlockError(
-                    "a handler cannot wait for its own tick to be handled: call stop(drain=False)", _NONE
+                    "a handler cannot wait for its own tick to be handled: call stop(drain=False)", NONE
                 )
             self._engine.stop()
             return False
@@ -306,10 +265,8 @@ class Dispatcher:
         self._engine.stop()
         for thread in self._threads:
             thread.join()
-        # Publishers notice too, but one may be running a handler: rows and books are final when they are out. Only a
-        # publisher of this thread, interrupted by a signal handler, cannot be waited for.
-        while any(ident != threading.get_ident() for ident in list(self._publishing.values())):
-            time.sleep(0.0001)
+        # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
+        self._publishers.wait_for_others()
         with self._close_lock:
             if not self._closed:
                 self._closed = True
@@ -340,24 +297,16 @@ class Dispatcher:
             raise self._stopped_error()
         if len(array) == 0:
             return 0
-        if self._strand_of is None:
-            self._route_first(array)
+        if not self._routing.is_known:
+            self._routing.by_keys(array[self._reader.key])
         if self._slot is not None:
             code = self._engine.publish_nested(self._slot, array)
             if code == Code.OK:
                 return len(array)
             raise self._publish_error(code, array, self._engine.rejected(self._slot, nested=True))
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._publisher_until(deadline) as slot:
-            if slot is None:
-                code, rejected = Code.AGAIN, np.arange(len(array))
-            else:
-                code = self._engine.publish(slot, array, _slice_ns(deadline))
-                while code == Code.AGAIN and self._threads and (deadline is None or time.monotonic() < deadline):
-                    code = self._engine.publish_more(slot, _slice_ns(deadline))
-                if code == Code.OK:
-                    return len(array)
-                rejected = self._engine.rejected(slot)
+        code, rejected = self._publishers.publish(array, timeout_s)
+        if code == Code.OK:
+            return len(array)
         raise self._publish_error(code, array, rejected)
 
     def drain(self, timeout_s: float | None = None) -> bool:
@@ -368,19 +317,12 @@ class Dispatcher:
         handler.
         """
         if self._slot is not None:
-            raise WouldDeadlockError("a handler cannot wait for its own tick to be handled", _NONE)
+            raise WouldDeadlockError("a handler cannot wait for its own tick to be handled", NONE)
         if self._closing:
             raise self._stopped_error()
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        # All slots may be taken by publishers that wait for this thread: then it waits without helping.
-        with self._publisher_until(time.monotonic()) as slot:
-            while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
-                if deadline is not None and time.monotonic() >= deadline:
-                    return False
-                if not self._threads:
-                    raise StoppedError(f"there are ticks to handle, but {_NOT_STARTED}")
-        if code == Code.OK:
-            return True
+        code = self._publishers.drain(timeout_s)
+        if code in (Code.OK, Code.AGAIN):
+            return code == Code.OK
         raise self._stopped_error()
 
     # ---- calls
@@ -425,53 +367,13 @@ class Dispatcher:
 
     def strand_of(self, symbol: str | int) -> int:
         """The number of the strand a symbol belongs to."""
-        index = self._table.index(symbol)
-        if self._strand_of is None:
-            self._route(None)
-        assert self._strand_of is not None
-        return int(self._strand_of[index])
+        return int(self._routing.by_counts(None)[self._table.index(symbol)])
 
     def look(self, symbol: str | int) -> StrandLook:
         """The books of the symbol's strand."""
         return self._engine.look(self.strand_of(symbol))
 
     # ---- looking on
-
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index."""
-        return self._table
-
-    def learn_symbols(self, names: Sequence[str]) -> None:
-        """Takes over names that a feed has met since: by index, where there was none yet."""
-        self._table.learn(names)
-        self._python.learn_symbols()
-
-    @property
-    def rows(self) -> Rows:
-        """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the dispatcher runs, final after it."""
-        return self._rows
-
-    @property
-    def outputs(self) -> Outputs:
-        """What handlers emit, by name: ``for batch in dispatcher.outputs["bars"]`` while the run goes on."""
-        return self._outputs
-
-    @property
-    def keeps_books(self) -> bool:
-        """Whether a handler here keeps books, of orders or of levels."""
-        return any(keeps_books(memory) for memory in self._memories)
-
-    @property
-    def books(self) -> Books:
-        """What ``strand.book()`` and ``strand.depth()`` keep. Raises ConfigurationError where no handler does."""
-        paths = [opened.path for opened in self._opened]
-        return Books(self._table, self._memories, self._handler_of_symbol, self._rows, paths)
-
-    @property
-    def objects(self) -> Mapping[str, Any]:
-        """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._python.contexts)
 
     @property
     def workers(self) -> int:
@@ -484,18 +386,7 @@ class Dispatcher:
     @property
     def failures(self) -> list[HandlerError]:
         """The first failures of handlers (64 at most), in the order they happened."""
-        found = []
-        causes = [iter(list(raised)) for raised in self._python.causes]  # a worker's, in the order of its failures
-        for f in self._engine.failures():
-            symbol = self._table.name(f.key) if f.key is not None else f"strand {f.strand}"
-            handler, reason = self._handlers[f.handler], f.message
-            if handler.is_compiled:
-                reason = reason_of_compiled(reason)
-            error = HandlerError(symbol, f.sequence, handler.name, f.code, reason)
-            if f.code == RAISED:
-                error.__cause__ = next(causes[f.slot], None)
-            found.append(error)
-        return found
+        return failures_of(self._engine, self._table, self._handlers, self._python.causes)
 
     def watermark(self) -> int:
         """Every record whose place in the order of publishing is below this has been handled or dropped."""
@@ -503,38 +394,7 @@ class Dispatcher:
 
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics."""
-        watermark = self.watermark()  # before the totals, which then have what is below it
-        t = self._engine.totals()
-        floors = histogram_floors_ns()
-        wait, handler, end_to_end = (
-            Latency.from_histogram(self._engine.histogram(name), floors) for name in ("wait", "handler", "end_to_end")
-        )
-        dropped = {
-            "newest": t["dropped_newest"],
-            "oldest": t["dropped_oldest"],
-            "conflated": t["conflated"],
-            "quarantined": t["dropped_quarantined"],
-            "failed": t["failed"],
-            "lost": t["lost"],
-            "abandoned": self._abandoned,
-        }
-        return Statistics(
-            accepted=t["accepted"],
-            handled=t["handled"],
-            dropped=dropped,
-            pending=t["pending"] - self._abandoned,
-            claimed=t["claimed"],
-            visits=t["visits"],
-            stolen=t["stolen"],
-            cut=t["cut"],
-            parks=t["parks"],
-            wakes=t["wakes"],
-            watermark=watermark,
-            wait=wait,
-            handler=handler,
-            end_to_end=end_to_end,
-            workers=self._worker_statistics(),
-        )
+        return statistics_of(self._engine, self._cores, self._abandoned)
 
     def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.
@@ -563,64 +423,10 @@ class Dispatcher:
 
     # ---- inside
 
-    def _worker_statistics(self) -> tuple[WorkerStatistics, ...]:
-        keys = ("handled", "busy_ns", "visits", "stolen", "parks")
-        config = self._engine.config
-        slots = [self._engine.counters(i) for i in range(config.n_workers + config.n_publishers)]
-        found = [
-            WorkerStatistics(f"worker {i}", self._cores[i] if self._cores else None, c["handled"],
-                             *(c[k] for k in keys[1:]))
-            for i, c in enumerate(slots[: config.n_workers])
-        ]  # fmt: skip
-        rest = slots[config.n_workers :]
-        sums = [sum(c[k] for c in rest) for k in keys]
-        return (*found, WorkerStatistics("publishers", None, *sums))
-
-    def _route_first(self, array: npt.NDArray[Any]) -> None:
-        keys = array[self._reader.key][:FIRST_LOOK]
-        seen = np.bincount(keys[keys < len(self._table)], minlength=len(self._table))
-        self._route(seen)
-
-    def _route(self, counts: npt.NDArray[Any] | None) -> None:
-        with self._route_lock:
-            if self._strand_of is not None:
-                return
-            grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, self._alone, counts)
-            self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
-            self._python.route(grouping.strand_of_symbol)
-            functions = [
-                opened.function or PythonHandler(h.timers, h.ends)
-                for h, opened in zip(self._handlers, self._opened, strict=True)
-            ]
-            self._engine.set_handlers(functions, [self._outputs.numbers(h) for h in self._handlers])
-            self._strand_of = grouping.strand_of_symbol
-
     @property
     def _slot(self) -> int | None:
         """The worker this thread is, if it is one: whoever calls from there is a handler."""
         return self._python.slot
-
-    @contextmanager
-    def _publisher(self) -> Iterator[int]:
-        """A publisher's slot, waited for where all are in use."""
-        with self._publisher_until(None) as slot:
-            assert slot is not None
-            yield slot
-
-    @contextmanager
-    def _publisher_until(self, deadline: float | None) -> Iterator[int | None]:
-        """A publisher's slot; None where all were in use until the deadline."""
-        while (slot := self._engine.publisher_enter()) is None:
-            if deadline is not None and time.monotonic() >= deadline:
-                yield None
-                return
-            time.sleep(0.0001)
-        self._publishing[slot] = threading.get_ident()
-        try:
-            yield slot
-        finally:
-            del self._publishing[slot]
-            self._engine.publisher_leave(slot)
 
     def _worker_broke(self, error: BaseException) -> None:
         """A thread ended otherwise than by a stop: nothing may wait for what it was to do."""
@@ -635,27 +441,11 @@ class Dispatcher:
         if last:
             self._asked.end(self)
 
-    def _book(self, index: int) -> Book | None:
-        memory = self._memories[self._handler_of_symbol[index]]
-        return self.books[index] if keeps_books(memory) else None
-
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
-        if code == Code.KEY:
-            at, key, symbols = int(rejected[0]), self._reader.key, len(self._table)
-            return UnknownSymbolError(
-                f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
-                f"the {at} records before it were published",
-                position=at,
-            )
         if code == Code.STOPPED:
             return self._stopped_error()
-        text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "
-        if code == Code.WOULD_DEADLOCK:
-            return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
-        if code in (Code.FULL, Code.AGAIN):
-            why = "their strands are full, or all blocks are in use"
-            return BackpressureError(text + (why if self._threads else f"{why}, and {_NOT_STARTED}"), rejected)
-        return EngineError(f"publishing ended with code {code}")
+        key, symbols, started = self._reader.key, len(self._table), bool(self._threads)
+        return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
 
     def _stopped_error(self) -> Exception:
         failures = self.failures
@@ -668,17 +458,6 @@ class Dispatcher:
             error.__cause__ = self._broken
             return error
         return StoppedError("the dispatcher has been stopped: nothing more can be published or drained")
-
-
-_NONE = np.empty(0, dtype=np.int64)
-_NOT_STARTED = "no worker runs: use the dispatcher as a context manager, or call start()"
-
-
-def _slice_ns(deadline: float | None) -> int:
-    """How long C may wait at one go."""
-    if deadline is None:
-        return SLICE_NS
-    return max(0, min(SLICE_NS, int((deadline - time.monotonic()) * 1e9)))
 
 
 def _stop_all() -> None:

@@ -13,6 +13,7 @@ from strand._bindings.chain import Chained
 from strand._bindings.claims import Claims, EndClaim
 from strand._bindings.engine import Engine, Stumbled
 from strand.errors import ConfigurationError, HandlerError
+from strand.failures import RAISED, describe
 from strand.handlers.context import Call, Context
 from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["RAISED", "PythonHandlers", "describe", "objects_of", "stop_objects"]
+__all__ = ["PythonHandlers", "objects_of", "stop_objects"]
 
-#: The code of a failure that was an exception in Python.
-RAISED = -1000
 #: Exceptions kept a worker; the engine keeps as many failures in all.
 KEPT = 64
 
@@ -157,15 +156,6 @@ class PythonHandlers:
             finally:
                 self._here.claims = None
         return True
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, whatever its own way of saying so does."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(it cannot be shown as text)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def objects_of(contexts: Mapping[int, Context]) -> dict[str, Any]:

@@ -14,20 +14,19 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.books import BookMemory
 from strand._bindings.engine import histogram_floors_ns
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
-from strand.books import Books
 from strand.configuration import assign_handlers, check_timed
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.outputs import Outputs
-from strand.python_handlers import objects_of, stop_objects
+from strand.python_handlers import stop_objects
 from strand.records import RecordReader
 from strand.rows import Rows
+from strand.run_view import RunView
 from strand.serial_emitted import AT_END, TIMER, SerialEmitted
 from strand.serial_python import PythonStumble, SerialPython
 from strand.stats import Latency, Statistics, WorkerStatistics
@@ -45,7 +44,7 @@ _OF_QUEUES: Final = frozenset(
 )  # fmt: skip
 
 
-class SerialLoop:
+class SerialLoop(RunView):
     """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
     when all of them are handled.
 
@@ -86,7 +85,7 @@ class SerialLoop:
         self._numbers = [self._outputs.numbers(h) for h in self._handlers]
         self._wishes = np.zeros(len(self._table), np.uint64)
         self._runs = [self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._numbers, strict=True)]
-        self._python = SerialPython(
+        self._python: SerialPython = SerialPython(
             self._table,
             self._reader,
             memory=self._memory,
@@ -269,42 +268,6 @@ class SerialLoop:
             raise failure
 
     # ---- looking on
-
-    @property
-    def objects(self) -> Mapping[str, Any]:
-        """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._python.contexts)
-
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index."""
-        return self._table
-
-    def learn_symbols(self, names: Sequence[str]) -> None:
-        """Takes over names that a feed has met since: by index, where there was none yet."""
-        self._table.learn(names)
-        self._python.learn_symbols()
-
-    @property
-    def rows(self) -> Rows:
-        """All symbols' state."""
-        return self._rows
-
-    @property
-    def keeps_books(self) -> bool:
-        """Whether a handler here keeps order books."""
-        return any(isinstance(opened.memory, BookMemory) for opened in self._opened)
-
-    @property
-    def books(self) -> Books:
-        """The order books that ``strand.book()`` keeps. Raises ConfigurationError where no handler does."""
-        memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
-        return Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
-
-    @property
-    def outputs(self) -> Outputs:
-        """What handlers emit, by name."""
-        return self._outputs
 
     @property
     def workers(self) -> Literal[0]:

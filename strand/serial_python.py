@@ -12,10 +12,10 @@ from strand._bindings.chain import Chained
 from strand._bindings.engine import Stumbled
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import PlainRows, SerialRun, Stumble
+from strand.failures import RAISED, describe
 from strand.handlers.context import Context, FailedOnTick
 from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
-from strand.python_handlers import RAISED, describe
 from strand.records import RecordReader
 from strand.serial_emitted import SerialEmitted
 

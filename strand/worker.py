@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from strand._bindings.claims import RECORDS, TASK, Claims
+from strand.failures import RAISED, describe
 from strand.handlers.context import FailedOnTick
-from strand.python_handlers import RAISED, PythonHandlers, describe
+from strand.python_handlers import PythonHandlers
 
 if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher

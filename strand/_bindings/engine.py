@@ -12,42 +12,26 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.claims import Claims, EndClaim
+from strand._bindings.engine_config import EngineConfig, block_bytes, config_struct
 from strand._bindings.memory import Memory, bytes_of
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
 __all__ = [
     "COUNTERS",
-    "IDLE",
-    "ON_ERROR",
-    "ON_FULL",
     "PAUSED",
     "QUARANTINED",
     "Code",
     "Engine",
-    "EngineConfig",
     "Failure",
     "StrandLook",
     "Until",
-    "block_bytes",
-    "block_records",
     "histogram_floors_ns",
 ]
 
-IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
-ON_FULL: Final = {
-    "block": lib.SD_BLOCK,
-    "drop_newest": lib.SD_DROP_NEWEST,
-    "drop_oldest": lib.SD_DROP_OLDEST,
-    "conflate": lib.SD_CONFLATE,
-    "raise": lib.SD_RAISE,
-}
-ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 PAUSED: Final[int] = lib.SD_PAUSED
 QUARANTINED: Final[int] = lib.SD_QUARANTINED
 
-#: Blocks that can lie in one slot's cache.
-CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
 COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
     "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
@@ -72,35 +56,6 @@ class Until(IntEnum):
     WATERMARK = lib.SD_FINAL_LIVE
     FIRST_PENDING = lib.SD_FINAL_ABANDONED
     END = lib.SD_FINAL_ALL
-
-
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
-    """Sizes and choices as the core takes them; strand.dispatcher checks them and fills them in."""
-
-    n_symbols: int
-    n_strands: int
-    n_workers: int
-    n_publishers: int
-    record_size: int
-    key_offset: int
-    sequence_offset: int | None
-    row_bytes: int
-    n_blocks: int
-    idle: str
-    on_error: str
-    on_full: str
-    capacity_ticks: int
-    quantum_ticks: int
-    quantum_ns: int
-    batch_ticks: int
-    ahead_ticks: int
-    publisher_drains: bool
-    marked: bool = False
-    timed: bool = False
-    time_offset: int | None = None
-    shared: bool = False
-    counters_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +109,6 @@ class StrandLook:
     calls: int = 0
 
 
-def block_records(record_size: int) -> int:
-    """Records of a size that lie in one block."""
-    return int((lib.SD_BLOCK_BYTES - lib.SD_BLOCK_HEADER) // record_size)
-
-
-def block_bytes(record_size: int, marked: bool) -> int:
-    """Bytes of a block: longer where records carry marks."""
-    if not marked:
-        return int(lib.SD_BLOCK_BYTES)
-    records = block_records(record_size)
-    marks_at = (lib.SD_BLOCK_HEADER + records * record_size + 7) // 8 * 8
-    return int((marks_at + records * ffi.sizeof("sd_mark") + 63) // 64 * 64)
-
-
 def histogram_floors_ns() -> npt.NDArray[np.float64]:
     """Lower edges of the histograms' buckets, in ns."""
     floors = np.empty(lib.SD_BUCKETS, dtype=np.float64)
@@ -179,21 +120,8 @@ class Engine:
     """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
 
     def __init__(self, config: EngineConfig) -> None:
-        c = ffi.new("sd_config *")
-        for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
-                     "n_blocks", "counters_start"):  # fmt: skip
-            setattr(c.sizes, name, getattr(config, name))
-        c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
-        c.sizes.marked, c.sizes.timed = config.marked, config.timed
-        c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
-        c.shared = config.shared
-        c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
-        c.capacity = config.capacity_ticks
-        c.quantum_records, c.quantum_ns = config.quantum_ticks, config.quantum_ns
-        c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
-        c.publisher_drains = config.publisher_drains
         out = ffi.new("sd_dispatcher **")
-        code = lib.sd_dispatcher_create(c, out)
+        code = lib.sd_dispatcher_create(config_struct(config), out)
         if code == lib.SD_E_NO_MEMORY:
             raise MemoryError(f"no memory for {config.n_strands} strands and {config.n_blocks} blocks of 2 KB")
         if code != lib.SD_OK:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine import IDLE
+from strand._bindings.engine_config import IDLE
 from strand.errors import ConfigurationError, EngineError
 
 __all__ = ["PingResult", "ping"]

@@ -183,8 +183,10 @@ def _strand(job: Job, *, claiming: bool) -> tuple[Outcome, Rows]:
         batch_ticks=job.batch_ticks,
         max_publishers=MAX_PUBLISHERS,
     )
-    if dispatcher._strand_of is None:
-        dispatcher._route_first(job.ticks)  # before the clock runs, as static-lpt's homes are settled
+    if not dispatcher._routing.is_known:
+        dispatcher._routing.by_keys(
+            job.ticks[dispatcher._reader.key]
+        )  # before the clock runs, as static-lpt's homes are settled
     with dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):  # not before the workers exist: they may use all cores this thread may
@@ -207,7 +209,7 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
-    with dispatcher._publisher() as slot:
+    with dispatcher._publishers.slot() as slot:
         assert slot is not None  # without a deadline there is one
         start = time.perf_counter_ns()
         code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)

@@ -232,13 +232,14 @@ def in_objects(multiplier: int) -> Handler:
 SYMBOLS = 10
 
 
-def stream(seed: int, n: int, symbols: int) -> npt.NDArray[Any]:
-    """Ticks of the first ``symbols``, whose times run back now and then."""
+def stream(seed: int, n: int, symbols: int, gap: int) -> npt.NDArray[Any]:
+    """Ticks of the first ``symbols``, at most ``gap`` ns apart, whose times run back now and then."""
     rng = np.random.default_rng(seed)
     ticks = ticks_for(rng.integers(0, symbols, n))
-    ticks["ts_recv"] = 1000 + np.maximum(np.cumsum(rng.integers(-3, 31, n)), 0)
+    ticks["ts_recv"] = 1000 + np.maximum(np.cumsum(rng.integers(-min(3, gap // 2), gap + 1, n)), 0)
     return ticks
 
 
 def streams() -> st.SearchStrategy[npt.NDArray[Any]]:
-    return st.builds(stream, st.integers(0, 2**32), st.integers(0, 400), st.integers(1, SYMBOLS))
+    gaps = st.sampled_from([1, 4, 30])
+    return st.builds(stream, st.integers(0, 2**32), st.integers(0, 400), st.integers(1, SYMBOLS), gaps)

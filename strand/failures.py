@@ -1,0 +1,46 @@
+"""Handlers' failures as the engine keeps them, and as they are raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from strand._bindings.engine import Engine
+from strand.errors import HandlerError
+from strand.handlers.compile_errors import reason_of_compiled
+
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+    from strand.symbols import SymbolTable
+
+__all__ = ["RAISED", "describe", "failures_of"]
+
+#: The code of a failure that was an exception in Python.
+RAISED = -1000
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, whatever its own way of saying so does."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(it cannot be shown as text)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def failures_of(
+    engine: Engine, table: SymbolTable, handlers: Sequence[Handler], raised: Sequence[Sequence[BaseException]]
+) -> list[HandlerError]:
+    """The first ones, in the order they happened. ``raised``: each worker's exceptions, in that of its failures."""
+    found = []
+    causes: list[Iterator[BaseException]] = [iter(list(errors)) for errors in raised]
+    for f in engine.failures():
+        symbol = table.name(f.key) if f.key is not None else f"strand {f.strand}"
+        handler, reason = handlers[f.handler], f.message
+        if handler.is_compiled:
+            reason = reason_of_compiled(reason)
+        error = HandlerError(symbol, f.sequence, handler.name, f.code, reason)
+        if f.code == RAISED:
+            error.__cause__ = next(causes[f.slot], None)
+        found.append(error)
+    return found

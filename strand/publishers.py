@@ -1,0 +1,119 @@
+"""The publishers' side of a dispatcher: slots for threads that publish or drain, and waiting in slices."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.engine import Code, Engine
+from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
+
+__all__ = ["NONE", "NOT_STARTED", "Publishers", "publish_error"]
+
+#: How long C waits before it lets Python look for signals.
+SLICE_NS = 20_000_000
+#: No positions of records.
+NONE = np.empty(0, dtype=np.int64)
+NOT_STARTED = "no worker runs: use the dispatcher as a context manager, or call start()"
+
+
+class Publishers:
+    """A thread that publishes, or helps to drain, holds one of the engine's slots for publishers meanwhile.
+
+    ``workers``: their threads, once they run: without any there is nothing to wait for."""
+
+    def __init__(self, engine: Engine, workers: Sequence[threading.Thread]) -> None:
+        self._engine = engine
+        self._workers = workers
+        self._threads: dict[int, int] = {}
+
+    @contextmanager
+    def slot(self) -> Iterator[int]:
+        """A slot, waited for where all are in use."""
+        with self.slot_until(None) as slot:
+            assert slot is not None
+            yield slot
+
+    @contextmanager
+    def slot_until(self, deadline: float | None) -> Iterator[int | None]:
+        """A slot; None where all were in use until the deadline."""
+        while (slot := self._engine.publisher_enter()) is None:
+            if deadline is not None and time.monotonic() >= deadline:
+                yield None
+                return
+            time.sleep(0.0001)
+        self._threads[slot] = threading.get_ident()
+        try:
+            yield slot
+        finally:
+            del self._threads[slot]
+            self._engine.publisher_leave(slot)
+
+    def publish(self, array: npt.NDArray[Any], timeout_s: float | None) -> tuple[int, npt.NDArray[np.int64]]:
+        """Publishes records, and waits for room for as long as it may: the engine's code, and the positions of those
+        that were not accepted."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self.slot_until(deadline) as slot:
+            if slot is None:
+                return Code.AGAIN, np.arange(len(array))
+            code = self._engine.publish(slot, array, _slice_ns(deadline))
+            while code == Code.AGAIN and self._workers and not _passed(deadline):
+                code = self._engine.publish_more(slot, _slice_ns(deadline))
+            return code, NONE if code == Code.OK else self._engine.rejected(slot)
+
+    def drain(self, timeout_s: float | None) -> int:
+        """Waits until all is handled, for as long as it may: the engine's code, AGAIN where it is not. Raises
+        StoppedError where nobody will."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        # All slots may be taken by publishers that wait for this thread: then it waits without helping.
+        with self.slot_until(time.monotonic()) as slot:
+            while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
+                if _passed(deadline):
+                    break
+                if not self._workers:
+                    raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
+        return code
+
+    def wait_for_others(self) -> None:
+        """Until no other thread holds a slot. A publisher of this thread, interrupted by a signal handler, cannot be
+        waited for."""
+        while any(ident != threading.get_ident() for ident in list(self._threads.values())):
+            time.sleep(0.0001)
+
+
+def _slice_ns(deadline: float | None) -> int:
+    """How long C may wait at one go."""
+    if deadline is None:
+        return SLICE_NS
+    return max(0, min(SLICE_NS, int((deadline - time.monotonic()) * 1e9)))
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def publish_error(
+    code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64], *, key: str, symbols: int, started: bool
+) -> Exception:
+    """What to raise for a code of publishing, but for that of a stop. ``rejected``: positions in the array; ``key``:
+    its field for one of so many ``symbols``; ``started``: workers run."""
+    if code == Code.KEY:
+        at = int(rejected[0])
+        return UnknownSymbolError(
+            f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
+            f"the {at} records before it were published",
+            position=at,
+        )
+    text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "
+    if code == Code.WOULD_DEADLOCK:
+        return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
+    if code in (Code.FULL, Code.AGAIN):
+        why = "their strands are full, or all blocks are in use"
+        return BackpressureError(text + (why if started else f"{why}, and {NOT_STARTED}"), rejected)
+    return EngineError(f"publishing ended with code {code}")

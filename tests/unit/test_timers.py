@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from engine_support import PAIR_ROW, balanced, ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Handler, chain, native
+from strand import Dispatcher, Handler, batch_handler, chain, native
 from strand.errors import ConfigurationError, HandlerError
 from strand.serial import SerialLoop
 
@@ -203,3 +204,30 @@ def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
         Dispatcher(1, raw, dtype=record, workers=1, cores=None)
     with pytest.raises(ConfigurationError, match="'nothing'"):
         native(c_handlers, "on_raw", state=PAIR_ROW, wake="nothing")
+
+
+def test_what_the_native_part_of_a_chain_has_done_is_not_done_again() -> None:
+    """It is ahead of Python, which stops before a timer, is given a part of the rest, and stops in that again."""
+    by_tick, by_timer, seen = {1: 5, 5: 7}, {5: 8}, []
+
+    def on_wake(symbol: str, time: int, row: Any, ctx: Any) -> None:
+        seen.append((time, int(ctx.after["count"]["ticks"][-1])))
+        ctx.wake_at(by_timer.get(time, 0))
+
+    @batch_handler(state=[("n", "u8")], on_wake=on_wake)
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> int:
+        assert ctx.after["count"]["ticks"].tolist() == ctx.times.tolist()
+        first = int(ctx.times[0])
+        n = ctx.wake_at(by_tick[first], at=0) if first in by_tick else len(ticks)
+        row["n"] += n
+        return n
+
+    ticks = ticks_for([0] * 10)
+    ticks["ts_recv"] = np.arange(1, 11)
+    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+        with make(1, chain("count", on_ticks)) as d:
+            d.publish(ticks)
+        assert (d.rows[0]["count"]["ticks"], d.rows[0]["on_ticks"]["n"]) == (10, 10)
+        # The rows at a timer are those after the last tick before it, however far the native part is.
+        assert seen == [(5, 4), (7, 6)]
+        seen.clear()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -43,6 +44,10 @@ class Sessions:
         if not (table[:, 0] < table[:, 1]).all() or not (table[1:, 0] >= table[:-1, 1]).all():
             raise ConfigurationError("sessions: they must end after they start, be in order and not overlap")
         object.__setattr__(self, "table", table)
+
+    def __str__(self) -> str:
+        """How many there are, and a digest that tells tables apart."""
+        return f"{len(self.table):,} sessions, {blake2b(self.table.tobytes(), digest_size=8).hexdigest()}"
 
     @classmethod
     def daily(

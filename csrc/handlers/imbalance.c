@@ -34,8 +34,8 @@ static void pass_time(sd_imbalance_row *row, const sd_imbalance_params *p, uint6
 
 static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint32_t flags) {
   const sd_imbalance interval = {
-      .start = row->start,
-      .end = row->end,
+      .start = row->interval.start,
+      .end = row->interval.end,
       .ofi = row->interval_ofi,
       .queue_mean = row->interval_ns ? row->interval_sum / (double)row->interval_ns : NAN,
       .bid = row->top.bid,
@@ -51,25 +51,23 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
 /* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
 static int end_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, int64_t i,
                         uint64_t time) {
-  if (row->end == 0 || time < row->end) return 0;
-  pass_time(row, p, row->end);
+  if (!sd_interval_over(&row->interval, time)) return 0;
+  pass_time(row, p, row->interval.end);
   if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
-  row->end = 0;
+  row->interval.end = 0;
   return 0;
 }
 
 static void start_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, uint32_t key,
                            uint64_t time) {
-  uint64_t start, end;
-  sd_grid(&row->stretch, p->every, time, &start, &end);
+  sd_interval begun;
+  sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
   /* From then on the top that is in force counts for the interval. */
-  pass_time(row, p, start);
+  pass_time(row, p, begun.start);
+  row->interval = begun;
   row->interval_ofi = 0;
   row->interval_events = row->interval_ns = 0;
   row->interval_sum = 0;
-  row->start = start;
-  row->end = end;
-  if (ctx->wake_at && end != UINT64_MAX) ctx->wake_at(ctx, key, end);
 }
 
 /* Nonzero: no room. */
@@ -80,7 +78,7 @@ static int quote(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context
   if (first) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
   if (end_interval(row, p, ctx, i, time)) return -1;
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, time);
-  if (inside && p->every && row->end == 0) start_interval(row, p, ctx, key, time);
+  if (inside && p->every && row->interval.end == 0) start_interval(row, p, ctx, key, time);
   pass_time(row, p, time);
   const sd_top was = row->top;
   if (!sd_top_take(&row->top, e)) return 0;
@@ -120,5 +118,5 @@ int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx) 
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx) {
   const sd_imbalance_params *p = ctx->params;
   const sd_imbalance_row *row = (const sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
-  return p->partial && row->end && row->interval_events ? emit_interval(row, ctx, -1, 1) : 0;
+  return p->partial && row->interval.end && row->interval_events ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

@@ -13,7 +13,7 @@
 #ifndef SD_HANDLERS_IMBALANCE_H
 #define SD_HANDLERS_IMBALANCE_H
 
-#include "handlers/calendar.h"
+#include "handlers/interval.h"
 #include "handlers/tape.h"
 
 /* Emitted; also the interval's state. */
@@ -24,7 +24,7 @@ typedef struct sd_imbalance {
   int64_t bid, ask;  /* at the end; SD_UNDEF_PRICE: empty */
   uint64_t bid_size, ask_size;
   uint32_t events; /* changes of the top */
-  uint32_t flags;  /* 1: the run ended before the interval did */
+  uint32_t flags;  /* SD_INTERVAL_PARTIAL */
 } sd_imbalance;
 
 typedef struct sd_imbalance_row {
@@ -37,8 +37,7 @@ typedef struct sd_imbalance_row {
   double queue_mean; /* of all time in sessions with both sides */
   uint64_t queue_ns; /* that time */
   double queue_sum;  /* ns */
-  /* the interval under way; end 0: none */
-  uint64_t start, end;
+  sd_interval interval;
   int64_t interval_ofi;
   double interval_sum;
   uint64_t interval_ns, interval_events;

@@ -1,60 +1,165 @@
 #include "handlers/spread.h"
 
+#include <math.h>
+
+static sd_spread_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
+  return (sd_spread_row *)((unsigned char *)rows + key * ctx->row_stride);
+}
+
+/* ---- sums, and what they make */
+
+static void add_time(sd_spread_totals *t, int64_t spread, double relative, uint64_t ns) {
+  t->of.quoted_ns += ns;
+  sd_wide_add(&t->quoted_low, &t->quoted_high, (sd_wide)spread * (sd_wide)ns);
+  t->relative_sum += relative * (double)ns;
+}
+
+static void add_trade(sd_spread_totals *t, sd_wide twice, uint64_t size) {
+  t->of.trades++;
+  t->of.volume += size;
+  sd_wide_add(&t->mean_low, &t->mean_high, twice);
+  sd_wide_add(&t->effective_low, &t->effective_high, twice * (sd_wide)size);
+}
+
+static void average_time(sd_spread_totals *t) {
+  const double total = (double)t->of.quoted_ns;
+  t->of.quoted = (double)sd_wide_of(t->quoted_low, t->quoted_high) / total * 1e-9;
+  t->of.relative = t->relative_sum / total;
+}
+
+static void average_trades(sd_spread_totals *t) {
+  t->of.effective = (double)sd_wide_of(t->effective_low, t->effective_high) / (double)t->of.volume * 1e-9;
+  t->of.effective_mean = (double)sd_wide_of(t->mean_low, t->mean_high) / (double)t->of.trades * 1e-9;
+}
+
 /* Gives the top that was in force the time since the last event. */
-static void pass_time(sd_spread_row *row, const sd_calendar *c, uint64_t time) {
+static void pass_time(sd_spread_row *row, const sd_spread_params *p, uint64_t time) {
   if (time <= row->last_time) return;
   if (sd_top_sound(&row->top)) {
-    const uint64_t ns = sd_open_time(&row->stretch, c, row->last_time, time);
+    const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
     const int64_t spread = (int64_t)((uint64_t)row->top.ask - (uint64_t)row->top.bid);
     const double mid = 0.5 * ((double)row->top.bid + (double)row->top.ask);
-    row->quoted_ns += ns;
-    sd_wide_add(&row->quoted_low, &row->quoted_high, (sd_wide)spread * (sd_wide)ns);
-    if (mid != 0) row->relative_sum += (double)spread / mid * (double)ns;
-    if (row->quoted_ns) {
-      const double total = (double)row->quoted_ns;
-      row->quoted = (double)sd_wide_of(row->quoted_low, row->quoted_high) / total * 1e-9;
-      row->relative = row->relative_sum / total;
-    }
+    const double relative = mid != 0 ? (double)spread / mid : 0;
+    add_time(&row->all, spread, relative, ns);
+    if (row->all.of.quoted_ns) average_time(&row->all);
+    if (row->interval.end) add_time(&row->its, spread, relative, ns);
   }
   row->last_time = time;
 }
 
-void sd_spread_quote(sd_spread_row *row, const sd_calendar *c, const sd_event *e) {
+/* ---- intervals */
+
+static int emit_interval(sd_spread_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
+  sd_spread_totals *its = &row->its;
+  its->of.quoted = its->of.relative = its->of.effective = its->of.effective_mean = NAN;
+  if (its->of.quoted_ns) average_time(its);
+  if (its->of.trades) average_trades(its);
+  const sd_top top = row->quotes ? row->top : (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
+  const sd_spread interval = {row->interval.start, row->interval.end, its->of, top, flags};
+  return sd_emit(ctx, 0, i, &interval);
+}
+
+static int is_told(const sd_spread_row *row, const sd_spread_params *p) {
+  return row->events || (p->fill && row->its.of.quoted_ns);
+}
+
+/* Begins the interval of a moment in a session. */
+static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, uint32_t key, uint64_t time) {
+  sd_interval begun;
+  sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
+  /* From its start on the top that is in force counts for it. */
+  pass_time(row, p, begun.start);
+  row->interval = begun;
+  row->events = 0;
+  row->its = (sd_spread_totals){0};
+}
+
+/* Ends what ends at or before a moment, and begins what is to be told though nothing comes. Nonzero: no room. */
+static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                   uint64_t time) {
+  for (;;) {
+    uint64_t at = row->interval.end;
+    if (at) {
+      if (time < at) return 0;
+      pass_time(row, p, at);
+      if (is_told(row, p) && emit_interval(row, ctx, i, 0)) return -1;
+      row->interval.end = 0;
+    } else {
+      at = row->last_time;
+    }
+    if (!p->fill || !sd_top_sound(&row->top)) return 0;
+    /* Between two sessions it goes on with the next. */
+    if (!sd_stretch_at(&row->stretch, &p->calendar, at)) at = row->stretch.end;
+    if (at > time) {
+      if (ctx->wake_at && at != UINT64_MAX) ctx->wake_at(ctx, key, at);
+      return 0;
+    }
+    sd_stretch_at(&row->stretch, &p->calendar, at);
+    begin(row, p, ctx, key, at);
+  }
+}
+
+/* ---- events */
+
+static void trade(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
+  pass_time(row, p, e->time);
+  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return;
+  if (p->every) row->events++;
+  if (e->price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
+    row->all.of.unmatched++;
+    if (p->every) row->its.of.unmatched++;
+    return;
+  }
+  sd_wide twice = 2 * (sd_wide)e->price - row->top.bid - row->top.ask;
+  if (twice < 0) twice = -twice;
+  add_trade(&row->all, twice, e->size);
+  average_trades(&row->all);
+  if (p->every) add_trade(&row->its, twice, e->size);
+}
+
+static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
   if (row->quotes == 0) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
-  pass_time(row, c, e->time);
+  pass_time(row, p, e->time);
   if (!sd_top_take(&row->top, e)) return;
   row->quotes++;
+  if (p->every) row->events++;
   const int both = row->top.bid != SD_UNDEF_PRICE && row->top.ask != SD_UNDEF_PRICE;
   row->one_sided += !both;
   row->locked += both && row->top.bid >= row->top.ask;
 }
 
-void sd_spread_trade(sd_spread_row *row, const sd_calendar *c, const sd_event *e) {
-  pass_time(row, c, e->time);
-  if (!sd_stretch_at(&row->stretch, c, e->time)) return;
-  if (e->price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
-    row->unmatched++;
-    return;
+/* Nonzero: no room. */
+static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                      sd_event *e) {
+  if (p->every) {
+    if (e->time < row->last_time) e->time = row->last_time;
+    if (advance(row, p, ctx, i, key, e->time)) return -1;
+    if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, e->time)) begin(row, p, ctx, key, e->time);
   }
-  sd_wide twice = 2 * (sd_wide)e->price - row->top.bid - row->top.ask;
-  if (twice < 0) twice = -twice;
-  row->trades++;
-  row->volume += e->size;
-  sd_wide_add(&row->mean_low, &row->mean_high, twice);
-  sd_wide_add(&row->effective_low, &row->effective_high, twice * (sd_wide)e->size);
-  row->effective = (double)sd_wide_of(row->effective_low, row->effective_high) / (double)row->volume * 1e-9;
-  row->effective_mean = (double)sd_wide_of(row->mean_low, row->mean_high) / (double)row->trades * 1e-9;
+  /* The trade first: it met the top that its own fill changes. */
+  if (e->size) trade(row, p, e);
+  if (e->bid || e->ask) quote(row, p, e);
+  return p->fill && !row->interval.end ? advance(row, p, ctx, i, key, e->time) : 0;
 }
 
 int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_spread_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
+    const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
-    sd_spread_row *row = (sd_spread_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
-    /* The trade first: it met the top that its own fill changes. */
-    if (e.size) sd_spread_trade(row, &p->calendar, &e);
-    if (e.bid || e.ask) sd_spread_quote(row, &p->calendar, &e);
+    if ((e.size || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (ctx->yield) return i + 1;
   }
   return n;
+}
+
+int sd_wake_spread(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  return advance(row_of(rows, key, ctx), ctx->params, ctx, -1, key, time);
+}
+
+int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_spread_params *p = ctx->params;
+  sd_spread_row *row = row_of(rows, key, ctx);
+  return p->partial && row->interval.end && is_told(row, p) ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

@@ -7,27 +7,31 @@
  * Definitions as in C. Holden and S. Jacobsen, Liquidity measurement problems in fast, competitive markets, J. of Finance 69
  * (2014), section 2. Sums are exact integers but for `relative`, which is added in the order of ticks. Time up to the symbol's
  * last trade or quote counts, and only what is in sessions; a trade without a sound quote before it has no effective spread.
+ *
+ * With `every`, the spreads of each interval with a trade or a change of the top are emitted when it ends, the time from the
+ * top that stood at its start on included; with `fill` also those in which a sound top only stood. Receive times that run
+ * backwards then count as the latest so far.
  */
 #ifndef SD_HANDLERS_SPREAD_H
 #define SD_HANDLERS_SPREAD_H
 
-#include "handlers/calendar.h"
+#include "handlers/interval.h"
 #include "handlers/tape.h"
 
-typedef struct sd_spread_row {
-  sd_top top; /* prevailing; all 0 before the first quote */
-  uint64_t last_time;
-  uint64_t quotes;       /* that changed the top */
-  uint64_t locked;       /* of them, those that left the bid at or above the ask */
-  uint64_t one_sided;    /* of them, those that left a side empty */
-  uint64_t quoted_ns;    /* time that counts */
-  double quoted;         /* currency units; likewise below */
+/* Of a stretch of time, in currency units. */
+typedef struct sd_spreads {
+  uint64_t quoted_ns; /* time that counts */
+  double quoted;
   double relative;       /* share of the mid */
   uint64_t trades;       /* that have an effective spread */
   uint64_t volume;       /* of these */
   uint64_t unmatched;    /* trades in sessions that have none */
   double effective;      /* weighted by size */
   double effective_mean; /* plain */
+} sd_spreads;
+
+typedef struct sd_spread_totals {
+  sd_spreads of;
   /* sums: high x 2^64 + low */
   uint64_t quoted_low;
   int64_t quoted_high; /* 1e-9 x ns */
@@ -36,18 +40,41 @@ typedef struct sd_spread_row {
   int64_t effective_high; /* 1e-9 x size */
   uint64_t mean_low;
   int64_t mean_high; /* 1e-9 */
+} sd_spread_totals;
+
+/* Emitted. What has no time, or no trade, to be divided by is not a number. */
+typedef struct sd_spread {
+  uint64_t start, end; /* ns, end not in it */
+  sd_spreads of;
+  sd_top top;     /* at the end */
+  uint64_t flags; /* SD_INTERVAL_PARTIAL */
+} sd_spread;
+
+typedef struct sd_spread_row {
+  sd_top top; /* prevailing; all 0 before the first quote */
+  uint64_t last_time;
+  uint64_t quotes;    /* that changed the top */
+  uint64_t locked;    /* of them, those that left the bid at or above the ask */
+  uint64_t one_sided; /* of them, those that left a side empty */
+  sd_spread_totals all;
   sd_stretch stretch;
+  /* only with `every` */
+  sd_interval interval;
+  uint64_t events; /* in it: trades and changes of the top */
+  sd_spread_totals its;
 } sd_spread_row;
 
 typedef struct sd_spread_params {
   sd_source source;
+  uint64_t every; /* ns; 0: nothing is emitted */
+  uint32_t fill;
+  uint32_t partial; /* the interval under way is emitted at the end */
   sd_calendar calendar;
 } sd_spread_params;
 
-/* The arithmetic, for who has trades and tops from elsewhere. Quote: the sides that e speaks of. */
-void sd_spread_trade(sd_spread_row *row, const sd_calendar *c, const sd_event *e);
-void sd_spread_quote(sd_spread_row *row, const sd_calendar *c, const sd_event *e);
-
+/* Emits sd_spread to output 0. */
 int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_spread(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

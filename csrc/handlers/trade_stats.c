@@ -1,53 +1,110 @@
 #include "handlers/trade_stats.h"
 
+#include <string.h>
+
+static sd_trade_stats_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
+  return (sd_trade_stats_row *)((unsigned char *)rows + key * ctx->row_stride);
+}
+
+/* ---- figures */
+
 /* 1: a buyer's, -1: a seller's, 0: nobody can tell. */
 static int64_t direction_of(sd_trade_stats_row *row, const sd_event *e, uint64_t sign) {
-  if (row->trades && e->price != row->price_last) row->direction = e->price > row->price_last ? 1 : -1;
+  const sd_trade_figures *all = &row->all.of;
+  if (all->trades && e->price != all->price_last) row->direction = e->price > all->price_last ? 1 : -1;
   if (sign == SD_SIGN_TICK) return row->direction;
   const int64_t of_side = e->side == 'B' ? 1 : e->side == 'A' ? -1 : 0;
   return sign == SD_SIGN_SIDE ? of_side : -of_side;
 }
 
-static void take_sizes(sd_trade_stats_row *row, uint64_t size) {
-  if (row->trades == 1 || size < row->size_min) row->size_min = size;
-  if (row->trades == 1 || size > row->size_max) row->size_max = size;
-  const double off = (double)size - row->size_mean;
-  row->size_mean += off / (double)row->trades;
-  row->size_squares += off * ((double)size - row->size_mean);
-  if (row->trades > 1) row->size_variance = row->size_squares / (double)(row->trades - 1);
+static void take_size(sd_trade_totals *t, uint64_t size) {
+  sd_trade_figures *of = &t->of;
+  if (of->trades == 1 || size < of->size_min) of->size_min = size;
+  if (of->trades == 1 || size > of->size_max) of->size_max = size;
+  const double off = (double)size - of->size_mean;
+  of->size_mean += off / (double)of->trades;
+  t->size_squares += off * ((double)size - of->size_mean);
+  if (of->trades > 1) of->size_variance = t->size_squares / (double)(of->trades - 1);
 }
 
-static void take(sd_trade_stats_row *row, const sd_event *e, uint64_t sign) {
-  const int64_t direction = direction_of(row, e, sign);
-  row->trades++;
-  row->volume += e->size;
-  sd_wide_add(&row->notional_low, &row->notional_high, (sd_wide)e->price * (sd_wide)e->size);
-  row->notional = (double)sd_wide_of(row->notional_low, row->notional_high) / (double)SD_PRICE_SCALE;
-  take_sizes(row, e->size);
-  if (row->trades == 1) {
-    row->price_min = row->price_max = row->price_first = e->price;
-    row->first_time = row->last_time = e->time;
+static void take(sd_trade_totals *t, const sd_event *e, int64_t direction) {
+  sd_trade_figures *of = &t->of;
+  of->trades++;
+  of->volume += e->size;
+  sd_wide_add(&t->notional_low, &t->notional_high, (sd_wide)e->price * (sd_wide)e->size);
+  of->notional = (double)sd_wide_of(t->notional_low, t->notional_high) / (double)SD_PRICE_SCALE;
+  take_size(t, e->size);
+  if (of->trades == 1) {
+    of->price_min = of->price_max = of->price_first = e->price;
+    of->first_time = of->last_time = e->time;
   }
-  if (e->price < row->price_min) row->price_min = e->price;
-  if (e->price > row->price_max) row->price_max = e->price;
-  row->price_last = e->price;
-  row->signed_volume += direction * (int64_t)e->size;
-  row->buys += direction > 0;
-  row->sells += direction < 0;
-  if (e->time > row->last_time) row->last_time = e->time;
-  if (row->trades > 1) row->interarrival_ns = (double)(row->last_time - row->first_time) / (double)(row->trades - 1);
+  if (e->price < of->price_min) of->price_min = e->price;
+  if (e->price > of->price_max) of->price_max = e->price;
+  of->price_last = e->price;
+  of->signed_volume += direction * (int64_t)e->size;
+  of->buys += direction > 0;
+  of->sells += direction < 0;
+  if (e->time > of->last_time) of->last_time = e->time;
+  if (of->trades > 1) of->interarrival_ns = (double)(of->last_time - of->first_time) / (double)(of->trades - 1);
+}
+
+/* ---- intervals */
+
+static int emit_interval(const sd_trade_stats_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
+  const sd_trade_stats interval = {row->interval.start, row->interval.end, row->its.of, flags};
+  return sd_emit(ctx, 0, i, &interval);
+}
+
+/* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
+static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, uint64_t time) {
+  if (time > row->now) row->now = time;
+  if (!sd_interval_over(&row->interval, time)) return 0;
+  if (row->its.of.trades && emit_interval(row, ctx, i, 0)) return -1;
+  row->interval.end = 0;
+  return 0;
+}
+
+/* Nonzero: no room. */
+static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                      sd_event *e) {
+  if (p->every) {
+    if (e->time < row->now) e->time = row->now;
+    if (pass_time(row, ctx, i, e->time)) return -1;
+  }
+  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
+  if (p->every && row->interval.end == 0) {
+    memset(&row->its, 0, sizeof row->its);
+    sd_interval_begin(&row->interval, &row->stretch, p->every, e->time, ctx, key);
+  }
+  if (e->price == SD_UNDEF_PRICE) {
+    row->all.of.unpriced++;
+    if (p->every) row->its.of.unpriced++;
+    return 0;
+  }
+  const int64_t direction = direction_of(row, e, p->sign);
+  take(&row->all, e, direction);
+  if (p->every) take(&row->its, e, direction);
+  return 0;
 }
 
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_trade_stats_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
+    const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
-    if (e.size == 0) continue;
-    sd_trade_stats_row *row = (sd_trade_stats_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
-    if (!sd_stretch_at(&row->stretch, &p->calendar, e.time)) continue;
-    if (e.price == SD_UNDEF_PRICE) row->unpriced++;
-    else take(row, &e, p->sign);
+    if (e.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (ctx->yield) return i + 1;
   }
   return n;
+}
+
+int sd_wake_trade_stats(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  return pass_time(row_of(rows, key, ctx), ctx, -1, time);
+}
+
+int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_trade_stats_params *p = ctx->params;
+  const sd_trade_stats_row *row = row_of(rows, key, ctx);
+  return p->partial && row->interval.end && row->its.of.trades ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

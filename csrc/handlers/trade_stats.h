@@ -9,16 +9,20 @@
  *     resting     the other of the trade's side (ITCH, LOBSTER)
  *     book        with books: a trade at the ask or above is a buyer's, at the bid or below a seller's
  *   interarrival_ns            (last time - first time) / (trades - 1)
+ *
+ * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start.
+ * Receive times that run backwards then count as the latest so far.
  */
 #ifndef SD_HANDLERS_TRADE_STATS_H
 #define SD_HANDLERS_TRADE_STATS_H
 
-#include "handlers/calendar.h"
+#include "handlers/interval.h"
 #include "handlers/tape.h"
 
 enum { SD_SIGN_TICK = 0, SD_SIGN_SIDE = 1, SD_SIGN_OTHER_SIDE = 2 };
 
-typedef struct sd_trade_stats_row {
+/* Of some trades. All 0 before the first. */
+typedef struct sd_trade_figures {
   uint64_t trades; /* in sessions, with a price */
   uint64_t volume;
   double notional; /* currency units: the exact sum, rounded once */
@@ -30,20 +34,44 @@ typedef struct sd_trade_stats_row {
   uint64_t first_time, last_time;
   double interarrival_ns;
   uint64_t unpriced; /* trades in sessions without a price: left out */
-  /* what the above is made of */
+} sd_trade_figures;
+
+typedef struct sd_trade_totals {
+  sd_trade_figures of;
+  /* what the figures are made of */
   double size_squares; /* sum of squared deviations from the mean */
   uint64_t notional_low;
   int64_t notional_high;
+} sd_trade_totals;
+
+/* Emitted. */
+typedef struct sd_trade_stats {
+  uint64_t start, end; /* ns, end not in it */
+  sd_trade_figures of;
+  uint64_t flags; /* SD_INTERVAL_PARTIAL */
+} sd_trade_stats;
+
+typedef struct sd_trade_stats_row {
+  sd_trade_totals all;
   int64_t direction; /* of the last change of price: 1, -1; 0 before the first */
   sd_stretch stretch;
+  /* only with `every` */
+  sd_interval interval;
+  sd_trade_totals its;
+  uint64_t now; /* the latest time so far */
 } sd_trade_stats_row;
 
 typedef struct sd_trade_stats_params {
   sd_source source;
-  uint64_t sign; /* SD_SIGN_* */
+  uint64_t sign;    /* SD_SIGN_* */
+  uint64_t every;   /* ns; 0: nothing is emitted */
+  uint64_t partial; /* the interval under way is emitted at the end */
   sd_calendar calendar;
 } sd_trade_stats_params;
 
+/* Emits sd_trade_stats to output 0. */
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_trade_stats(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

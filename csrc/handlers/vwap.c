@@ -1,11 +1,18 @@
 #include "handlers/vwap.h"
 
-static inline void take(void *rows, uint32_t key, const sd_context *ctx, int64_t price, uint64_t size) {
-  sd_vwap_row *row = (sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride);
+static inline void add(sd_vwap_row *row, int64_t price, uint64_t size) {
   row->trades++;
   row->volume += size;
   row->notional += (double)price * 1e-9 * (double)size;
   row->vwap = row->notional / (double)row->volume;
+}
+
+static inline int counts(const sd_tick *t) {
+  return t->kind == SD_KIND_TRADE && t->price != SD_UNDEF_PRICE && t->size != 0 && !(t->flags & SD_DOES_NOT_COUNT);
+}
+
+static inline void take(void *rows, uint32_t key, const sd_context *ctx, int64_t price, uint64_t size) {
+  add((sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride), price, size);
 }
 
 static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_source *source) {
@@ -22,8 +29,66 @@ int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   if (source->tape) return over_books(rows, ticks, n, ctx, source);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (t->kind != SD_KIND_TRADE || t->price == SD_UNDEF_PRICE || t->size == 0) continue;
-    if (!(t->flags & SD_DOES_NOT_COUNT)) take(rows, t->instrument_id, ctx, t->price, t->size);
+    if (counts(t)) take(rows, t->instrument_id, ctx, t->price, t->size);
   }
   return n;
+}
+
+/* ---- by intervals */
+
+static sd_vwap_every_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
+  return (sd_vwap_every_row *)((unsigned char *)rows + key * ctx->row_stride);
+}
+
+static int emit_interval(const sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
+  const sd_vwap interval = {row->interval.start, row->interval.end, row->its, flags};
+  return sd_emit(ctx, 0, i, &interval);
+}
+
+/* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
+static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint64_t time) {
+  if (time > row->now) row->now = time;
+  if (!sd_interval_over(&row->interval, time)) return 0;
+  if (emit_interval(row, ctx, i, 0)) return -1;
+  row->interval.end = 0;
+  return 0;
+}
+
+/* Nonzero: no room. */
+static int take_trade(sd_vwap_every_row *row, const sd_vwap_every_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                      const sd_event *e) {
+  const uint64_t time = e->time > row->now ? e->time : row->now;
+  if (pass_time(row, ctx, i, time)) return -1;
+  if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
+  add(&row->all, e->price, e->size);
+  if (!p->every) return 0;
+  if (row->interval.end == 0) {
+    row->its = (sd_vwap_row){0};
+    sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
+  }
+  add(&row->its, e->price, e->size);
+  return 0;
+}
+
+int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_vwap_every_params *p = ctx->params;
+  sd_event e;
+  for (int64_t i = 0; i < n; i++) {
+    const uint32_t key = ticks[i].instrument_id;
+    if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    const int is_one = e.size && e.price != SD_UNDEF_PRICE && (p->source.tape || counts(&ticks[i]));
+    if (is_one && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (ctx->yield) return i + 1;
+  }
+  return n;
+}
+
+int sd_wake_vwap_every(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  return pass_time(row_of(rows, key, ctx), ctx, -1, time);
+}
+
+int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_vwap_every_params *p = ctx->params;
+  const sd_vwap_every_row *row = row_of(rows, key, ctx);
+  return p->partial && row->interval.end ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

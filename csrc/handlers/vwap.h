@@ -2,10 +2,14 @@
  *
  * Ticks of kind trade, unless their flags say that they do not count; with books all that those count as trades, fills at their
  * orders' price among them. Sums are doubles, added in publish order: they do not depend on how many workers there are.
+ *
+ * By intervals, and in sessions: a handler of its own, whose row begins with the same. What each interval with a trade adds up to
+ * is emitted when it ends; receive times that run backwards then count as the latest so far.
  */
 #ifndef SD_HANDLERS_VWAP_H
 #define SD_HANDLERS_VWAP_H
 
+#include "handlers/interval.h"
 #include "handlers/tape.h"
 
 typedef struct sd_vwap_row {
@@ -17,5 +21,32 @@ typedef struct sd_vwap_row {
 
 /* Its params are an sd_source. */
 int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+
+/* Emitted. */
+typedef struct sd_vwap {
+  uint64_t start, end; /* ns, end not in it */
+  sd_vwap_row of;
+  uint64_t flags; /* SD_INTERVAL_PARTIAL */
+} sd_vwap;
+
+typedef struct sd_vwap_every_row {
+  sd_vwap_row all;
+  sd_stretch stretch;
+  sd_interval interval;
+  sd_vwap_row its;
+  uint64_t now; /* the latest time so far */
+} sd_vwap_every_row;
+
+typedef struct sd_vwap_every_params {
+  sd_source source;
+  uint64_t every;   /* ns; 0: nothing is emitted */
+  uint64_t partial; /* the interval under way is emitted at the end */
+  sd_calendar calendar;
+} sd_vwap_every_params;
+
+/* Emits sd_vwap to output 0. */
+int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_vwap_every(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

@@ -32,10 +32,13 @@ from strand.handlers.depth import depth, depth_row
 from strand.handlers.measures import (
     IMBALANCE,
     IMBALANCE_ROW,
+    SPREAD,
     SPREAD_ROW,
+    TRADE_STATS,
     TRADE_STATS_ROW,
     VOLATILITY,
     VOLATILITY_ROW,
+    VWAP,
     imbalance,
     spread,
     trade_stats,
@@ -44,6 +47,7 @@ from strand.handlers.measures import (
 )
 from strand.handlers.native import native
 from strand.handlers.objects import Tick, object_handler
+from strand.handlers.options import Builtin
 from strand.handlers.python import batch_handler
 
 __all__ = [
@@ -55,10 +59,13 @@ __all__ = [
     "IMBALANCE",
     "IMBALANCE_ROW",
     "SPIN_ROW",
+    "SPREAD",
     "SPREAD_ROW",
+    "TRADE_STATS",
     "TRADE_STATS_ROW",
     "VOLATILITY",
     "VOLATILITY_ROW",
+    "VWAP",
     "VWAP_ROW",
     "Context",
     "Handler",
@@ -85,11 +92,12 @@ __all__ = [
 
 BUILTIN.update(
     {
-        "bars": lambda: bars("1m"),
-        "imbalance": imbalance,
-        "spread": spread,
-        "trade_stats": trade_stats,
-        "volatility": lambda: volatility("5m"),
-        "vwap": vwap,
+        "bars": Builtin(bars, {"every": "1m"}, instead=("ticks", "volume", "notional")),
+        "depth": Builtin(depth),
+        "imbalance": Builtin(imbalance),
+        "spread": Builtin(spread),
+        "trade_stats": Builtin(trade_stats),
+        "volatility": Builtin(volatility, {"step": "5m"}, instead=("ticks",)),
+        "vwap": Builtin(vwap),
     }
 )

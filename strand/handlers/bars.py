@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler
+from strand.handlers.base import Fills, Handler
+from strand.handlers.options import built_in
 from strand.handlers.tape import STRETCH, one_of, tape_handler
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
@@ -67,6 +68,7 @@ BARS_ROW: Final = np.dtype(
 _TIME, _TICKS, _VOLUME, _NOTIONAL = range(4)
 
 
+@built_in
 def bars(
     every: SpanLike | None = None,
     *,
@@ -76,10 +78,10 @@ def bars(
     fill: bool = False,
     partial: bool = True,
     sessions: SessionsLike | None = None,
-    outside: str = "skip",
-    zero_sizes: str = "skip",
+    outside: Literal["skip", "bars"] = "skip",
+    zero_sizes: Literal["skip", "price"] = "skip",
     book: bool | None = None,
-    fills: str | None = None,
+    fills: Fills | None = None,
 ) -> Handler:
     """Bars of trades, emitted as records of ``BAR`` to the output ``bars``; ``BARS_ROW`` has the current and last one.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from strand._bindings.books import BookMemory
 from strand._bindings.native import NativeFunction, builtin
 from strand.errors import ConfigurationError
 from strand.handlers.context import Bound, Context
+from strand.handlers.options import Builtin, Origin, built_in
 from strand.handlers.parameters import by_symbol
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ __all__ = [
     "COUNT_ROW",
     "SPIN_ROW",
     "VWAP_ROW",
+    "Fills",
     "Handler",
     "HandlerLike",
     "OnTick",
     "OnTicks",
     "SymbolMemory",
     "book",
+    "count",
     "fills_of",
     "name_of",
     "resolve",
@@ -97,7 +100,7 @@ class Handler:
     of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
     its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``timers`` and
     ``ends``: whether it may ask for timers, and does something at the end of a run; ``on_wake`` and ``on_finish``: what
-    is compiled for that beside ``on_tick``.
+    is compiled for that beside ``on_tick``. ``origin``: what makes it again, where that is known.
     """
 
     name: str
@@ -119,7 +122,14 @@ class Handler:
     ends: bool = False
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
+    origin: Origin | None = field(default=None, compare=False)
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def described(self) -> str:
+        """Its name, and the options it was made with as far as they are known."""
+        said = ", ".join(f"{name}={text}" for name, text in (self.origin.options if self.origin else {}).items())
+        return f"{self.name} ({said})" if said else self.name
 
     @property
     def is_native(self) -> bool:
@@ -153,7 +163,7 @@ class Handler:
     def known(self, info: FeedInfo) -> Handler:
         """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""
         if self.for_feed is not None:
-            return self.for_feed(info)
+            return replace(self.for_feed(info), origin=self.origin)
         parts = tuple((name, part.known(info)) for name, part in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
         return self if same else replace(self, parts=parts)
@@ -177,6 +187,17 @@ def _builtin(name: str, state: np.dtype[Any], params: bytes = b"") -> Handler:
     return Handler(name, state, NativeFunction(builtin(name), params, pure=True), needs_ticks=True)
 
 
+#: What a fill (action F) does to its order.
+Fills = Literal["reduce", "report"]
+
+
+@built_in
+def count() -> Handler:
+    """Tallies: ticks, trades, volume, and the last price, time and sequence."""
+    return _builtin("count", COUNT_ROW)
+
+
+@built_in
 def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
     """The benchmark's handler: ``work`` dependent multiply-add steps a tick; symbols whose index divides by
     ``dear_every`` take ``dear_times`` as many. Its row counts ticks whose sequence does not follow the last one's."""
@@ -185,7 +206,8 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
     return _builtin("spin", SPIN_ROW, struct.pack("=qqq", work, dear_every, dear_times))
 
 
-def book(*, fills: str | None = None) -> Handler:
+@built_in
+def book(*, fills: Fills | None = None) -> Handler:
     """Order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
 
     A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
@@ -207,7 +229,7 @@ def book(*, fills: str | None = None) -> Handler:
     )
 
 
-def fills_of(info: FeedInfo) -> str:
+def fills_of(info: FeedInfo) -> Fills:
     """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
     parts = info.details.get("feeds") if info.format == "merged" else None
     found = {_reports_fills(part) for part in parts or [{"format": info.format} | info.details]}
@@ -223,19 +245,11 @@ def _reports_fills(part: Mapping[str, Any]) -> bool:
     return part["format"] == "dbn" or part.get("profile") in ("databento", "databento-raw")
 
 
-def _depth() -> Handler:
-    from strand.handlers.depth import depth
-
-    return depth()
-
-
-#: Handlers by name. ``book``: order books; ``depth``: books of price levels; ``count``: tallies; ``spin``: no work,
-#: order checked. Those of modules beside this one are added where the package puts all together.
-BUILTIN: dict[str, Callable[[], Handler]] = {
-    "book": book,
-    "count": lambda: _builtin("count", COUNT_ROW),
-    "depth": _depth,
-    "spin": lambda: spin(0),
+#: Handlers by name. Those of modules beside this one are added where the package puts all together.
+BUILTIN: dict[str, Builtin] = {
+    "book": Builtin(book),
+    "count": Builtin(count),
+    "spin": Builtin(spin, {"work": 0}),
 }
 
 

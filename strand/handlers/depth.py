@@ -7,6 +7,7 @@ import numpy as np
 from strand._bindings.depths import MOST_TOP, DepthMemory
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
+from strand.handlers.options import built_in
 
 __all__ = ["depth", "depth_row"]
 
@@ -43,6 +44,7 @@ def depth_row(top: int) -> np.dtype[np.void]:
     )
 
 
+@built_in
 def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
     """Books of price levels of all symbols, from feeds of level updates, snapshots and views (docs/handlers/depth.md).
 

@@ -54,6 +54,10 @@ HANDLERS: dict[str, Handler] = {
     "volatility": strand.volatility("1s", every="20s"),
     "trade_stats": strand.trade_stats(),
     "vwap": strand.vwap(),
+    "spread by intervals": strand.spread("3s", fill=True, sessions=Sessions(np.array(OPEN))),
+    "spread from books": strand.spread("5s", book=True),
+    "trade_stats by intervals": strand.trade_stats("2s"),
+    "vwap by intervals": strand.vwap("2s", sessions=Sessions(np.array(OPEN))),
 }
 WAYS: list[dict[str, Any]] = [
     {"workers": 1},

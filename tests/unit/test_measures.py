@@ -16,7 +16,16 @@ from plain_run import AT_END, TIMER, plain_run
 from strand import TICK, UNDEF_PRICE, Sessions, bars, imbalance, spread, trade_stats, volatility, vwap
 from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
-from strand.handlers.measures import IMBALANCE, VOLATILITY
+from strand.handlers import VWAP_ROW
+from strand.handlers.measures import (
+    IMBALANCE,
+    SPREAD,
+    SPREAD_ROW,
+    TRADE_STATS,
+    TRADE_STATS_ROW,
+    VOLATILITY,
+    VWAP,
+)
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 SECOND = 1_000_000_000
@@ -368,6 +377,145 @@ def test_statistics_keep_to_sessions_and_count_what_has_no_price() -> None:
         0
     ]
     assert (row["trades"], row["volume"], row["unpriced"]) == (1, 2, 1)
+
+
+# ---- by intervals
+
+
+def within(ticks: Any, record: Any) -> Any:
+    return ticks[(ticks["ts_recv"] >= record["start"]) & (ticks["ts_recv"] < record["end"])]
+
+
+def sessions_of(given: Any) -> Any:
+    return Sessions(np.array(given)) if given else None
+
+
+@pytest.mark.parametrize("sessions", [None, SESSIONS])
+@pytest.mark.parametrize(
+    ("make", "row", "declared", "exact"),
+    [
+        (lambda **o: trade_stats(sign="aggressor", **o), TRADE_STATS_ROW, TRADE_STATS, ("volume", "trades")),
+        (vwap, VWAP_ROW, VWAP, ("volume", "trades")),
+    ],
+)
+def test_an_interval_of_trades_has_what_its_trades_alone_have(
+    make: Any, row: Any, declared: Any, exact: tuple[str, ...], sessions: Any
+) -> None:
+    ticks = market(2_000, 6)
+    ran = plain_run(make(every=7 * SECOND, sessions=sessions_of(sessions)), ticks, 1)
+    assert len(ran.records) > 10
+    for record in ran.records:
+        assert (record["start"], record["end"]) in spans_of(7 * SECOND, sessions)
+        alone = plain_run(make(), within(ticks, record), 1).rows[0]
+        for name in declared.names[2:-1]:
+            assert record[name] == alone[name], name
+        assert record["flags"] == (record["end"] > ticks["ts_recv"].max())
+    # The whole run's figures are as without intervals.
+    total = plain_run(make(sessions=sessions_of(sessions)), ticks, 1).rows[0]
+    for name in row.names:
+        assert ran.rows[0][name] == total[name], name
+    for name in exact:
+        assert ran.records[name].sum() == total[name]
+
+
+def spans_of(step: int, sessions: Any) -> set[tuple[int, int]]:
+    """The intervals there can be: from each session's start on, cut by its end."""
+    return {(start, min(start + step, b)) for a, b in sessions or [(0, 400 * SECOND)] for start in range(a, b, step)}
+
+
+@pytest.mark.parametrize("sessions", [None, SESSIONS])
+@pytest.mark.parametrize("fill", [False, True])
+def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool) -> None:
+    ticks = market(300, 1)
+    every = SECOND
+    ran = plain_run(spread(every, fill=fill, sessions=sessions_of(sessions)), ticks, 1)
+    changes = reference.quotes_of(ticks)
+    last = int(ticks["ts_recv"][(ticks["kind"] == KIND_TRADE) | (ticks["depth"] == 0)].max())
+    for record in ran.records:
+        a, b = int(record["start"]), int(record["end"])
+        assert (a, b) in spans_of(every, sessions)
+        counted = [(top, ns) for top, ns in reference.spans(changes, last, [(a, b)]) if top.sound and ns]
+        assert record["quoted_ns"] == sum(ns for _, ns in counted)
+        if counted:
+            _, quoted, relative = reference.quoted(changes, last, [(a, b)])
+            assert record["quoted"] == pytest.approx(quoted, rel=1e-14)
+            assert record["relative"] == pytest.approx(relative, rel=1e-12)
+        else:
+            assert math.isnan(record["quoted"])
+            assert math.isnan(record["relative"])
+        # Its trades meet the top that stood before: all ticks up to its end, less those up to its start.
+        upto = [plain_run(spread(), ticks[ticks["ts_recv"] < at], 1).rows[0] for at in (a, b)]
+        for name in ("trades", "volume", "unmatched"):
+            assert record[name] == upto[1][name] - upto[0][name]
+        sums = [int(row["effective_high"]) * 2**64 + int(row["effective_low"]) for row in upto]
+        if record["trades"]:
+            assert record["effective"] == pytest.approx((sums[1] - sums[0]) / int(record["volume"]) * 1e-9, rel=1e-14)
+        else:
+            assert math.isnan(record["effective"])
+        top = _top_at(changes, min(b, last + 1) - 1)
+        assert (record["bid"], record["bid_size"]) == ((UNDEF_PRICE, 0) if top is None else _bid(top))
+        assert record["flags"] == (b > last)
+    starts = ran.records["start"].tolist()
+    assert starts == sorted(set(starts))
+    told = {(a, b) for a, b in spans_of(every, sessions) if _told(ticks, changes, (a, b), last, fill)}
+    assert set(zip(starts, ran.records["end"].tolist(), strict=True)) == told
+    if fill:
+        assert len(told) > 1.2 * len(plain_run(spread(every, sessions=sessions_of(sessions)), ticks, 1).records)
+
+
+def _told(ticks: Any, changes: list[tuple[int, Top]], span: tuple[int, int], last: int, fill: bool) -> bool:
+    a, b = span
+    events = [time for time, _ in changes] + ticks["ts_recv"][ticks["kind"] == KIND_TRADE].tolist()
+    stood = sum(ns for top, ns in reference.spans(changes, last, [(a, b)]) if top.sound)
+    return any(a <= time < b for time in events) or (fill and stood > 0)
+
+
+def test_spreads_go_on_while_a_top_only_stands_and_with_the_next_session() -> None:
+    like = spread(100, fill=True, sessions=Sessions(np.array([[0, 250], [400, 700]])))
+    other = quote(620, 1, 1, 2, 1)
+    other["instrument_id"] = 1
+    ran = plain_run(like, stream(quote(10, 100, 1, 104, 1), other), 2)
+    mine = ran.records[ran.records["key"] == 0]
+    spans = [(0, 100, 90), (100, 200, 100), (200, 250, 50), (400, 500, 100), (500, 600, 100)]
+    assert mine[["start", "end", "quoted_ns"]].tolist()[:5] == spans
+    assert mine["quoted"][:5] == pytest.approx([4e-9] * 5)
+    assert mine["number"][:5].tolist() == [TIMER] * 5
+    # Quoted between sessions: from the next one's start on.
+    ran = plain_run(like, stream(quote(300, 100, 1, 104, 1), other), 2)
+    assert ran.records[ran.records["key"] == 0][["start", "quoted_ns"]].tolist()[:2] == [(400, 100), (500, 100)]
+    with pytest.raises(ConfigurationError, match="every"):
+        spread(fill=True)
+
+
+@pytest.mark.parametrize("make", [vwap, trade_stats, spread])
+def test_what_the_end_leaves_unfinished_is_emitted_by_choice(make: Any) -> None:
+    ticks = stream(quote(5, 99, 1, 101, 1), trade(10, 100, 5), trade(150, 100, 5))
+    ran = plain_run(make(100), ticks, 1)
+    assert ran.records[["start", "end", "flags"]].tolist() == [(0, 100, 0), (100, 200, 1)]
+    assert ran.records["number"].tolist() == [TIMER, AT_END]
+    assert len(plain_run(make(100, partial=False), ticks, 1).records) == 1
+
+
+@pytest.mark.parametrize("make", [vwap, trade_stats, spread])
+def test_a_trade_that_comes_after_its_interval_was_told_counts_in_the_next(make: Any) -> None:
+    ticks = stream(
+        quote(5, 99, 1, 101, 1), trade(10, 100, 5), trade(150, 100, 5), trade(90, 100, 7), trade(160, 100, 5)
+    )
+    records = plain_run(make(100), ticks, 1).records
+    assert records[["start", "end", "volume", "trades"]].tolist() == [(0, 100, 5, 1), (100, 200, 17, 3)]
+
+
+def test_the_tick_rule_looks_back_beyond_an_interval_s_start() -> None:
+    ticks = stream(trade(10, 100, 5), trade(20, 101, 5), trade(150, 101, 5), trade(160, 100, 5))
+    assert plain_run(trade_stats(100), ticks, 1).records[["buys", "sells"]].tolist() == [(1, 0), (1, 1)]
+
+
+def test_the_declared_fields_are_what_is_emitted() -> None:
+    for like, declared in ((spread(1), SPREAD), (trade_stats(1), TRADE_STATS), (vwap(1), VWAP)):
+        (output,) = like.outputs.values()
+        assert output == declared
+    # Without intervals a row is no larger than before.
+    assert (spread().state, trade_stats().state, vwap().state) == (SPREAD_ROW, TRADE_STATS_ROW, VWAP_ROW)
 
 
 # ---- from books

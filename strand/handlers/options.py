@@ -1,0 +1,298 @@
+"""Options of handlers: what they are called, what they take, and how values are said as text.
+
+The options of a built-in handler are the arguments of the function that makes it, as their annotations have them; those
+of one's own are the fields of its ``params``, or the arguments of a function that returns a handler; of a chain, those
+of its parts, as ``part.name``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias
+
+import numpy as np
+
+from strand.errors import ConfigurationError
+from strand.sessions import Sessions
+
+if TYPE_CHECKING:
+    from strand.handlers.base import Handler
+
+__all__ = ["Builtin", "Option", "Origin", "built_in", "configured", "options_of"]
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What makes a handler again: ``load``, a built-in one's name or ``module:attribute``, with ``options`` as text;
+    those that have their default are left out. ``load`` is None where an option has no text that says all of it."""
+
+    load: str | None
+    options: Mapping[str, str]
+
+
+# ---- what options take
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an option takes, in words; ``read`` makes a value of text, or raises ValueError; ``show`` makes text of a
+    value that reads as the same, or None where there is no such text."""
+
+    words: str
+    read: Callable[[str], Any] = str
+    show: Callable[[Any], str | None] = str
+
+
+def _flag(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _FLAGS:
+        raise ValueError(text)
+    return _FLAGS[word]
+
+
+def _show_span(value: Any) -> str:
+    if isinstance(value, dt.timedelta):
+        return f"{value // dt.timedelta(microseconds=1)}us"
+    return f"{value}ns" if isinstance(value, int) else str(value)
+
+
+_FLAGS: Final = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
+FLAG: Final = Kind("yes or no", _flag, lambda value: "yes" if value else "no")
+WHOLE: Final = Kind("a whole number", int)
+NUMBER: Final = Kind("a number", float, lambda value: repr(float(value)))
+TEXT: Final = Kind("text")
+SPAN: Final = Kind("a span of time, as 1m or 500ms", show=_show_span)
+AMOUNT: Final = Kind("an amount of currency")
+LETTERS: Final = Kind("text", str.encode, bytes.decode)
+SESSIONS: Final = Kind(
+    "hours and zone, as '09:30-16:00 America/New_York'", show=lambda value: value if isinstance(value, str) else None
+)
+
+
+def _one_of(choices: tuple[str, ...]) -> Kind:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return Kind(f"one of {', '.join(choices)}", read)
+
+
+def _kind_of_hint(hint: Any) -> Kind | None:
+    """What an annotation lets through; None: nothing that text could say."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    parts = [part for part in (typing.get_args(hint) if union else (hint,)) if part is not types.NoneType]
+    choices = tuple(c for part in parts if typing.get_origin(part) is Literal for c in typing.get_args(part))
+    if choices:
+        return _one_of(choices)
+    # The widest one first: a span of time may be text or a number, too.
+    known = {dt.timedelta: SPAN, Sessions: SESSIONS, Decimal: AMOUNT, str: TEXT, float: NUMBER, int: WHOLE, bool: FLAG}
+    return next((kind for type_, kind in known.items() if type_ in parts), None)
+
+
+def _kind_of_field(dtype: np.dtype[Any]) -> Kind | None:
+    """What a field of parameters holds; None: a record within a record."""
+    base = dtype.base
+    kinds = {"b": FLAG, "i": WHOLE, "u": WHOLE, "f": NUMBER, "S": LETTERS}
+    kind = kinds.get(base.kind)
+    if kind is None or not dtype.shape:
+        return kind
+
+    def read(text: str) -> Any:
+        return np.array([kind.read(part) for part in text.split(",")]).reshape(dtype.shape)
+
+    def show(value: Any) -> str:
+        return ",".join(str(kind.show(one)) for one in np.broadcast_to(value, dtype.shape).ravel().tolist())
+
+    return Kind(f"{int(np.prod(dtype.shape))} of {base} between commas", read, show)
+
+
+# ---- options
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name, what it takes, its default as text (None: nothing), and what it is about."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A built-in handler by name: the function that makes it, and the options it has unless one of ``instead`` is
+    given."""
+
+    make: Callable[..., Handler]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    instead: tuple[str, ...] = ()
+
+    def __call__(self, **given: Any) -> Handler:
+        return self.make(**(given if any(name in given for name in self.instead) else {**self.defaults, **given}))
+
+
+#: What can have options.
+Makes: TypeAlias = "Handler | Builtin | Callable[..., Handler]"
+
+
+def options_of(like: Makes) -> dict[str, Option]:
+    """The options of a handler, a built-in one, or a function that returns one, by name in their order."""
+    if isinstance(like, Builtin):
+        found = _of_function(like.make)
+        for name, value in like.defaults.items():
+            found[name] = dataclasses.replace(found[name], default=found[name].kind.show(value))
+        return found
+    if inspect.isfunction(like):
+        return _of_function(like)
+    handler: Any = like
+    if handler.parts:
+        return {
+            f"{part}.{name}": dataclasses.replace(option, name=f"{part}.{name}")
+            for part, inner in handler.parts
+            for name, option in options_of(inner).items()
+        }
+    return _of_params(handler)
+
+
+def _of_function(function: Callable[..., Any]) -> dict[str, Option]:
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError as error:
+        raise ConfigurationError(f"handler: an annotation of {function.__name__} cannot be found: {error}") from error
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        given = None if parameter.default is parameter.empty else parameter.default
+        kind = _kind_of_hint(hints.get(name, type(given)))
+        if kind is not None:
+            default = None if given is None else kind.show(given)
+            found[name] = Option(name, kind, default, ABOUT.get(f"{function.__name__}.{name}", ABOUT.get(name, "")))
+    return found
+
+
+def _of_params(handler: Any) -> dict[str, Option]:
+    dtype = handler.params_dtype
+    found = {}
+    given = {**handler.params_defaults, **(handler.params_values or {}).get("*", {})}
+    for name in () if dtype is None else dtype.names:
+        kind = _kind_of_field(dtype[name])
+        if kind is not None:
+            default = kind.show(given[name]) if name in given else None
+            found[name] = Option(name, kind, default, "")
+    return found
+
+
+def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
+    """The handler with options as text. ``called``: its name in messages.
+
+    Raises ConfigurationError for a name that is none, and for text that its option does not take; it lists those that
+    there are.
+    """
+    options = options_of(like)
+    values = {}
+    for name, text in given.items():
+        if name not in options:
+            raise ConfigurationError(f"handler {called}: it has no option {name!r}; {_listed(options)}")
+        try:
+            values[name] = options[name].kind.read(text)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"handler {called}: {name} takes {options[name].kind.words}, not {text!r}; {_listed(options)}"
+            ) from error
+    if isinstance(like, Builtin) or inspect.isfunction(like):
+        lacking = [] if isinstance(like, Builtin) else _lacking(like, values)
+        if lacking:
+            raise ConfigurationError(f"handler {called}: it needs {', '.join(lacking)}; {_listed(options)}")
+        try:
+            return like(**values)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"handler {called}: {error}; {_listed(options)}") from error
+    return _with(like, values) if values else like  # type: ignore[arg-type,return-value]
+
+
+def _lacking(function: Callable[..., Any], values: Mapping[str, Any]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    needed = (p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.default is p.empty)
+    return [p.name for p in needed if p.name not in values]
+
+
+def _with(handler: Handler, values: Mapping[str, Any]) -> Handler:
+    """A handler with parameters for all symbols that are given none of their own; of a chain, by part."""
+    if not handler.parts:
+        before = handler.params_values or {}
+        return handler.with_params({**before, "*": {**before.get("*", {}), **values}})
+    parts = []
+    for part, inner in handler.parts:
+        own = {name[len(part) + 1 :]: value for name, value in values.items() if name.startswith(f"{part}.")}
+        parts.append((part, _with(inner, own) if own else inner))
+    return dataclasses.replace(handler, parts=tuple(parts))
+
+
+def _listed(options: Mapping[str, Option]) -> str:
+    if not options:
+        return "it has no options"
+    return "its options: " + "; ".join(f"{option.name}, {option.kind.words}" for option in options.values())
+
+
+# ---- where a handler comes from
+
+
+def built_in(make: Callable[P, Handler]) -> Callable[P, Handler]:
+    """Decorates a function that makes a built-in handler, called as its name is: what it makes knows its origin."""
+
+    @functools.wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Handler:
+        handler = make(*args, **kwargs)
+        given = inspect.signature(make).bind(*args, **kwargs).arguments
+        load: str | None = make.__name__
+        said = {}
+        for name, option in _of_function(make).items():
+            value = given.get(name)
+            text = None if value is None else option.kind.show(value)
+            if value is not None and text is None:
+                load, text = None, str(value)
+            if text is not None and text != option.default:
+                said[name] = text
+        return dataclasses.replace(handler, origin=Origin(load, said))
+
+    return made
+
+
+#: What options are about, by name; where that differs, by handler and name.
+ABOUT: Final[Mapping[str, str]] = {
+    "every": "emit a record for each stretch of so much time",
+    "bars.every": "the time of a bar",
+    "ticks": "a bar for so many trades",
+    "volatility.ticks": "a return over so many prices",
+    "volume": "a bar for so much volume",
+    "notional": "a bar for so much price x size",
+    "fill": "emit also the stretches in which nothing came",
+    "partial": "emit at the run's end what is under way",
+    "sessions": "when the venue is open; what comes outside does not count",
+    "outside": "trades outside of sessions",
+    "zero_sizes": "trades of size 0",
+    "book": "take trades and quotes from order books",
+    "vwap.book": "take trades from order books",
+    "fills": "what a fill does: reduce its order, or only report",
+    "step": "returns over a grid of so much time",
+    "price": "of trades, or the mid of the best quotes",
+    "sign": "what tells who bought",
+    "top": "levels that a row shows",
+    "max_levels": "levels that a side keeps",
+    "work": "steps a tick",
+    "dear_every": "symbols whose index divides by it take more steps",
+    "dear_times": "so many times as many",
+}

@@ -19,10 +19,12 @@ from strand.commands.convert import convert
 from strand.commands.diff import diff
 from strand.commands.fingerprints import fingerprinting
 from strand.commands.gen import gen
+from strand.commands.handlers import handlers
+from strand.commands.handling import handling
 from strand.commands.include import include
 from strand.commands.listen import listen
 from strand.commands.paging import Paging
-from strand.commands.parameters import CoreList, HandlerName, StrandCount
+from strand.commands.parameters import CoreList, StrandCount
 from strand.commands.parameters import progress as _progress
 from strand.commands.parameters import show as _show
 from strand.commands.serve import serve
@@ -50,6 +52,7 @@ cli.add_command(bench)
 cli.add_command(convert)
 cli.add_command(diff)
 cli.add_command(gen)
+cli.add_command(handlers)
 cli.add_command(include)
 cli.add_command(listen)
 cli.add_command(serve)
@@ -136,9 +139,7 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
 
 @cli.command("replay")
 @click.argument("files", nargs=-1, required=True)
-@click.option(
-    "--handler", default="count", type=HandlerName(), show_default=True, help="What runs over each symbol's ticks."
-)
+@handling
 @click.option(
     "--workers",
     type=click.IntRange(0, 1024),
@@ -183,7 +184,7 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--report-symbols", metavar="NAMES", help="Symbols whose prices the page shows. [default: the busiest 4]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
-    files: tuple[str, ...], handler: Handler | str, workers: int | None, cores: list[int] | None, strands: Any,
+    files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
     on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, outs: tuple[str, ...], page: Path | None,
     report_symbols: str | None, as_json: bool, merging: dict[str, Any], recording: dict[str, Any],

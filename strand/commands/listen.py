@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from strand import report
-from strand.commands.parameters import CoreList, HandlerName, StrandCount, show
+from strand.commands.handling import handling
+from strand.commands.parameters import CoreList, StrandCount, show
 from strand.errors import FeedError
 from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
@@ -46,9 +47,7 @@ _MOLD_ONLY: Final = (
 )
 @click.option("--interface", metavar="ADDRESS", help="Address of the interface to join groups on.")
 @click.option("--requests", metavar="HOST:PORT", help="Server that sends missing messages again.")
-@click.option(
-    "--handler", default="count", type=HandlerName(), show_default=True, help="What runs over each symbol's ticks."
-)
+@handling
 @click.option("--record", type=click.Path(path_type=Path), help="Write what came in, for strand replay.")
 @click.option("--for", "seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after so long.")
 @click.option("--messages", type=click.IntRange(1), help="End after so many.")
@@ -116,7 +115,7 @@ _MOLD_ONLY: Final = (
 def listen(
     lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
     groups: tuple[str, ...], interface: str | None, requests: str | None,
-    handler: Handler | str, record: Path | None, seconds: float | None, messages: int | None,
+    handler: Handler, record: Path | None, seconds: float | None, messages: int | None,
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
     workers: int | None, cores: list[int] | None, strands: Any, idle: str, out: Path | None, as_json: bool,

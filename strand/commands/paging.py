@@ -27,7 +27,7 @@ class Paging:
     handler: str
 
     @classmethod
-    def of(cls, path: Path | None, symbols: str | None, handler: Handler | str) -> Paging:
+    def of(cls, path: Path | None, symbols: str | None, handler: Handler) -> Paging:
         """From the options. Raises what says that no page can be written, before anything has run."""
         names = None if symbols is None else [name for name in symbols.split(",") if name]
         if path is None and symbols is not None:
@@ -36,7 +36,7 @@ class Paging:
             raise click.UsageError("--report-symbols: name a symbol")
         if path is not None:
             check_page_path(path)
-        return cls(path, names, handler if isinstance(handler, str) else handler.name)
+        return cls(path, names, handler.described)
 
     @property
     def watch(self) -> int | list[str] | None:

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand.handlers import BUILTIN, Handler, resolve
-from strand.handlers.objects import is_object_class
-
-__all__ = ["CoreList", "HandlerName", "StrandCount", "progress", "show"]
-
-
-class HandlerName(click.ParamType[Handler | str]):
-    """The name of a built-in handler, or package.module:function."""
-
-    name = "NAME|MODULE:FUNCTION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Handler | str:
-        if isinstance(value, Handler):
-            return value
-        if value in BUILTIN:
-            return str(value)
-        module_name, colon, attribute = str(value).partition(":")
-        if not colon:
-            self.fail(f"{value!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function", param, ctx)
-        sys.path.insert(0, str(Path.cwd()))
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            self.fail(f"cannot import {module_name!r}: {error}", param, ctx)
-        finally:
-            sys.path.pop(0)
-        found: Any = getattr(module, attribute, None)
-        if not isinstance(found, Handler) and not is_object_class(found):
-            self.fail(f"{value!r} is no handler: decorate it with @strand.handler or @strand.batch_handler", param, ctx)
-        return resolve(found)
+__all__ = ["CoreList", "StrandCount", "progress", "show"]
 
 
 class CoreList(click.ParamType[list[int]]):

@@ -1,0 +1,54 @@
+"""``--handler`` and ``--set``: what runs over the ticks, and its options."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from strand.handlers.loading import load_handler
+
+__all__ = ["NAME", "given_options", "handling"]
+
+#: How a handler is named.
+NAME = "NAME|MODULE:FUNCTION"
+
+
+def handling(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``handler``."""
+
+    @click.option(
+        "--handler",
+        "name",
+        default="count",
+        show_default=True,
+        metavar=NAME,
+        help="What runs over each symbol's ticks; strand handlers lists those that are built in.",
+    )
+    @click.option(
+        "--set",
+        "options",
+        multiple=True,
+        metavar="OPTION=VALUE",
+        help="An option of the handler; may be given again. strand handlers NAME lists them.",
+    )
+    @functools.wraps(command)
+    def with_handler(*, name: str, options: tuple[str, ...], **others: Any) -> None:
+        command(handler=load_handler(name, given_options("--set", options)), **others)
+
+    return with_handler
+
+
+def given_options(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """Values by name, of texts like ``fill=yes``; ``option``: the command's, for messages. Raises UsageError."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{option}: {text!r} is not OPTION=VALUE")
+        if name.strip() in found:
+            raise click.UsageError(f"{option}: {name.strip()!r} is given twice")
+        found[name.strip()] = value
+    return found

@@ -18,7 +18,16 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.whole_file import create_whole_file
 
-__all__ = ["VERSION", "End", "Interval", "SymbolState", "dump", "is_fingerprint_file", "read_fingerprints"]
+__all__ = [
+    "VERSION",
+    "End",
+    "Interval",
+    "OutputState",
+    "SymbolState",
+    "dump",
+    "is_fingerprint_file",
+    "read_fingerprints",
+]
 
 VERSION: Final = 1
 #: How a fingerprint file's first line begins.
@@ -35,14 +44,20 @@ class SymbolState(NamedTuple):
     sequence: int
 
 
+#: How many records an output has, and their digest, 32 hexadecimal digits.
+OutputState = tuple[int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The run at rest after so many ``ticks``: fingerprints of everything and of the input so far, and each symbol that
-    changed since the interval before (``changed`` by name; empty where only the fingerprints are kept)."""
+    """The run at rest after so many ``ticks``: fingerprints of everything and of the input so far, the ``outputs`` by
+    name, and each symbol that changed since the interval before (``changed`` by name; empty where only the fingerprints
+    are kept)."""
 
     ticks: int
     fingerprint: str
     input: str
+    outputs: Mapping[str, OutputState] = field(default_factory=dict, hash=False)
     changed: Mapping[str, SymbolState] = field(default_factory=dict, hash=False)
 
 
@@ -57,7 +72,7 @@ class End:
     fingerprint: str
     dropped: int
     error: str | None
-    outputs: Mapping[str, tuple[int, str]] = field(default_factory=dict, hash=False)
+    outputs: Mapping[str, OutputState] = field(default_factory=dict, hash=False)
 
 
 def dump(file: BinaryIO, item: Mapping[str, Any] | Interval | End) -> None:
@@ -67,6 +82,7 @@ def dump(file: BinaryIO, item: Mapping[str, Any] | Interval | End) -> None:
             "ticks": item.ticks,
             "fingerprint": item.fingerprint,
             "input": item.input,
+            "outputs": item.outputs,
             "changed": item.changed,
         }
     elif isinstance(item, End):
@@ -146,14 +162,14 @@ class read_fingerprints:  # noqa: N801 - used like a function
     def __iter__(self) -> Iterator[Interval]:
         for number, line in self._lines:
             try:
+                outputs = {str(name): (int(n), str(digest)) for name, (n, digest) in line["outputs"].items()}
                 if "end" in line:
-                    outputs = {str(name): (int(n), str(digest)) for name, (n, digest) in line["outputs"].items()}
                     self.end = End(
                         int(line["end"]), str(line["fingerprint"]), int(line["dropped"]), line["error"], outputs
                     )
                     return
                 changed = {str(name): SymbolState(*state) for name, state in line["changed"].items()}
-                yield Interval(int(line["ticks"]), str(line["fingerprint"]), str(line["input"]), changed)
+                yield Interval(int(line["ticks"]), str(line["fingerprint"]), str(line["input"]), outputs, changed)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise FormatError(f"a field is missing or wrong: {error!r}", path=self.path, line=number) from error
         raise TruncatedFeedError("the file ends before its last line: its run did not", path=self.path)

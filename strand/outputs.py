@@ -1,8 +1,8 @@
 """Outputs: records that handlers emit, merged into the order of the ticks they were emitted for.
 
 Every record goes out with three columns before the declared ones: ``sequence`` (u8: the place of its tick in the order
-of publishing, from 0; ``NO_SEQUENCE`` for what a timer emitted, one less for the end of the run), ``ts`` (u8: the
-feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and
+of publishing, from 0; ``NO_SEQUENCE`` for what a timer emitted, ``AT_END`` for what the run's end did), ``ts`` (u8:
+the feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and
 ``instrument_id`` (u4).
 Records come in the order of ``sequence``, those of one tick as they were emitted; a timer's come before the ticks at
 or after its time.
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
+__all__ = ["AT_END", "NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
 
-#: ``sequence`` of a record that a timer emitted; the end's have one less.
+#: ``sequence`` of a record that a timer emitted, and of one that the end of the run did.
 NO_SEQUENCE = 2**64 - 1
+AT_END = 2**64 - 2
 HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20
 #: Bytes that the merger fills at one go: few enough for malloc to use memory again that it has had back.
@@ -79,7 +80,7 @@ class Output:
         self.dtype = merged_dtype(declared)
         self.path = path
         self.records = 0
-        #: Of what went to the file.
+        #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digesting``.
         self.digest = OutputDigest(self.dtype, names)
         self._names = names
         self._batches: list[npt.NDArray[Any]] = []
@@ -104,6 +105,14 @@ class Output:
             if len(self._batches) > 1:
                 self._batches = [np.concatenate(self._batches)]
             return self._batches[0] if self._batches else np.empty(0, self.dtype)
+
+    def take(self) -> npt.NDArray[Any]:
+        """All that was collected so far, shape (n,), which is then neither kept nor iterated over. Never waits."""
+        found = self.array()
+        with self._more:
+            # More may have come since.
+            del self._batches[:1]
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array(), dtype=dtype, copy=copy is not False)
@@ -153,6 +162,10 @@ class Outputs(Mapping[str, Output]):
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        #: One thread at a time finds out what is final and hands it out.
+        self._round_lock = threading.Lock()
+        #: Whether what is collected is digested as it is handed out, too. To be set before the start.
+        self.digesting = False
         #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
         self.late = 0
         #: What went wrong with merging or writing, if anything did.
@@ -222,6 +235,15 @@ class Outputs(Mapping[str, Output]):
         if self.failure is not None:
             raise self.failure
 
+    def at_rest(self) -> Mapping[str, OutputDigest]:
+        """Where all that was published has been handled: the digests of what was emitted up to there, by name. They go
+        on with the run. Raises what went wrong with handing it out."""
+        if self._engine is not None:
+            self._round(self._engine, Until.WATERMARK)
+        if self.failure is not None:
+            raise self.failure
+        return {name: output.digest for name, output in self._outputs.items()}
+
     def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         # Where the publisher is pinned, this thread would be so too.
         os.sched_setaffinity(0, allowed)
@@ -231,15 +253,16 @@ class Outputs(Mapping[str, Output]):
 
     def _round(self, engine: Source, until: Until) -> float:
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""
-        try:
-            if self.failure is None:
-                looked_ns = engine.settle_outputs(until)
-                for number, output in enumerate(self._outputs.values()):
-                    self._hand_out(engine, number, output)
-                return looked_ns / 1e9
-        except Exception as error:
-            self.failure = error
-            engine.stop()
+        with self._round_lock:
+            try:
+                if self.failure is None:
+                    looked_ns = engine.settle_outputs(until)
+                    for number, output in enumerate(self._outputs.values()):
+                        self._hand_out(engine, number, output)
+                    return looked_ns / 1e9
+            except Exception as error:
+                self.failure = error
+                engine.stop()
         return 0.0
 
     def _hand_out(self, engine: Source, number: int, output: Output) -> None:
@@ -252,9 +275,10 @@ class Outputs(Mapping[str, Output]):
                 output.records += n
                 used = buffer[: n * size]
                 file = self._files[number]
+                if file is not None or self.digesting:
+                    output.digest.add(used.view(output.dtype))
                 if file is not None:
                     file.write(used.view(output.dtype))
-                    output.digest.add(used.view(output.dtype))
                 else:
                     output._put((used if 2 * n > room else used.copy()).view(output.dtype))
             if n < room:

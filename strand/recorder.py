@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
-from strand.fingerprint import Digests, RowBytes, Running, digest_sum, fingerprint_of
+from strand.fingerprint import Digests, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
 from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
 from strand.outputs import output_digests
 
@@ -62,6 +63,7 @@ class Recorder(NoRecorder):
         self._dispatcher = dispatcher
         self._names = names
         self._every = every
+        dispatcher.outputs.digesting = True
         self._file: BinaryIO | None = None
         self._creating: AbstractContextManager[BinaryIO] | None = None
         if path is not None:
@@ -134,8 +136,7 @@ class Recorder(NoRecorder):
             error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
             words = None if error is None else str(error) or type(error).__name__
             digests = output_digests(self._dispatcher.outputs)
-            outputs = {name: (digest.records, digest.digest().hex()) for name, digest in digests.items()}
-            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum, digests), dropped, words, outputs))
+            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum, digests), dropped, words, _plain(digests)))
 
     def _record(self, counts: npt.NDArray[np.int64]) -> None:
         names = self._learn()
@@ -152,10 +153,12 @@ class Recorder(NoRecorder):
             self._input_sum += digest_sum(inputs) - digest_sum(self._input_digests[ticked])
             self._input_digests[ticked] = inputs
         self._touched[:] = False
+        outputs = self._dispatcher.outputs.at_rest()
         whole = Interval(
             self._ticks,
-            fingerprint_of(self._row_sum),
+            fingerprint_of(self._row_sum, outputs),
             fingerprint_of(self._input_sum),
+            _plain(outputs),
             {names[i]: self._state(i, counts) for i in sorted(changed)} if self._file is not None else {},
         )
         if self._intervals and self._ticks == self._recorded:
@@ -163,7 +166,7 @@ class Recorder(NoRecorder):
                 return
             self._intervals.pop()
         self._recorded = self._ticks
-        self._intervals.append(Interval(whole.ticks, whole.fingerprint, whole.input))
+        self._intervals.append(replace(whole, changed={}))
         if self._file is not None:
             dump(self._file, whole)
 
@@ -179,6 +182,11 @@ class Recorder(NoRecorder):
     def _state(self, i: int, counts: npt.NDArray[np.int64]) -> SymbolState:
         rows, inputs = self._row_digests[i].tobytes()[:8].hex(), self._input_digests[i].tobytes()[:8].hex()
         return SymbolState(rows, inputs, int(counts[i]), int(self._last[i]))
+
+
+def _plain(outputs: Mapping[str, OutputDigest]) -> dict[str, tuple[int, str]]:
+    """How many records each output has, and their digest."""
+    return {name: (digest.records, digest.digest().hex()) for name, digest in outputs.items()}
 
 
 def recorder_for(

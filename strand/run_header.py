@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import sys
@@ -14,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds._open import expand
-from strand.handlers import BUILTIN, Handler, HandlerLike, resolve
+from strand.handlers import Handler, HandlerLike, resolve
+from strand.handlers.options import Origin
 
-__all__ = ["describe_handlers", "describe_source", "handler_from", "run_header"]
+__all__ = ["describe_handlers", "describe_source", "run_header"]
 
 #: How much of a file's start stands for it, beside its name and size.
 HEAD_BYTES: Final = 1 << 20
@@ -70,16 +70,16 @@ def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[s
 
 
 def describe_handlers(handlers: Mapping[str, HandlerLike | None]) -> dict[str, dict[str, Any]]:
-    """By symbol (``*``: the others): the handler's ``name``, where to ``load`` it from (None: cannot be said), and a
-    digest of its ``code`` (None for what is not Python)."""
+    """By symbol (``*``: the others): the handler's ``name``, where to ``load`` it from (None: cannot be said) and with
+    which ``options`` as text, and a digest of its ``code`` (None for what is not Python)."""
     return {symbol: _describe(like) for symbol, like in handlers.items() if like is not None}
 
 
 def _describe(like: HandlerLike) -> dict[str, Any]:
-    if isinstance(like, str):
-        return {"name": like, "load": like, "code": None}
     handler = resolve(like)
-    return {"name": handler.name, "load": _where(like), "code": _code(like if isinstance(like, type) else handler)}
+    origin = handler.origin or Origin(_where(like), {})
+    code = _code(like if isinstance(like, type) else handler)
+    return {"name": handler.name, "load": origin.load, "options": dict(origin.options), "code": code}
 
 
 def _where(like: HandlerLike) -> str | None:
@@ -114,23 +114,3 @@ def _functions(like: Handler | type) -> Iterator[Any]:
         bind: Any = like.bind
         held = [*getattr(bind, "args", ()), *(c.cell_contents for c in getattr(bind, "__closure__", None) or ())]
         yield from (thing for thing in held if callable(thing) and not isinstance(thing, np.ndarray))
-
-
-def handler_from(load: str) -> Handler:
-    """The handler that a name or ``package.module:function`` stands for. Raises ConfigurationError."""
-    if load in BUILTIN:
-        return resolve(load)
-    module_name, colon, attribute = load.partition(":")
-    if not colon:
-        raise ConfigurationError(f"handler: {load!r} is not one of {', '.join(sorted(BUILTIN))}, nor module:function")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigurationError(f"handler: cannot import {module_name!r}: {error}") from error
-    finally:
-        sys.path.pop(0)
-    found = getattr(module, attribute, None)
-    if not isinstance(found, Handler | type):
-        raise ConfigurationError(f"handler: {load!r} is no handler")
-    return resolve(found)

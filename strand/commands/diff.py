@@ -12,16 +12,20 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from strand.commands.handling import given_options
 from strand.commands.parameters import show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError
 from strand.fingerprint_file import is_fingerprint_file
+from strand.outputs import AT_END, NO_SEQUENCE
 
 __all__ = ["diff"]
 
 DIFFERENT: Final = 1
 #: Symbols that are shown by name.
 SHOWN: Final = 10
+#: Records that no tick emitted.
+_NO_TICKS: Final = {str(NO_SEQUENCE): ", of a timer", str(AT_END): ", of the run's end"}
 
 
 @click.command("diff")
@@ -34,24 +38,32 @@ SHOWN: Final = 10
 @click.option("--source-b", multiple=True, metavar="FILE", help="Where the input of B is now.")
 @click.option("--handler-a", metavar="HANDLER", help="What to run for A, instead of what its file names.")
 @click.option("--handler-b", metavar="HANDLER", help="What to run for B.")
+@click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-a; may be given again.")
+@click.option("--set-b", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-b.")
 @click.option("--no-narrow", is_flag=True, help="Compare the files only: do not look for the exact tick.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def diff(
     a: Path, b: Path, source: tuple[str, ...], source_a: tuple[str, ...],
-    source_b: tuple[str, ...], handler_a: str | None, handler_b: str | None, no_narrow: bool, as_json: bool,
+    source_b: tuple[str, ...], handler_a: str | None, handler_b: str | None, set_a: tuple[str, ...],
+    set_b: tuple[str, ...], no_narrow: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the first symbol and sequence at which two runs part.
 
     A and B: two files of strand replay --fingerprints, or two files of an output (npy, Parquet, Arrow IPC, CSV).
     Exit status: 0 the same, 1 different, 2 an error.
     """
+    options = (given_options("--set-a", set_a), given_options("--set-b", set_b))
+    for letter, name, given in zip("ab", (handler_a, handler_b), options, strict=True):
+        if given and name is None:
+            raise click.UsageError(f"--set-{letter} needs --handler-{letter}")
     kinds = [_is_run(path) for path in (a, b)]
     if kinds[0] != kinds[1]:
         raise ConfigurationError(f"{a if kinds[0] else b} is a fingerprint file, and {b if kinds[0] else a} is none")
     if kinds[0]:
         parting = diff_runs(a, b)
         sources = (list(source_a or source) or None, list(source_b or source) or None)
-        found = Narrowed(None) if no_narrow else narrow(parting, sources=sources, handlers=(handler_a, handler_b))
+        named = (handler_a, handler_b)
+        found = Narrowed(None) if no_narrow else narrow(parting, sources=sources, handlers=named, options=options)
         show(as_json, _run_as_dict(parting, found), lambda console: _print_run(console, parting, found))
         same = parting.same
     else:
@@ -94,10 +106,11 @@ def _run_as_dict(parting: Parting, found: Narrowed) -> dict[str, Any]:
             }
             for s in parting.symbols
         ],
-        "outputs": list(parting.outputs),
+        "outputs": [asdict(output) for output in parting.outputs],
         "notes": [*parting.notes, *found.notes],
         "settings": list(parting.settings),
         "exact": None if found.exact is None else asdict(found.exact),
+        "records": [asdict(record) for record in found.records],
     }
 
 
@@ -117,10 +130,6 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
     if parting.by is None:
         say(f"[red]one run is shorter[/]: both are the same up to {parting.after:,} ticks")
         return
-    if parting.outputs:
-        say(f"[red]other records[/] of {', '.join(map(escape, parting.outputs))}: compare their files by strand diff")
-    if parting.by == parting.after:
-        return
     say(f"[red]they part[/]: the same after {parting.after:,} ticks, not after {parting.by:,}")
     inputs = [s for s in parting.symbols if s.input_differs]
     rows = [s for s in parting.symbols if not s.input_differs]
@@ -132,6 +141,13 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
         say(f"  {escape(s.symbol)}: {_last(s, 'A')}; {_last(s, 'B')}")
     if found.exact is not None:
         _print_exact(say, found.exact)
+    narrowed = {record.output: record.difference for record in found.records}
+    for output in parting.outputs:
+        counts = " against ".join("no output" if s is None else f"{s[0]:,} records" for s in (output.a, output.b))
+        say(f"  other records of {escape(output.name)}: {counts}, the first {output.before:,} the same")
+        if output.name in narrowed:
+            say(f"[bold]the first other record of {escape(output.name)}[/]:")
+            _print_difference(say, narrowed[output.name])
     for note in found.notes:
         say(f"[yellow]note[/] {escape(note)}")
 
@@ -139,13 +155,18 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
 def _summary(parting: Parting, side: int) -> str:
     header: Mapping[str, Any] = parting.headers[side]
     end = parting.ends[side]
-    handlers = ", ".join(dict.fromkeys(str(h.get("name")) for h in header.get("handlers", {}).values()))
+    handlers = ", ".join(dict.fromkeys(map(_handler, header.get("handlers", {}).values())))
     inputs = ", ".join(Path(str(s.get("path"))).name for s in header.get("source", []))
     words = f"{parting.paths[side]}: {handlers} over {inputs}"
     if end is not None:
         words += f", {end.ticks:,} ticks" + (f", {end.dropped:,} of them dropped" if end.dropped else "")
         words += f", fingerprint {end.fingerprint}" + (f", ended by: {end.error}" if end.error else "")
     return words
+
+
+def _handler(described: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{name}={text}" for name, text in described.get("options", {}).items())
+    return f"{described.get('name')} ({options})" if options else str(described.get("name"))
 
 
 def _names(symbols: list[SymbolParting]) -> str:
@@ -192,6 +213,10 @@ def _print_records(console: Console, difference: RecordDifference | None, record
     if difference is None:
         say(f"[green]the same[/]: {records:,} records")
         return
+    _print_difference(say, difference)
+
+
+def _print_difference(say: Any, difference: RecordDifference) -> None:
     if difference.record is None:
         say("[red]the columns differ[/]")
         for words in difference.columns:
@@ -201,7 +226,7 @@ def _print_records(console: Console, difference: RecordDifference | None, record
     if difference.symbol is not None:
         where += f", {escape(difference.symbol)}"
     if difference.sequence is not None:
-        where += f", sequence {difference.sequence}"
+        where += _NO_TICKS.get(str(difference.sequence), f", sequence {difference.sequence}")
     if difference.only_in is not None:
         say(f"[red]only {difference.only_in.upper()} has[/] {where}")
         own = {name: a if difference.only_in == "a" else b for name, (a, b) in difference.fields.items()}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from strand.diff.emitted import RecordParting
 from strand.diff.narrow import Exact, Narrowed, narrow
 from strand.diff.records import RecordDifference, diff_records
-from strand.diff.runs import Parting, SymbolParting, diff_runs
+from strand.diff.runs import OutputParting, Parting, SymbolParting, diff_runs
 
 __all__ = [
     "Exact",
     "Narrowed",
+    "OutputParting",
     "Parting",
     "RecordDifference",
+    "RecordParting",
     "SymbolParting",
     "diff_records",
     "diff_runs",

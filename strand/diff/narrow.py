@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.diff.rerun import Rerun, Ticks, chosen, open_input
+from strand.diff.emitted import RecordParting, narrow_outputs
+from strand.diff.plain import plain
+from strand.diff.rerun import Load, Rerun, Ticks, chosen, open_input
 from strand.diff.runs import Parting
 from strand.errors import StrandError
 
@@ -37,10 +39,12 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The exact tick, or None and why it is not known; ``notes`` say what running again showed."""
+    """The exact tick, or None and why it is not known, and the first other record of each output that differs.
+    ``notes`` say what running again showed."""
 
     exact: Exact | None
     notes: tuple[str, ...] = field(default=())
+    records: tuple[RecordParting, ...] = ()
 
 
 def narrow(
@@ -48,20 +52,28 @@ def narrow(
     *,
     sources: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
     handlers: tuple[str | None, str | None] = (None, None),
+    options: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
 ) -> Narrowed:
-    """Finds the first tick at which the runs part, where their input is at hand and their handlers can be loaded.
+    """Finds the first tick, and the first record of each output, at which the runs part, where their input is at hand
+    and their handlers can be loaded.
 
     ``sources``: where the files of either run are now, ``handlers``: what to load for either instead of what its file
-    names. Says in ``notes`` what stood in the way.
+    names, with ``options`` as text. Says in ``notes`` what stood in the way.
     """
-    if parting.same or parting.by is None or not parting.symbols:
+    if parting.same or parting.by is None:
         return Narrowed(None)
+    loads = [None if name is None else (name, given) for name, given in zip(handlers, options, strict=True)]
+    found = Narrowed(None)
     try:
-        if parting.input_differs:
-            return _narrow_input(parting, sources)
-        return _narrow_rows(parting, sources, handlers)
+        if parting.symbols:
+            found = _narrow_input(parting, sources) if parting.input_differs else _narrow_rows(parting, sources, loads)
     except StrandError as error:
-        return Narrowed(None, (f"not narrowed to a tick: {error}",))
+        found = Narrowed(None, (f"not narrowed to a tick: {error}",))
+    try:
+        records, notes = narrow_outputs(parting, sources, loads) if parting.outputs else ([], [])
+    except StrandError as error:
+        records, notes = [], [f"not narrowed to a record: {error}"]
+    return Narrowed(found.exact, (*found.notes, *notes), tuple(records))
 
 
 # ---- the input
@@ -132,27 +144,19 @@ def _first(symbol: str, a: _Symbol | None, b: _Symbol | None) -> Exact | None:
     )
 
 
-def plain(value: Any) -> Any:
-    """A field's value as JSON has it."""
-    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
-
-
 # ---- the rows
 
 
 def _narrow_rows(
     parting: Parting,
     sources: tuple[Sequence[str] | None, Sequence[str] | None],
-    handlers: tuple[str | None, str | None],
+    loads: Sequence[Load | None],
 ) -> Narrowed:
     assert parting.by is not None
     wanted = {s.symbol for s in parting.symbols}
     which = 0 if sources[0] is not None or sources[1] is None else 1
     with open_input(parting.headers[which], sources[which]) as ticks:
-        runs = [Rerun(h, ticks, load) for h, load in zip(parting.headers, handlers, strict=True)]
+        runs = [Rerun(h, ticks, load) for h, load in zip(parting.headers, loads, strict=True)]
         notes: list[str] = []
         exact: Exact | None = None
         for position, batch in _pieces(ticks, wanted, parting.after, parting.by):

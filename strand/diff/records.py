@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.diff.narrow import plain
+from strand.diff.plain import plain
 from strand.diff.tables import Columns, Table, open_table
 from strand.errors import ConfigurationError
 
-__all__ = ["RecordDifference", "diff_records"]
+__all__ = ["RecordDifference", "diff_records", "diff_tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,10 @@ class RecordDifference:
     only_in: str | None = None
     columns: tuple[str, ...] = ()
 
+    def moved(self, before: int) -> RecordDifference:
+        """The same of files that begin so many records later."""
+        return self if self.record is None else replace(self, record=self.record + before)
+
 
 def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[RecordDifference | None, int]:
     """The first difference of two files of records (npy, Parquet, Arrow IPC, CSV), None where there is none; and how
@@ -45,10 +49,15 @@ def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[
     tables = open_table(a), open_table(b)
     if tables[0].text != tables[1].text:
         raise ConfigurationError(f"{a} and {b}: CSV can be compared with CSV only, as its numbers are text")
-    columns = tuple(_columns(tables[0].types, tables[1].types))
+    return diff_tables(*tables)
+
+
+def diff_tables(a: Table, b: Table) -> tuple[RecordDifference | None, int]:
+    """The same of tables, wherever they are."""
+    columns = tuple(_columns(a.types, b.types))
     if columns:
         return RecordDifference(None, columns=columns), 0
-    one, two = _Reader(tables[0]), _Reader(tables[1])
+    one, two = _Reader(a), _Reader(b)
     done = 0
     while True:
         n = min(one.ready(), two.ready())

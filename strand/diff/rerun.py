@@ -15,10 +15,15 @@ from strand.feeds import Feed
 from strand.feeds.selected import batches_from
 from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
-from strand.run_header import describe_source, handler_from
+from strand.handlers.loading import load_handler
+from strand.run_header import describe_source
 from strand.serial import SerialLoop
 
-__all__ = ["Rerun", "Ticks", "chosen", "open_input"]
+__all__ = ["Load", "Rerun", "Ticks", "chosen", "handlers_of", "open_input"]
+
+
+#: A handler's name, and its options as text.
+Load = tuple[str, Mapping[str, str]]
 
 
 class Ticks:
@@ -38,6 +43,11 @@ class Ticks:
             at += len(part)
             if at == self._limit:
                 return
+
+    def names(self) -> list[str]:
+        """A name for every index the feed may use; those not known yet are empty."""
+        known = list(self.feed.symbols[: self.feed.capacity])
+        return known + [""] * (self.feed.capacity - len(known))
 
     def name(self, key: int) -> str:
         """A symbol's name as far as it is known by now."""
@@ -91,33 +101,38 @@ def open_input(header: Mapping[str, Any], source: Sequence[str] | None) -> Itera
         feed.close()
 
 
+def handlers_of(
+    header: Mapping[str, Any], ticks: Ticks, load: Load | None
+) -> tuple[dict[str, Handler], dict[str, Load]]:
+    """A recorded run's handlers by symbol, and what they were loaded by. ``load``: the name and the options of one for
+    all symbols, instead of those recorded. Raises ConfigurationError where one cannot be loaded."""
+    recorded = header.get("handlers", {})
+    if load is not None:
+        recorded = {"*": {"load": load[0], "options": load[1]}}
+    handlers: dict[str, Handler] = {}
+    loaded: dict[str, Load] = {}
+    for symbol, one in recorded.items():
+        if one.get("load") is None:
+            raise ConfigurationError(
+                f"the file does not say where handler {one.get('name')!r} is loaded from: name it with --handler-a "
+                "or --handler-b"
+            )
+        loaded[symbol] = str(one["load"]), one.get("options", {})
+        handlers[symbol] = load_handler(*loaded[symbol]).known(ticks.feed.info)
+    return handlers, loaded
+
+
 class Rerun:
-    """A recorded run's handlers, run again. ``load`` names the one for all symbols, instead of those recorded.
+    """A recorded run's handlers, run again; ``load`` as ``handlers_of`` has it. Raises ConfigurationError."""
 
-    Raises ConfigurationError where a handler cannot be loaded.
-    """
-
-    def __init__(self, header: Mapping[str, Any], ticks: Ticks, load: str | None) -> None:
-        recorded = header.get("handlers", {})
-        handlers: dict[str, Handler] = {}
-        #: What was loaded, by symbol.
-        self.loaded: dict[str, str] = {}
-        for symbol, one in {"*": {"load": load, "name": load}}.items() if load is not None else recorded.items():
-            if one.get("load") is None:
-                raise ConfigurationError(
-                    f"the file does not say where handler {one.get('name')!r} is loaded from: name it with --handler-a "
-                    "or --handler-b"
-                )
-            self.loaded[symbol] = str(one["load"])
-            handlers[symbol] = handler_from(one["load"])
-        self.described = ", ".join(dict.fromkeys(h.name for h in handlers.values()))
+    def __init__(self, header: Mapping[str, Any], ticks: Ticks, load: Load | None) -> None:
+        #: ``loaded``: what was loaded, by symbol.
+        handlers, self.loaded = handlers_of(header, ticks, load)
+        self.described = ", ".join(dict.fromkeys(h.described for h in handlers.values()))
         self._ticks = ticks
-        capacity = ticks.feed.capacity
-        names = [*ticks.feed.symbols[:capacity]]
-        names += [""] * (capacity - len(names))
         alone = handlers.get("*") if len(handlers) == 1 else None
-        self._loop = SerialLoop(names, alone, handlers=None if alone is not None else handlers)
-        self._counts = np.zeros(capacity, np.int64)
+        self._loop = SerialLoop(ticks.names(), alone, handlers=None if alone is not None else handlers)
+        self._counts = np.zeros(ticks.feed.capacity, np.int64)
 
     def publish(self, batch: npt.NDArray[Any]) -> None:
         """Runs the handlers over ticks."""

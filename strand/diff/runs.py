@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strand.fingerprint_file import End, Interval, SymbolState, read_fingerprints
+from strand.fingerprint_file import End, Interval, OutputState, SymbolState, read_fingerprints
 
-__all__ = ["Parting", "SymbolParting", "diff_runs"]
+__all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,23 @@ class SymbolParting:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputParting:
+    """An output that differs: how many records both had of it ``before``, which are the same, and what either run had
+    then, None where it has no such output."""
+
+    name: str
+    before: int
+    a: OutputState | None
+    b: OutputState | None
+
+
+@dataclass(frozen=True, slots=True)
 class Parting:
     """What two recorded runs have in common.
 
     ``same``: all of it. Else they were the same ``after`` so many ticks and not ``by`` so many (None: one of them had
-    ended), ``symbols`` those that differ there: first those whose input does. ``outputs`` are the names of outputs that
-    differ at the end. ``before`` is what either had recorded of the symbols at ``after``. ``notes`` are differences
+    ended), ``symbols`` those that differ there: first those whose input does, and ``outputs`` likewise.
+    ``before`` is what either had recorded of the symbols at ``after``. ``notes`` are differences
     between the runs' inputs, handlers and selections in words, ``settings`` those between settings that must not
     matter, ``headers`` and ``ends`` as the files have them.
     """
@@ -50,7 +61,7 @@ class Parting:
     after: int
     by: int | None
     symbols: tuple[SymbolParting, ...]
-    outputs: tuple[str, ...]
+    outputs: tuple[OutputParting, ...]
     before: Mapping[str, SymbolState]
     notes: tuple[str, ...]
     settings: tuple[str, ...]
@@ -67,21 +78,31 @@ class _Side:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.file = read_fingerprints(path)
         self._intervals: Iterator[Interval] = iter(self.file)
+        self._next = next(self._intervals, None)
         self.state: dict[str, SymbolState] = {}
         self.changed: dict[str, SymbolState | None] = {}
         self.at: Interval | None = None
-        #: Ticks, and 1 for what was recorded once more at the end of a run.
-        self.place = (0, 0)
+        #: Outputs where both were last the same.
+        self.outputs: Mapping[str, OutputState] = {}
+        #: Whether ``at`` is how the run ended, and not a rest on the way: handlers may act at the end of a run.
+        self.ended = False
 
     def advance(self) -> None:
         """Reads on to the next interval; ``at`` is None where there is none."""
-        self.at = next(self._intervals, None)
+        self.at = self._next
         if self.at is None:
             return
-        self.place = (self.at.ticks, 1 if self.at.ticks == self.place[0] and self.place[0] else 0)
+        self._next = next(self._intervals, None)
+        self.ended = self._next is None
         for name, state in self.at.changed.items():
             self.changed.setdefault(name, self.state.get(name))
             self.state[name] = state
+
+    def agree(self) -> None:
+        """Here both are the same."""
+        assert self.at is not None
+        self.changed.clear()
+        self.outputs = self.at.outputs
 
     def finish(self) -> End | None:
         """Reads to the end, which is checked."""
@@ -101,16 +122,21 @@ def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
     one.advance()
     two.advance()
     while one.at is not None and two.at is not None:
-        if one.place != two.place:
-            (one if one.place < two.place else two).advance()
+        if one.at.ticks != two.at.ticks:
+            (one if one.at.ticks < two.at.ticks else two).advance()
             continue
-        if (one.at.fingerprint, one.at.input) != (two.at.fingerprint, two.at.input):
+        same = (one.at.fingerprint, one.at.input) == (two.at.fingerprint, two.at.input)
+        alike = one.ended == two.ended
+        if alike and not same:
             return _parting(one, two, after, one.at.ticks)
-        after = one.at.ticks
-        one.changed.clear()
-        two.changed.clear()
-        one.advance()
-        two.advance()
+        if same:
+            after = one.at.ticks
+            one.agree()
+            two.agree()
+        # Of a rest and an end the rest is passed: the end is compared with an end.
+        for side in (one, two):
+            if alike or not side.ended:
+                side.advance()
     if one.at is not None or two.at is not None:
         return _parting(one, two, after, None)
     return _parting(one, two, after, after)
@@ -118,8 +144,10 @@ def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
 
 def _parting(one: _Side, two: _Side, after: int, by: int | None) -> Parting:
     symbols: list[SymbolParting] = []
+    outputs: tuple[OutputParting, ...] = ()
     before: dict[str, SymbolState] = {}
-    if by is not None:
+    if one.at is not None and two.at is not None:  # else one of them had ended
+        outputs = tuple(_outputs_that_differ(one, one.at.outputs, two.at.outputs))
         for name in sorted(one.changed.keys() | two.changed.keys()):
             a, b = one.state.get(name), two.state.get(name)
             if a != b:
@@ -130,8 +158,7 @@ def _parting(one: _Side, two: _Side, after: int, by: int | None) -> Parting:
     symbols.sort(key=lambda s: not s.input_differs)
     ends = (one.finish(), two.finish())
     headers = (one.file.header, two.file.header)
-    outputs = tuple(_outputs_that_differ(*ends))
-    same = by == after and not symbols and not outputs and one.at is two.at is None
+    same = by == after and not symbols and one.at is two.at is None
     return Parting(
         paths=(os.fspath(one.file.path), os.fspath(two.file.path)),
         headers=headers,
@@ -147,11 +174,13 @@ def _parting(one: _Side, two: _Side, after: int, by: int | None) -> Parting:
     )
 
 
-def _outputs_that_differ(a: End | None, b: End | None) -> Iterator[str]:
-    ours, theirs = (end.outputs if end is not None else {} for end in (a, b))
+def _outputs_that_differ(
+    side: _Side, ours: Mapping[str, OutputState], theirs: Mapping[str, OutputState]
+) -> Iterator[OutputParting]:
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
-            yield name
+            before = side.outputs.get(name, (0, ""))[0]
+            yield OutputParting(name, before, ours.get(name), theirs.get(name))
 
 
 def _notes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
@@ -164,7 +193,9 @@ def _notes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
         names = [h.get("load") or h.get("name") or "none" for h in (mine, other)]
         if names[0] != names[1]:
             yield f"handler{of}: {names[0]} against {names[1]}"
-        elif mine.get("code") != other.get("code"):
+            continue
+        yield from _option_notes(of, mine.get("options", {}), other.get("options", {}))
+        if mine.get("code") != other.get("code"):
             yield f"handler{of}: the text of {names[0]} has changed between the runs"
     for what in ("selection", "feed_options"):
         for name in sorted({**a.get(what, {}), **b.get(what, {})}):
@@ -173,6 +204,12 @@ def _notes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name}: {values[0]} against {values[1]}"
     if a.get("version") != b.get("version"):
         yield f"strand: {a.get('version')} against {b.get('version')}"
+
+
+def _option_notes(of: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(a.keys() | b.keys()):
+        if a.get(name) != b.get(name):
+            yield f"handler{of}: {name}: {a.get(name, 'its default')} against {b.get(name, 'its default')}"
 
 
 def _source_notes(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Iterator[str]:

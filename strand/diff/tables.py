@@ -31,8 +31,7 @@ class Table(ABC):
 
     text = False
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self) -> None:
         self.types: dict[str, str] = {}
 
     @abstractmethod
@@ -65,7 +64,7 @@ def _is_text(head: bytes) -> bool:
 
 class _Npy(Table):
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__()
         try:
             self._records: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
@@ -82,6 +81,10 @@ class _Npy(Table):
 
 class _Arrows(Table):
     """What pyarrow reads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
 
     def _types(self, schema: Any) -> dict[str, str]:
         return {field.name: str(field.type) for field in schema}
@@ -161,7 +164,8 @@ class _Csv(Table):
     text = True
 
     def __init__(self, path: Path, *, compressed: bool) -> None:
-        super().__init__(path)
+        super().__init__()
+        self.path = path
         self._compressed = compressed
         try:
             with self._opened() as file:

@@ -248,6 +248,57 @@ def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(day: Any, b
     assert len({i.input for i in result.intervals}) == len(places)
 
 
+@pytest.mark.parametrize("way", [{"workers": 1}, {"workers": 3, "strands": 1}, {"workers": 2, "capacity_ticks": 64}])
+@pytest.mark.parametrize("written", [False, True])
+def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(
+    tmp_path: Path, day: Any, way: dict[str, Any], written: bool
+) -> None:
+    ticks, names = day
+    out = {"bars": tmp_path / "bars.npy"} if written else None
+    like = strand.bars("1s", book=True)
+    result = strand.replay(ArrayFeed(ticks, names), like, cores=None, fingerprint_every=500, out=out, **way)
+    bars = np.load(tmp_path / "bars.npy") if written else result.outputs["bars"]
+    assert [i.ticks for i in result.intervals] == [*range(500, len(ticks), 500), len(ticks)]
+    for interval in result.intervals[:-1]:
+        # All that is known before the next tick: what timers of that time emitted, and nothing after.
+        time = ticks["ts_recv"][: interval.ticks].max()
+        digest = OutputDigest(result_dtype(bars), names)
+        digest.add(bars[bars["ts"] <= time])
+        assert interval.outputs == {"bars": (digest.records, digest.digest().hex())}
+    assert result.intervals[-1].outputs["bars"][0] == len(bars) > result.intervals[-2].outputs["bars"][0] > 0
+    assert result.intervals[-1].fingerprint == result.fingerprint
+
+
+def result_dtype(records: Any) -> Any:
+    """Files have their fields side by side."""
+    from strand.fingerprint import layout_of
+
+    return layout_of(records.dtype)
+
+
+def test_one_other_record_is_another_interval_though_rows_are_the_same(day: Any) -> None:
+    ticks, names = day
+    at = int(ticks["sequence"][1234])
+
+    def emitting(extra: int) -> Any:
+        @strand.batch_handler(state=[("n", "u8")], outputs={"sizes": [("size", "u4")]})
+        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+            row["n"] += len(ticks)
+            sizes = np.zeros(len(ticks), [("size", "u4")])
+            sizes["size"] = ticks["size"] + extra * (ticks["sequence"] == at)
+            ctx.emit(sizes, np.arange(len(ticks)))
+
+        return on_ticks
+
+    runs = [
+        strand.replay(ArrayFeed(ticks, names), emitting(extra), workers=workers, cores=None, fingerprint_every=500)
+        for extra, workers in ((0, 2), (0, 0), (1, 2))
+    ]
+    assert runs[0].intervals == runs[1].intervals
+    same = [a.fingerprint == b.fingerprint for a, b in zip(runs[0].intervals, runs[2].intervals, strict=True)]
+    assert same == [True, True] + [False] * (len(same) - 2)
+
+
 def test_intervals_that_end_with_the_ticks_end_once(day: Any) -> None:
     ticks, names = day
     result = strand.replay(ArrayFeed(ticks[:2000], names), "count", workers=1, fingerprint_every=500)
@@ -287,10 +338,10 @@ def test_a_file_holds_the_header_the_intervals_and_each_symbol_that_changed(
     assert is_fingerprint_file(path)
     file = read_fingerprints(path)
     assert file.header["every"] == 1000
-    assert file.header["handlers"] == {"*": {"name": "count", "load": "count", "code": None}}
+    assert file.header["handlers"] == {"*": {"name": "count", "load": "count", "options": {}, "code": None}}
     assert file.header["settings"]["workers"] == 2
     found = list(file)
-    assert [Interval(i.ticks, i.fingerprint, i.input) for i in found] == list(result.intervals)
+    assert [Interval(i.ticks, i.fingerprint, i.input, i.outputs) for i in found] == list(result.intervals)
     state: dict[str, Any] = {}
     for interval, start in zip(found, range(0, len(ticks), 1000), strict=True):
         there = {names[i] for i in np.unique(ticks["instrument_id"][start : start + 1000]).tolist()}

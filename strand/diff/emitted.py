@@ -1,0 +1,151 @@
+"""From the interval in which outputs of two runs part to the record, by running both again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.diff.records import RecordDifference, diff_tables
+from strand.diff.rerun import Load, Ticks, handlers_of, open_input
+from strand.diff.runs import OutputParting, Parting
+from strand.diff.tables import PIECE, Columns, Table
+from strand.dispatcher import Dispatcher
+from strand.fingerprint_file import OutputState
+
+__all__ = ["RecordParting", "narrow_outputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordParting:
+    """The first record of an output at which two runs part: ``difference.record`` counts from the run's beginning."""
+
+    output: str
+    difference: RecordDifference
+
+
+class _Emitted(Table):
+    """Records of an output, with their symbols' names in the place of their numbers."""
+
+    def __init__(self, records: npt.NDArray[Any], names: Sequence[str]) -> None:
+        super().__init__()
+        self._records = records
+        self._names = names
+        fields = {name: str(records.dtype[name]) for name in records.dtype.names or ()}
+        self.types = {"symbol" if name == "instrument_id" else name: form for name, form in fields.items()}
+
+    def pieces(self) -> Iterator[Columns]:
+        for start in range(0, len(self._records), PIECE):
+            piece = self._records[start : start + PIECE]
+            columns = {name: np.ascontiguousarray(piece[name]) for name in piece.dtype.names or ()}
+            symbols = np.empty(len(piece), object)
+            symbols[:] = [self._names[key] for key in columns["instrument_id"].tolist()]
+            yield {name: symbols if name == "symbol" else columns[name] for name in self.types}
+
+
+def narrow_outputs(
+    parting: Parting, sources: Sequence[Sequence[str] | None], loads: Sequence[Load | None]
+) -> tuple[list[RecordParting], list[str]]:
+    """The first other record of each output that differs, and what running again showed, in words.
+
+    Each run's handlers are run again over its own input. Raises ConfigurationError where one of them cannot be loaded
+    or its input is not there, FeedError, HandlerError.
+    """
+    found: list[RecordParting] = []
+    notes: list[str] = []
+    sides = [_run_again(parting, side, sources[side], loads[side]) for side in (0, 1)]
+    for output in parting.outputs:
+        wrong = [
+            letter
+            for letter, side, recorded in zip("AB", sides, (output.a, output.b), strict=True)
+            if recorded is not None and side.states.get(output.name) != recorded
+        ]
+        if wrong:
+            notes.append(
+                f"{' and '.join(wrong)}, run again, {'do' if len(wrong) > 1 else 'does'} not emit the {output.name} "
+                "that were recorded: the handler has changed since, or uses more than its row and its ticks"
+            )
+        tables = [side.tables.get(output.name) for side in sides]
+        if tables[0] is None or tables[1] is None:
+            notes.append(f"only {'A' if tables[1] is None else 'B'} has an output {output.name}")
+            continue
+        difference, _ = diff_tables(tables[0], tables[1])
+        if difference is not None:
+            found.append(RecordParting(output.name, difference.moved(output.before)))
+        elif not wrong:
+            notes.append(f"run again, both emit the same {output.name}: what made them differ is not in the files")
+    return found, notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One run again: by output how many records there were and their digest, and those since both were the same."""
+
+    states: Mapping[str, OutputState]
+    tables: Mapping[str, Table]
+
+
+def _run_again(parting: Parting, side: int, source: Sequence[str] | None, load: Load | None) -> _Side:
+    header, end = parting.headers[side], parting.ends[side]
+    by = parting.by
+    assert by is not None
+    with open_input(header, source) as ticks:
+        handlers, _ = handlers_of(header, ticks, load)
+        dispatcher = Dispatcher(ticks.names(), handlers=handlers, workers=1, cores=None)
+        kept = {output.name: _Kept(output) for output in parting.outputs if output.name in dispatcher.outputs}
+        dispatcher.outputs.digesting = True
+        recorded = {output.name: (output.a, output.b)[side] for output in parting.outputs}
+        with dispatcher:
+            _publish(dispatcher, ticks, by, kept)
+            dispatcher.drain()
+            states = _states(dispatcher)
+            # What handlers emit at the end of a run is no part of a rest.
+            rest = end is None or end.ticks != by or all(states.get(n) == state for n, state in recorded.items())
+            if rest:
+                _take(dispatcher, kept)
+        if not rest:
+            states = _states(dispatcher)
+            _take(dispatcher, kept)
+        tables = {name: _Emitted(records.array(), dispatcher.symbols) for name, records in kept.items()}
+        return _Side(states, tables)
+
+
+class _Kept:
+    """The records of an output from a place on."""
+
+    def __init__(self, output: OutputParting) -> None:
+        self._left_out = output.before
+        self._batches: list[npt.NDArray[Any]] = []
+
+    def add(self, batch: npt.NDArray[Any]) -> None:
+        passed = min(self._left_out, len(batch))
+        self._left_out -= passed
+        self._batches.append(batch[passed:])
+
+    def array(self) -> npt.NDArray[Any]:
+        return np.concatenate(self._batches)
+
+
+def _publish(dispatcher: Dispatcher, ticks: Ticks, by: int, kept: Mapping[str, _Kept]) -> None:
+    for start, batch in ticks:
+        dispatcher.learn_symbols(ticks.feed.symbols)
+        dispatcher.publish(batch[: by - start])
+        _take(dispatcher, kept)
+        if start + len(batch) >= by:
+            return
+
+
+def _take(dispatcher: Dispatcher, kept: Mapping[str, _Kept]) -> None:
+    """Keeps what came of the outputs in question; of others nothing."""
+    for name, output in dispatcher.outputs.items():
+        records = output.take()
+        if name in kept:
+            kept[name].add(records)
+
+
+def _states(dispatcher: Dispatcher) -> dict[str, OutputState]:
+    digests = dispatcher.outputs.at_rest()
+    return {name: (digest.records, digest.digest().hex()) for name, digest in digests.items()}

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import click
@@ -23,11 +22,12 @@ from strand.commands.handlers import handlers
 from strand.commands.handling import handling
 from strand.commands.include import include
 from strand.commands.listen import listen
-from strand.commands.paging import Paging
+from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount
 from strand.commands.parameters import progress as _progress
 from strand.commands.parameters import show as _show
 from strand.commands.serve import serve
+from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
 from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
@@ -60,23 +60,6 @@ cli.add_command(serve)
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name for name in text.split(",") if name]
-
-
-def _out(given: tuple[str, ...]) -> tuple[Path | None, dict[str, str]]:
-    """Where the rows go, and where outputs go by name."""
-    rows: list[str] = []
-    written: dict[str, str] = {}
-    for text in given:
-        name, equals, path = text.partition("=")
-        if not equals or not name.isidentifier():
-            rows.append(text)
-        elif name in written:
-            raise click.UsageError(f"--out: {name!r} is given twice")
-        else:
-            written[name] = path
-    if len(rows) > 1:
-        raise click.UsageError(f"--out: rows can go to one file, not to {' and '.join(rows)}")
-    return (Path(rows[0]) if rows else None), written
 
 
 def _options(date: str | None, skip: bool, profile: str | None = None) -> dict[str, Any]:
@@ -170,33 +153,20 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
-@click.option(
-    "--out",
-    "outs",
-    multiple=True,
-    metavar="FILE|NAME=FILE",
-    help="Write the symbols' final rows: .npy, .csv or .csv.gz; with NAME=, which may come again, what the handler "
-    "emits to that output: .parquet, .arrow, .npy or .csv.",
-)
-@click.option(
-    "--report", "page", type=click.Path(path_type=Path), help="Write a page of the run: .html, one file that holds all."
-)
-@click.option("--report-symbols", metavar="NAMES", help="Symbols whose prices the page shows. [default: the busiest 4]")
+@writing
+@paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
     symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
-    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, outs: tuple[str, ...], page: Path | None,
-    report_symbols: str | None, as_json: bool, merging: dict[str, Any], recording: dict[str, Any],
+    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging,
+    as_json: bool, merging: dict[str, Any], recording: dict[str, Any],
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
     FILES: files, folders, globs, or - for standard input.
     """
-    out, written = _out(outs)
-    if out is not None:
-        report.check_rows_path(out)
-    paging = Paging.of(page, report_symbols, handler)
+    out = writes.rows
     try:
         with _progress("replaying", None, as_json) as advance:
             result = run_replay(
@@ -215,7 +185,7 @@ def replay_command(
                 idle=idle,
                 speed=speed,
                 **recording,
-                out=written,
+                out=writes.outputs,
                 watch=paging.watch,
             )
     except KeyboardInterrupt as interrupt:

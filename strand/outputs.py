@@ -1,8 +1,8 @@
 """Outputs: records that handlers emit, merged into the order of the ticks they were emitted for.
 
 Every record goes out with three columns before the declared ones: ``sequence`` (u8: the place of its tick in the order
-of publishing, from 0; ``NO_SEQUENCE`` for what a timer emitted, ``AT_END`` for what the run's end did), ``ts`` (u8:
-the feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and
+of publishing, from 0; ``NO_SEQUENCE`` for what a timer emitted, ``AT_END`` for what the run's end did), ``ts`` (u8: the
+feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and
 ``instrument_id`` (u4).
 Records come in the order of ``sequence``, those of one tick as they were emitted; a timer's come before the ticks at
 or after its time.

@@ -15,7 +15,9 @@ from rich.table import Table
 
 from strand import report
 from strand.commands.handling import handling
+from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount, show
+from strand.commands.writing import Writes, writing
 from strand.errors import FeedError
 from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
@@ -110,7 +112,8 @@ _MOLD_ONLY: Final = (
     show_default=True,
     help="What a worker without work does.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Write the symbols' final rows: .npy, .csv or .csv.gz.")
+@writing
+@paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def listen(
     lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
@@ -118,7 +121,8 @@ def listen(
     handler: Handler, record: Path | None, seconds: float | None, messages: int | None,
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
-    workers: int | None, cores: list[int] | None, strands: Any, idle: str, out: Path | None, as_json: bool,
+    workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, paging: Paging,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
@@ -131,8 +135,7 @@ def listen(
         raise click.UsageError("give --line, once or twice, or --websocket")
     if len(lines) > 2:
         raise click.UsageError("--line: two at most, A and B of the same session")
-    if out is not None:
-        report.check_rows_path(out)
+    out = writes.rows
     feed: MoldFeed | WebSocketFeed
     if websocket is not None:
         context = click.get_current_context()
@@ -183,13 +186,17 @@ def listen(
                 strands=strands,
                 on_error=on_error,
                 idle=idle,
+                out=writes.outputs,
+                watch=paging.watch,
             )
     except FeedError as error:
         if error.partial is not None:
+            paging.write(error.partial, str(error))
             _report(as_json, feed, error.partial, record, None, str(error))
         raise
     if out is not None:
         report.write_rows(out, result)
+    paging.write(result)
     _report(as_json, feed, result, record, out, None)
 
 

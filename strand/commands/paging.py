@@ -1,10 +1,12 @@
-"""``--report`` and ``--report-symbols``: the page a replay leaves."""
+"""``--report`` and ``--report-symbols``: the page a run leaves."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -12,7 +14,7 @@ from strand.handlers import Handler
 from strand.observe.page import check_page_path, write_page
 from strand.replay import ReplayResult
 
-__all__ = ["Paging"]
+__all__ = ["Paging", "paged"]
 
 #: The busiest symbols that are watched where none are named.
 BUSIEST: Final = 4
@@ -50,3 +52,22 @@ class Paging:
         if self.path is not None:
             write_page(self.path, result, symbols=self.symbols, handler=self.handler, error=error)
             click.echo(f"report written to {self.path}", err=True)
+
+
+def paged(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``paging``; the command has an argument ``handler``."""
+
+    @click.option(
+        "--report",
+        "page",
+        type=click.Path(path_type=Path),
+        help="Write a page of the run: .html, one file that holds all.",
+    )
+    @click.option(
+        "--report-symbols", metavar="NAMES", help="Symbols whose prices the page shows. [default: the busiest 4]"
+    )
+    @functools.wraps(command)
+    def with_page(*, page: Path | None, report_symbols: str | None, handler: Handler, **others: Any) -> None:
+        command(paging=Paging.of(page, report_symbols, handler), handler=handler, **others)
+
+    return with_page

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from strand.observe.canvas import matplotlib
 from strand.observe.palette import Palette
 from strand.observe.words import count
+from strand.observe.written import columns_of, written_records
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 if TYPE_CHECKING:
@@ -23,23 +24,36 @@ BUSIEST: Final = 4
 #: Bars drawn of a symbol; of more, runs of neighbours are drawn as one.
 MOST: Final = 300
 _PRICES: Final = ("open", "high", "low", "close")
+_NEEDED: Final = frozenset((*_PRICES, "ts", "instrument_id"))
 
 
 def bars_of(result: ReplayResult, symbols: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
-    """Bars by symbol: of the first output whose records have open, high, low and close; the busiest symbols, or those
-    named that have any. Empty where nothing emitted bars, or they went to a file."""
-    for records in result.outputs.values():
-        if {*_PRICES, "ts", "instrument_id"} <= set(records.dtype.names or ()):
-            break
-    else:
-        return {}
-    priced = records[(records["high"] >= records["low"]) & (records["high"] != UNDEF_PRICE)]
+    """Bars by symbol: of the first output whose records have open, high, low and close, collected or in a file; the
+    busiest symbols, or those named that have any. Empty where nothing emitted bars. Raises FeedError where their file
+    cannot be read any more."""
     index_of = {name: i for i, name in enumerate(result.symbols) if name}
     if symbols is None:
         ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
         symbols = [result.symbols[i] for i in ranked]
-    found = {name: priced[priced["instrument_id"] == index_of[name]] for name in symbols if name in index_of}
+    keys = {name: index_of[name] for name in symbols if name in index_of}
+    records = _records(result, list(keys.values()))
+    if records is None:
+        return {}
+    priced = records[(records["high"] >= records["low"]) & (records["high"] != UNDEF_PRICE)]
+    found = {name: priced[priced["instrument_id"] == key] for name, key in keys.items()}
     return {name: bars for name, bars in found.items() if len(bars)}
+
+
+def _records(result: ReplayResult, keys: Sequence[int]) -> npt.NDArray[Any] | None:
+    """The bars there are, at least those of some symbols."""
+    for records in result.outputs.values():
+        if set(records.dtype.names or ()) >= _NEEDED:
+            return records
+    for path, _ in result.written.values():
+        there = columns_of(path)
+        if there >= _NEEDED:
+            return written_records(path, [name for name in (*_NEEDED, "volume") if name in there], keys)
+    return None
 
 
 def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from strand.bench.machine import describe
+from strand.errors import FeedError, MissingExtraError
 from strand.observe import figures
 from strand.observe.bars import bars_of
 from strand.observe.prices import has_prices
@@ -192,7 +193,10 @@ def _prices(result: ReplayResult, symbols: Sequence[str] | None, missing: Sequen
 
 
 def _bars(result: ReplayResult, symbols: Sequence[str] | None) -> Section | None:
-    drawn = list(bars_of(result, symbols))
+    try:
+        drawn = list(bars_of(result, symbols))
+    except (FeedError, MissingExtraError) as error:
+        return Section("bars", "Bars", f"{error}.")
     if not drawn:
         return None
     figure = _figure(result, "bars", f"Bars of {', '.join(drawn)} over the feed's time", drawn)

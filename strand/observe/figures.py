@@ -245,8 +245,7 @@ def _emitted(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str
     found = bars_of(result, symbols)
     if not found:
         raise ConfigurationError(
-            "plot: no bars of these symbols; replay with a handler that emits records with open, high, low and close, "
-            "and without writing them to a file"
+            "plot: no bars of these symbols; replay with a handler that emits records with open, high, low and close"
         )
     return found
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from live_trial import Trial, intersect, joined, run_trial
@@ -64,8 +65,10 @@ def address_of(listener: subprocess.Popen[str]) -> str:
     raise AssertionError("it never listened")
 
 
-def test_listen_and_serve_report_to_people() -> None:
-    with started("listen", "--line", "127.0.0.1:0", "--for", "60") as listener:
+def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
+    page, written = tmp_path / "page.html", tmp_path / "bars.csv"
+    bars = ("--handler", "bars", "--set", "every=30m", "--out", f"bars={written}", "--report", str(page))
+    with started("listen", "--line", "127.0.0.1:0", "--for", "60", *bars) as listener:
         done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
         assert done.returncode == 0, done.stderr
         output, errors = listener.communicate(timeout=60)
@@ -74,6 +77,12 @@ def test_listen_and_serve_report_to_people() -> None:
     assert listener.returncode == 0, errors
     for words in ("session STRAND0001", "0 missing on every line", "receipt to delivery"):
         assert words in " ".join(output.split()), output
+    assert written.read_text().startswith('"sequence","ts","symbol",')
+    text = page.read_text("utf-8")
+    assert "ticks handled, in order; nothing dropped" in text
+    # The bars that are drawn are read from where they were written.
+    assert "Bars of" in text
+    assert "bars (every=30m)" in text
 
 
 def test_listen_is_ended_by_an_interrupt_and_reports() -> None:

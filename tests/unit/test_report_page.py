@@ -18,7 +18,7 @@ from engine_support import ticks_for
 import strand
 from strand import replay
 from strand.cli import cli
-from strand.errors import ConfigurationError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds import FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.observe import contents, figures
@@ -245,6 +245,35 @@ def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:
     assert "B: 390 bars" in text
     with pytest.raises(ConfigurationError, match="no bars"):
         result.plot("bars", symbols=["NOSUCH"])
+
+
+@pytest.mark.parametrize("ending", [".npy", ".parquet", ".arrow", ".csv"])
+def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(tmp_path: Path, ending: str) -> None:
+    from strand.observe.bars import bars_of
+
+    path = tmp_path / f"bars{ending}"
+    collected = replay(sample_path(), strand.bars("30m"))
+    written = replay(sample_path(), strand.bars("30m"), out={"bars": path})
+    busiest = bars_of(collected, None)
+    found = bars_of(written, None)
+    assert list(found) == list(busiest)
+    assert len(found) == 4
+    for name, bars in busiest.items():
+        for field in ("ts", "open", "high", "low", "close", "volume"):
+            assert found[name][field].tolist() == bars[field].tolist()
+    (named,) = bars_of(written, ["AAAHD"]).values()
+    assert len(named) == len(bars_of(collected, ["AAAHD"])["AAAHD"]) > 0
+    path.unlink()
+    text = Reader(page(written)).text
+    assert "bars" + ending in text
+    assert "cannot be read again" in text
+    with pytest.raises(FeedError, match="cannot be read again"):
+        written.plot("bars")
+
+
+def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path) -> None:
+    result = replay(sample_path(), strand.trade_stats("30m"), out={"trade_stats": tmp_path / "stats.csv"})
+    assert "cannot be read" not in Reader(page(result)).text
 
 
 def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() -> None:

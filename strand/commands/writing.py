@@ -1,0 +1,60 @@
+"""``--out``: files that a run writes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strand import report
+
+__all__ = ["Writes", "writing"]
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Where the symbols' final rows go, None for nowhere, and where outputs go by name."""
+
+    rows: Path | None
+    outputs: Mapping[str, str]
+
+
+def writing(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the option, as one argument ``writes``."""
+
+    @click.option(
+        "--out",
+        "outs",
+        multiple=True,
+        metavar="FILE|NAME=FILE",
+        help="Write the symbols' final rows: .npy, .csv or .csv.gz; with NAME=, which may come again, what the handler "
+        "emits to that output: .parquet, .arrow, .npy or .csv.",
+    )
+    @functools.wraps(command)
+    def with_files(*, outs: tuple[str, ...], **others: Any) -> None:
+        command(writes=_writes(outs), **others)
+
+    return with_files
+
+
+def _writes(given: tuple[str, ...]) -> Writes:
+    rows: list[str] = []
+    written: dict[str, str] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name.isidentifier():
+            rows.append(text)
+        elif name in written:
+            raise click.UsageError(f"--out: {name!r} is given twice")
+        else:
+            written[name] = path
+    if len(rows) > 1:
+        raise click.UsageError(f"--out: rows can go to one file, not to {' and '.join(rows)}")
+    out = Path(rows[0]) if rows else None
+    if out is not None:
+        report.check_rows_path(out)
+    return Writes(out, written)

@@ -104,6 +104,7 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   free(d->watches);
   free(d->watermark_target);
   free(d->watermark_strand);
+  free(d->strand_time);
   free(d->handlers);
   sd_arena_destroy(d->arena, d->fd);
   free(d);
@@ -470,6 +471,18 @@ int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out) {
     sd_unlock(&s->publish_lock);
   }
   return SD_OK;
+}
+
+int sd_dispatcher_time_strands(sd_dispatcher *d) {
+  if (!d->strand_time) d->strand_time = calloc(d->arena->n_strands, sizeof *d->strand_time);
+  return d->strand_time ? SD_OK : SD_E_NO_MEMORY;
+}
+
+void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    ns[i] = d->strand_time ? sd_clock_ns(sd_peek(&d->strand_time[i].counts)) : 0;
+    records[i] = d->strand_time ? sd_peek(&d->strand_time[i].records) : 0;
+  }
 }
 
 static int listed_times(sd_dispatcher *d, uint32_t *times) {

@@ -64,6 +64,12 @@ typedef struct sd_watch {
   uint32_t turns; /* looks at a list that was not empty, during which its worker ended no visit */
 } sd_watch;
 
+/* What visits to a strand took, where that is kept. One writer at a time, the holder. */
+typedef struct sd_strand_time {
+  sd_a64 counts; /* of the clock, in handlers */
+  sd_a64 records;
+} sd_strand_time;
+
 typedef struct sd_dispatcher {
   sd_arena *arena;
   sd_strand *strands;
@@ -96,8 +102,9 @@ typedef struct sd_dispatcher {
   sd_a32 clock_lock;
   unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
-  sd_outputs *outputs;        /* NULL: there are none */
-  uint64_t *watermark_target; /* a round's goal a strand, see sd_watermark */
+  sd_outputs *outputs;         /* NULL: there are none */
+  sd_strand_time *strand_time; /* a strand; NULL: not kept */
+  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
   uint32_t *watermark_strand;
   uint32_t watermark_left;
   uint64_t watermark_next, watermark;
@@ -236,6 +243,10 @@ typedef struct sd_look {
   uint32_t control, capacity, tasks;
 } sd_look;
 int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
+/* Before workers run: from now on it is kept what visits to each strand take. */
+int sd_dispatcher_time_strands(sd_dispatcher *d);
+/* For each strand the time its handlers took, in ns, and the records that this was for: of claimed ones it is not known. */
+void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records);
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);
 /* The books at rest (nothing publishing, no worker in a visit): rules 2 and 3 of the contract for every strand. Returns
  * SD_OK, or SD_E_CORRUPT with the strand in *strand and what is wrong in `what` (128 bytes). */

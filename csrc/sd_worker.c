@@ -87,6 +87,11 @@ static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int f
   }
   sd_bump(&c->visits, 1);
   sd_bump(&c->busy, took);
+  if (SD_UNLIKELY(d->strand_time != NULL)) {
+    sd_strand_time *time = &d->strand_time[s - d->strands];
+    sd_bump(&time->counts, took);
+    sd_bump(&time->records, records);
+  }
   if (!records) return;
   sd_record(&c->wait, waited, records);
   sd_record(&c->handler, took / records, records);

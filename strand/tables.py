@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal
 
@@ -12,13 +13,15 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
-__all__ = ["Prices", "columns_of", "to_arrow", "to_pandas", "to_polars"]
+__all__ = ["Prices", "columns_of", "is_price", "to_arrow", "to_pandas", "to_polars"]
 
 #: What ``prices`` may be: as they are, in units of currency, or the fields that are to be.
 Prices = Literal["int", "float"] | Collection[str]
 
 #: Fields of 8-byte signed integers that are prices by their last name, and those that end in ``_price``.
-PRICE_FIELDS: Final = frozenset(("price", "open", "high", "low", "close", "vwap"))
+PRICE_FIELDS: Final = frozenset(("price", "bid", "ask", "open", "high", "low", "close", "vwap"))
+#: Upper halves of sums are none, though they are called high.
+_SUM: Final = re.compile(r"(^|_)(notional|quoted|effective|mean)_high$")
 
 
 def columns_of(names: Sequence[str], rows: npt.NDArray[Any], prices: Prices = "int") -> dict[str, npt.NDArray[Any]]:
@@ -32,7 +35,7 @@ def columns_of(names: Sequence[str], rows: npt.NDArray[Any], prices: Prices = "i
     if isinstance(prices, str):
         if prices not in ("int", "float"):
             raise ConfigurationError(f"prices: {prices!r} is not 'int', 'float' or a list of fields")
-        chosen = [name for name in flat if prices == "float" and _is_price(name, flat[name].dtype)]
+        chosen = [name for name in flat if prices == "float" and is_price(name, flat[name].dtype)]
     else:
         chosen = list(prices)
     for name in chosen:
@@ -43,9 +46,12 @@ def columns_of(names: Sequence[str], rows: npt.NDArray[Any], prices: Prices = "i
     return {"symbol": np.array(names, dtype=np.str_), **flat}
 
 
-def _is_price(name: str, dtype: np.dtype[Any]) -> bool:
-    last = name.rpartition(".")[2]
-    return dtype == np.dtype("<i8") and (last in PRICE_FIELDS or last.endswith("_price"))
+def is_price(name: str, dtype: np.dtype[Any]) -> bool:
+    """Whether a field holds prices in 1e-9, by its name: ``bid_price``, ``last_close``, ``price_max``."""
+    field = name.rpartition(".")[2]
+    if dtype != np.dtype("<i8") or _SUM.search(field):
+        return False
+    return field.rpartition("_")[2] in PRICE_FIELDS or field.startswith("price_")
 
 
 def _flatten(rows: npt.NDArray[Any], prefix: str, into: dict[str, npt.NDArray[Any]]) -> None:

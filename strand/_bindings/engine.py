@@ -375,6 +375,18 @@ class Engine:
             bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
         )  # fmt: skip
 
+    def time_strands(self) -> None:
+        """Before workers run: keeps what handlers take by strand. Raises MemoryError."""
+        if lib.sd_dispatcher_time_strands(self._d) != lib.SD_OK:
+            raise MemoryError(f"no memory for the times of {self.config.n_strands:,} strands")
+
+    def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """By strand: ns that handlers took, and the records that this was for; 0 where it was not kept."""
+        times = np.zeros((2, self.config.n_strands), np.uint64)
+        ns, records = (ffi.cast("uint64_t *", ffi.from_buffer(row)) for row in times)
+        lib.sd_strand_times(self._d, ns, records)
+        return times[0], times[1]
+
     def accepted_at_rest(self, strand: int, scratch: Any) -> int | None:
         """Records a strand has accepted, where none of them is pending; else None. ``scratch`` from ``new_look``."""
         if lib.sd_strand_look(self._d, strand, scratch) != lib.SD_OK:

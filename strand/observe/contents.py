@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from strand.observe.bars import bars_of
 from strand.observe.prices import has_prices
 from strand.observe.svg import PLACEHOLDERS, inline_svg
 from strand.report import duration
-from strand.tables import PRICE_FIELDS
+from strand.tables import is_price
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 if TYPE_CHECKING:
@@ -255,12 +256,28 @@ def _busiest(result: ReplayResult, n: int) -> list[int]:
 
 
 def _symbols(result: ReplayResult) -> Section:
-    return Section(
-        "symbols",
-        "Hottest symbols",
-        "",
-        [_figure(result, "symbols", "Ticks of the busiest symbols, and the share of the ticks the n busiest have")],
+    note, tables = _handler_times(result)
+    drawn = _figure(result, "symbols", "Ticks of the busiest symbols, and the share of the ticks the n busiest have")
+    return Section("symbols", "Hottest symbols", note, [drawn], tables)
+
+
+def _handler_times(result: ReplayResult) -> tuple[str, list[Table]]:
+    """What handlers took of the busiest symbols, where that is known of any."""
+    timeline = result.timeline
+    if timeline is None or not timeline.handler_ticks.any():
+        return "", []
+    busy_ns = max(int(timeline.worker_busy_ns[-1].sum()), 1)
+    rows = []
+    for i in _busiest(result, ROWS):
+        ns, ticks = int(timeline.handler_ns[i]), int(timeline.handler_ticks[i])
+        count = int(result.ticks_by_symbol[i])
+        known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("", "", "")
+        rows.append((result.symbols[i], f"{count:,}", f"{100 * count / max(result.ticks, 1):.1f}%", *known))
+    note = (
+        "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled by "
+        "the publisher where they lay."
     )
+    return note, [Table(("symbol", "ticks", "share", "handler a tick", "in all", "of all handlers' time"), rows)]
 
 
 def _rows(result: ReplayResult) -> Section | None:
@@ -270,6 +287,7 @@ def _rows(result: ReplayResult) -> Section | None:
         return None
     dtype = result.rows.at(busiest[0]).dtype
     plain = [name for name in dtype.names if dtype[name].shape == () and dtype[name].names is None]
+    plain = [name for name in plain if not _INNER.search(name)]
     if not plain:
         return None
     known = [name for name in plain if name in _PREFERRED] if len(plain) > COLUMNS else []
@@ -293,19 +311,21 @@ def _rows(result: ReplayResult) -> Section | None:
     return Section("rows", "Final rows of the busiest symbols", note, (), [Table(heads, rows)])
 
 
+#: Halves and parts of sums, where a handler stands in its sessions, and what is under way in an interval.
+_INNER: Final = re.compile(r"^(?!last_).*_(low|high|sum|squares)$|^(stretch_|interval_)|^inside$")
 _PREFERRED: Final = (
     "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
+    "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",
 )  # fmt: skip
 
 
-_TIMES: Final = frozenset(("start", "end", "recv", "event"))
+_TIMES: Final = frozenset(("start", "end", "recv", "event", "time"))
 
 
 def _cell(name: str, value: Any) -> str:
-    last = name.rpartition("_")[2]
-    if isinstance(value, np.int64) and last in PRICE_FIELDS and not name.startswith("notional"):
+    if isinstance(value, np.int64) and is_price(name, value.dtype):
         return "" if int(value) in (0, UNDEF_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
-    if isinstance(value, np.uint64) and last in _TIMES:
+    if isinstance(value, np.uint64) and name.rpartition("_")[2] in _TIMES:
         return str(np.datetime64(int(value), "ns"))[:23].replace("T", " ") if value else ""
     if isinstance(value, np.bytes_):
         return value.decode(errors="replace")

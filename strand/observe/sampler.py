@@ -48,6 +48,8 @@ class Sampler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strand-sampler", daemon=True)
         self._rows = RowSampler(dispatcher, watch) if on and watch not in (None, 0) else None
+        if self._rows is not None:
+            dispatcher.time_handlers()
         self._cores = os.sched_getaffinity(0)
         self._feed_ns = 0
         self._n = 0
@@ -103,6 +105,7 @@ class Sampler:
         # Where publishers handle too, it may be a moment older: nothing is pending then.
         pending = np.maximum(accepted.astype(np.int64) - handled.astype(np.int64) - dropped.astype(np.int64), 0)
         by_worker = np.concatenate((slots[:, :workers], slots[:, workers:].sum(axis=1, keepdims=True)), axis=1)
+        handler_ns, handler_ticks = self._dispatcher.handler_times()
         return Timeline(
             at_s=_frozen(self._at_s[:n]),
             feed_ns=_frozen(self._feed[:n]),
@@ -113,6 +116,8 @@ class Sampler:
             worker_names=tuple(w.name for w in self._dispatcher.statistics().workers),
             worker_handled=_frozen(by_worker[:, :, 1]),
             worker_busy_ns=_frozen(by_worker[:, :, 2]),
+            handler_ns=_frozen(handler_ns),
+            handler_ticks=_frozen(handler_ticks),
             symbols={} if self._rows is None else self._rows.timelines(by_symbol, names),
         )
 

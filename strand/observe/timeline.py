@@ -36,7 +36,9 @@ class Timeline:
     ``pending``: uint64 (n,), ticks. ``worker_names``: the workers, ``"publishers"`` last; ``worker_handled``: uint64
     (n, workers + 1), ticks; ``worker_busy_ns``: uint64 (n, workers + 1), time in handlers, which a visit counts when it
     ends. Slots are read one after the other while they count on, so the columns of one moment may be microseconds
-    apart. ``symbols``: the state of watched symbols by name.
+    apart. ``handler_ns`` and ``handler_ticks``: uint64 (n_symbols,), the time that a symbol's handler took by the end,
+    and the ticks this was for; both 0 where that is not known (``Dispatcher.handler_times``), and where no symbols are
+    watched. ``symbols``: the state of watched symbols by name.
 
     A long run has as many moments as a short one: every other one is forgotten when there is no room.
     """
@@ -50,6 +52,8 @@ class Timeline:
     worker_names: tuple[str, ...]
     worker_handled: npt.NDArray[np.uint64]
     worker_busy_ns: npt.NDArray[np.uint64]
+    handler_ns: npt.NDArray[np.uint64]
+    handler_ticks: npt.NDArray[np.uint64]
     symbols: Mapping[str, SymbolTimeline]
 
     def __len__(self) -> int:

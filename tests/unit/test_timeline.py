@@ -46,6 +46,25 @@ def test_the_timeline_ends_with_the_totals_of_the_run() -> None:
     )
 
 
+@pytest.mark.parametrize("handler", [strand.handlers.spin(50), sums])
+def test_the_time_of_each_symbol_s_handler_adds_up_to_that_of_all_workers(handler: Any) -> None:
+    ways: dict[str, Any] = {"strands": "per-symbol", "publisher_drains": False, "cores": None}
+    result = replay(sample_path(), handler, workers=2, watch=1, limit=20_000, **ways, **OPTIONS)
+    t = timeline_of(result)
+    known = t.handler_ticks[: len(result.ticks_by_symbol)]
+    assert known.tolist() == result.ticks_by_symbol.tolist()
+    # Each sum is rounded to ns by itself.
+    assert abs(int(t.handler_ns.sum()) - int(t.worker_busy_ns[-1].sum())) <= 2 * np.count_nonzero(known) + 4
+    assert ((t.handler_ns > 0) == (t.handler_ticks > 0)).all()
+
+
+def test_the_time_of_a_handler_is_not_known_of_symbols_that_share_a_strand_or_are_not_watched() -> None:
+    for options in ({"strands": 1, "watch": 1}, {"strands": "per-symbol"}):
+        t = timeline_of(replay(sample_path(), "count", workers=1, publisher_drains=False, **options, **OPTIONS))
+        assert not t.handler_ticks.any()
+        assert not t.handler_ns.any()
+
+
 def test_moments_follow_each_other_and_counts_never_fall() -> None:
     t = timeline_of(replay(sample_path(), "book", workers=3, **OPTIONS))
     assert len(t) >= 2

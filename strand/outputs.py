@@ -108,10 +108,9 @@ class Output:
 
     def take(self) -> npt.NDArray[Any]:
         """All that was collected so far, shape (n,), which is then neither kept nor iterated over. Never waits."""
-        found = self.array()
         with self._more:
-            # More may have come since.
-            del self._batches[:1]
+            found = self.array()
+            self._batches.clear()
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

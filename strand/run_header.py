@@ -17,7 +17,7 @@ from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds._open import expand
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.handlers.options import Origin
+from strand.handlers.options import Origin, said_params
 
 __all__ = ["describe_handlers", "describe_source", "run_header"]
 
@@ -78,6 +78,8 @@ def describe_handlers(handlers: Mapping[str, HandlerLike | None]) -> dict[str, d
 def _describe(like: HandlerLike) -> dict[str, Any]:
     handler = resolve(like)
     origin = handler.origin or Origin(_where(like), {})
+    if origin.load is None and not origin.options:
+        origin = Origin(None, said_params(handler))
     code = _code(like if isinstance(like, type) else handler)
     return {"name": handler.name, "load": origin.load, "options": dict(origin.options), "code": code}
 

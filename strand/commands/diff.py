@@ -230,6 +230,7 @@ def _print_difference(say: Any, difference: RecordDifference) -> None:
     if difference.only_in is not None:
         say(f"[red]only {difference.only_in.upper()} has[/] {where}")
         own = {name: a if difference.only_in == "a" else b for name, (a, b) in difference.fields.items()}
+        own = {name: value for name, value in own.items() if name not in ("symbol", "sequence")}
         say("  " + escape(", ".join(f"{name} {_value(value)}" for name, value in own.items())))
         return
     say(f"[red]they part[/] at {where}")

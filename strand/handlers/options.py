@@ -16,6 +16,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from strand.sessions import Sessions
 if TYPE_CHECKING:
     from strand.handlers.base import Handler
 
-__all__ = ["Builtin", "Option", "Origin", "built_in", "configured", "options_of"]
+__all__ = ["Builtin", "Option", "Origin", "built_in", "configured", "options_of", "said_params"]
 
 P = ParamSpec("P")
 
@@ -221,6 +222,18 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
         except ConfigurationError as error:
             raise ConfigurationError(f"handler {called}: {error}; {_listed(options)}") from error
     return _with(like, values) if values else like  # type: ignore[arg-type,return-value]
+
+
+def said_params(handler: Handler) -> dict[str, str]:
+    """The parameters a handler was given, as text, with a digest of those of single symbols; of a chain, by part."""
+    if handler.parts:
+        return {f"{part}.{name}": text for part, inner in handler.parts for name, text in said_params(inner).items()}
+    values = dict(handler.params_values or {})
+    said = {name: str(value) for name, value in values.pop("*", {}).items()}
+    if values:
+        digest = blake2b(repr(sorted((symbol, sorted(row.items())) for symbol, row in values.items())).encode())
+        said["by symbol"] = f"{len(values):,} symbols, {digest.hexdigest()[:16]}"
+    return said
 
 
 def _lacking(function: Callable[..., Any], values: Mapping[str, Any]) -> list[str]:

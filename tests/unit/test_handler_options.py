@@ -222,6 +222,19 @@ def test_what_a_symbol_was_given_stays(mine: str) -> None:
     assert found.params_values == {"A": {"least": 1}, "*": {"least": 3, "share": 1.0}}
 
 
+def test_parameters_given_in_python_stand_in_the_file_of_a_run(mine: str) -> None:
+    large: Any = find(f"{mine}:large")
+
+    def said(like: Any) -> Any:
+        return describe_handlers({"*": like})["*"]["options"]
+
+    assert said(large.with_params({"*": {"least": 7}})) == {"least": "7"}
+    two = [said(large.with_params({"A": {"least": n}})) for n in (1, 2)]
+    assert two[0]["by symbol"].startswith("1 symbols, ")
+    assert two[0] != two[1]
+    assert said(strand.chain(strand.book(), large.with_params({"*": {"least": 7}}))) == {"large.least": "7"}
+
+
 def test_a_function_that_returns_a_handler_has_its_arguments_as_options(mine: str) -> None:
     handler = load_handler(f"{mine}:every_nth", {"n": "5", "kind": "quote"})
     assert handler.state.names == ("n", "quote")
@@ -282,22 +295,26 @@ def test_options_that_cannot_work_end_the_command_before_it_begins(
     assert words in f"{done.exception} {done.output}"
 
 
+def shown(*args: str) -> Any:
+    return CliRunner().invoke(cli, ["handlers", *args])
+
+
 def test_strand_handlers_lists_them_and_their_options(mine: str) -> None:
-    found = json.loads(run("handlers", "--json").stdout)
+    found = json.loads(shown("--json").output)
     assert found.keys() == BUILTIN.keys()
     assert all(found.values())
-    spread = json.loads(run("handlers", "spread", "--set", "every=1m", "--json").stdout)
+    spread = json.loads(shown("spread", "--set", "every=1m", "--json").output)
     assert spread["options"]["fill"] == {
         "takes": "yes or no", "default": "no", "about": "emit also the stretches in which nothing came",
     }  # fmt: skip
     assert spread["outputs"]["spread"] == list(strand.handlers.SPREAD.names or ())
-    shown = run("handlers", "bars").stdout
-    assert "zero_sizes" in shown
-    assert "output bars: start, end, open" in shown
-    own = json.loads(run("handlers", f"{mine}:every_nth", "--json").stdout)
+    bars = shown("bars").output
+    assert "zero_sizes" in bars
+    assert "output bars: start, end, open" in bars
+    own = json.loads(shown(f"{mine}:every_nth", "--json").output)
     assert (own["about"], own["options"]["n"]["takes"], own["row"]) == (
         "Counts some of the ticks.",
         "a whole number",
         None,
     )
-    assert run("handlers", "nothing").returncode == 2
+    assert "is not one of bars, book" in str(shown("nothing").exception)

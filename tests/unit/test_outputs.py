@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, native
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
+from strand.fingerprint import OutputDigest
 from strand.outputs import merged_dtype
 
 ROW = [("ticks", "<u8")]
@@ -246,6 +247,26 @@ def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) ->
     reader.join(30)
     np.testing.assert_array_equal(np.concatenate(batches), serial(ticks)["seen"])
     assert len(d.outputs["seen"].array()) == 0
+
+
+def test_at_rest_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handlers: Path) -> None:
+    ticks = stream(np.arange(6000) % 7)
+    taken = []
+    with Dispatcher(7, echo(c_handlers), workers=3, cores=None) as d:
+        d.outputs.digesting = True
+        for end in (1000, 2500, 6000):
+            start = sum(len(part) for part in taken)
+            d.publish(ticks[0 if not taken else (1000, 2500)[len(taken) - 1] : end])
+            d.drain()
+            digest = d.outputs.at_rest()["seen"]
+            expected = serial(ticks[:end])["seen"]
+            alone = OutputDigest(expected.dtype, d.symbols)
+            alone.add(expected)
+            assert (digest.records, digest.digest()) == (len(expected), alone.digest())
+            taken.append(d.outputs["seen"].take())
+            np.testing.assert_array_equal(taken[-1], expected[start:])
+    assert len(d.outputs["seen"].take()) == 0
+    assert len(d.outputs["fifth"].array()) == len(serial(ticks)["fifth"])
 
 
 def test_publishers_wait_for_the_merger_where_more_is_emitted_than_the_bound_allows(c_handlers: Path) -> None:

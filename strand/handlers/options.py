@@ -151,9 +151,11 @@ Makes: TypeAlias = "Handler | Builtin | Callable[..., Handler]"
 def options_of(like: Makes) -> dict[str, Option]:
     """The options of a handler, a built-in one, or a function that returns one, by name in their order."""
     if isinstance(like, Builtin):
-        found = _of_function(like.make)
-        for name, value in like.defaults.items():
-            found[name] = dataclasses.replace(found[name], default=found[name].kind.show(value))
+        found = {}
+        for name, option in _of_function(like.make).items():
+            about = ABOUT.get(f"{like.make.__name__}.{name}", ABOUT.get(name, ""))
+            default = option.kind.show(like.defaults[name]) if name in like.defaults else option.default
+            found[name] = dataclasses.replace(option, default=default, about=about)
         return found
     if inspect.isfunction(like):
         return _of_function(like)
@@ -180,7 +182,7 @@ def _of_function(function: Callable[..., Any]) -> dict[str, Option]:
         kind = _kind_of_hint(hints.get(name, type(given)))
         if kind is not None:
             default = None if given is None else kind.show(given)
-            found[name] = Option(name, kind, default, ABOUT.get(f"{function.__name__}.{name}", ABOUT.get(name, "")))
+            found[name] = Option(name, kind, default)
     return found
 
 
@@ -192,7 +194,7 @@ def _of_params(handler: Any) -> dict[str, Option]:
         kind = _kind_of_field(dtype[name])
         if kind is not None:
             default = kind.show(given[name]) if name in given else None
-            found[name] = Option(name, kind, default, "")
+            found[name] = Option(name, kind, default)
     return found
 
 
@@ -284,7 +286,7 @@ def built_in(make: Callable[P, Handler]) -> Callable[P, Handler]:
     return made
 
 
-#: What options are about, by name; where that differs, by handler and name.
+#: What options of built-in handlers are about, by name; where that differs, by handler and name.
 ABOUT: Final[Mapping[str, str]] = {
     "every": "emit a record for each stretch of so much time",
     "bars.every": "the time of a bar",

@@ -503,6 +503,14 @@ def test_a_trade_that_comes_after_its_interval_was_told_counts_in_the_next(make:
     )
     records = plain_run(make(100), ticks, 1).records
     assert records[["start", "end", "volume", "trades"]].tolist() == [(0, 100, 5, 1), (100, 200, 17, 3)]
+    # Also where another symbol's tick has passed its end, and no interval is under way.
+    other = trade(150, 1, 1)
+    other["instrument_id"] = 1
+    records = plain_run(
+        make(100), stream(quote(5, 99, 1, 101, 1), trade(10, 100, 5), other, trade(90, 100, 7)), 2
+    ).records
+    mine = records[records["key"] == 0]
+    assert mine[["start", "end", "volume"]].tolist() == [(0, 100, 5), (100, 200, 7)]
 
 
 def test_the_tick_rule_looks_back_beyond_an_interval_s_start() -> None:

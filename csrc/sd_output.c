@@ -7,7 +7,11 @@
 #include "sd_error.h"
 #include "sd_timer.h"
 
-enum { AHEAD = 16 /* numbers whose records are fetched while one is copied */ };
+/* Numbers whose records are fetched while one is copied; bytes of a lane that are fetched while one is read, and entries whose
+ * places are. */
+enum { AHEAD = 16, LANE_AHEAD = 1024, REFS_AHEAD = 8 };
+
+#define INLINE static inline __attribute__((always_inline))
 
 static unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
 
@@ -22,12 +26,6 @@ static void put_chunk(sd_chunk_pool *pool, sd_chunk *chunk) {
   pool->free = chunk;
   sd_unlock(&pool->lock);
   sd_fetch_sub(&pool->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
-}
-
-/* An entry of a chunk is done with. The lane being read is let go of when it is left. */
-static inline void let_go(sd_outputs *o, uint32_t ref) {
-  sd_chunk *chunk = o->pool.table[ref >> SD_REF_BITS];
-  if (--chunk->left == 0 && chunk->lane->reading != chunk) put_chunk(&o->pool, chunk);
 }
 
 /* ---- the table of numbers */
@@ -68,7 +66,7 @@ static inline sd_page *page_of(sd_outputs *o, sd_output *output, uint64_t number
   return make_page(o, output, index);
 }
 
-/* Pages below the one of output->next are done with: every reference in them is 0. */
+/* Pages below the one of output->next are done with. */
 static void drop_pages(sd_outputs *o, sd_output *output) {
   uint64_t low = output->next >> SD_PAGE_BITS;
   for (; output->low_page < low && output->low_page < output->high_page; output->low_page++) {
@@ -76,82 +74,106 @@ static void drop_pages(sd_outputs *o, sd_output *output) {
     if (!*page) continue;
     sd_fetch_sub(&o->pool.bytes, sizeof **page, relaxed, E3);
     if (output->spare) free(*page);
-    else output->spare = *page;
+    else output->spare = memset(*page, 0, sizeof **page);
     *page = NULL;
   }
 }
 
 /* ---- reading lanes */
 
-static int add_due(sd_output *output, const sd_emitted *e, uint32_t ref) {
-  if (output->n_due == output->room_due) {
-    uint64_t room = output->room_due ? 2 * output->room_due : 256;
-    sd_due *due = realloc(output->due, room * sizeof *due);
-    if (!due) return SD_E_NO_MEMORY;
-    output->due = due;
-    output->room_due = room;
+/* Entries that timers emitted, from lane->at on. */
+static int add_timers(sd_output *output, sd_lane *lane, const unsigned char *end, uint32_t ref) {
+  sd_chunk *chunk = lane->reading;
+  for (const unsigned char *at = lane->at; at < end; at += output->entry_bytes, ref++) {
+    const sd_emitted *e = (const sd_emitted *)at;
+    if (SD_UNLIKELY(e->number == SD_VOID)) continue;
+    uint64_t time = e->number == SD_AT_END ? SD_DUE_AT_END : e->time;
+    if (SD_UNLIKELY(sd_due_add(&output->timers, time, e->key, ref))) return SD_E_NO_MEMORY;
+    if (time > chunk->top) chunk->top = time;
   }
-  output->due[output->n_due++] = (sd_due){e->time, e->number, e->key, ref, output->arrivals++};
   return SD_OK;
 }
 
-/* Puts an entry behind those of its number. */
-static inline int add_entry(sd_outputs *o, sd_output *output, sd_emitted *e, uint32_t ref, sd_emitted *last) {
-  e->link = 0;
-  if (last && last->number == e->number && last->link == 0) {
-    last->link = ref;
-    return SD_OK;
-  }
-  sd_page *page = page_of(o, output, e->number);
-  if (SD_UNLIKELY(!page)) return SD_E_NO_MEMORY;
-  uint32_t *at = &page->ref[e->number & (SD_PAGE - 1)];
-  while (SD_UNLIKELY(*at)) at = &entry_at(o, output, *at)->link;
+/* Puts an entry behind those that its number has; `last` is the one before it in its lane. */
+static void add_behind(sd_outputs *o, sd_output *output, uint32_t *at, uint32_t ref, uint64_t number,
+                       sd_emitted *last) {
+  if (last && last->number == number) at = &last->link;
+  while (*at) at = &entry_at(o, output, *at)->link;
   *at = ref;
+}
+
+/* Entries that ticks emitted, from lane->at on. They are only read, unless a tick has several: who writes their lines next is
+ * the slot that filled them. */
+static int add_ticks(sd_outputs *o, sd_output *output, sd_lane *lane, unsigned char *end, uint32_t ref) {
+  const uint32_t size = output->entry_bytes;
+  /* So many numbers from `next` on are neither SD_VOID nor handed out before. */
+  const uint64_t next = output->next, good = next < SD_VOID ? SD_VOID - next : 0;
+  uint64_t top = lane->reading->top, index = UINT64_MAX;
+  uint32_t *refs = NULL;
+  sd_emitted *last = NULL;
+  for (unsigned char *at = lane->at; at < end; at += size, ref++) {
+    sd_emitted *e = (sd_emitted *)at;
+    const uint64_t number = e->number;
+    sd_prefetch(at + LANE_AHEAD);
+    if (end - at > REFS_AHEAD * (ptrdiff_t)size) {
+      const uint64_t coming = ((const sd_emitted *)(at + REFS_AHEAD * size))->number;
+      if (coming >> SD_PAGE_BITS == index) sd_prefetch_write(&refs[coming & (SD_PAGE - 1)]);
+    }
+    if (SD_UNLIKELY(number - next >= good)) {
+      o->late += number != SD_VOID;
+      continue;
+    }
+    if (number >> SD_PAGE_BITS != index) {
+      sd_page *page = page_of(o, output, number);
+      if (SD_UNLIKELY(!page)) return SD_E_NO_MEMORY;
+      index = number >> SD_PAGE_BITS;
+      refs = page->ref;
+    }
+    uint32_t *place = &refs[number & (SD_PAGE - 1)];
+    if (SD_LIKELY(!*place)) *place = ref;
+    else add_behind(o, output, place, ref, number, last);
+    if (number > top) top = number;
+    last = e;
+  }
+  lane->reading->top = top;
   return SD_OK;
 }
 
 static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane) {
   /* E2: acquire; pairs with E1. After the watermark: who read that has all that was emitted below it. */
   uint64_t filled = sd_load(&lane->filled, acquire, E2);
-  const uint32_t size = output->entry_bytes;
-  sd_emitted *last = NULL;
   while (lane->read < filled) {
     if (!lane->reading) {
-      lane->reading = lane->first;
+      lane->reading = lane->oldest = lane->first;
       lane->at = entries_of(lane->reading);
     } else if (lane->at == entries_of(lane->reading) + lane->chunk_bytes) {
-      sd_chunk *old = lane->reading;
-      lane->reading = old->next;
+      lane->reading = lane->reading->next;
       lane->at = entries_of(lane->reading);
-      if (old->left == 0) {
-        put_chunk(&o->pool, old);
-        last = NULL;
-      }
     }
     unsigned char *start = entries_of(lane->reading), *end = start + lane->chunk_bytes;
     if ((uint64_t)(end - lane->at) > filled - lane->read) end = lane->at + (filled - lane->read);
-    uint32_t ref = lane->reading->index << SD_REF_BITS | (uint32_t)((lane->at - start) / size + 1);
+    uint32_t ref = lane->reading->index << SD_REF_BITS | (uint32_t)((lane->at - start) / output->entry_bytes + 1);
+    int code = lane->timers ? add_timers(output, lane, end, ref) : add_ticks(o, output, lane, end, ref);
+    if (SD_UNLIKELY(code)) return code;
     lane->read += (uint64_t)(end - lane->at);
-    for (; lane->at < end; lane->at += size, ref++) {
-      sd_emitted *e = (sd_emitted *)lane->at;
-      sd_prefetch(lane->at + 8 * size);
-      int code = SD_OK;
-      if (SD_UNLIKELY(e->number == SD_VOID)) {
-        lane->reading->left--;
-        continue;
-      }
-      if (SD_UNLIKELY(e->number < output->next)) {
-        lane->reading->left--;
-        o->late++;
-        continue;
-      }
-      if (SD_UNLIKELY(lane->timers)) code = add_due(output, e, ref);
-      else code = add_entry(o, output, e, ref, last);
-      if (SD_UNLIKELY(code)) return code;
-      last = e;
-    }
+    lane->at = end;
   }
   return SD_OK;
+}
+
+/* Lets go of the chunks of an output of which all has been handed out, but for those that are being read. */
+static void drop_chunks(sd_outputs *o, uint32_t index) {
+  const sd_output *output = &o->output[index];
+  const uint64_t number = output->next - (output->rest != 0);
+  const uint64_t time = sd_due_time(&output->timers);
+  for (uint32_t i = 0; i < 2 * o->n_slots; i++) {
+    sd_lane *lane = o->lane[i * o->n + index];
+    while (lane->oldest != lane->reading && lane->oldest->top < (lane->timers ? time : number)) {
+      sd_chunk *done = lane->oldest;
+      lane->oldest = done->next;
+      put_chunk(&o->pool, done);
+    }
+  }
 }
 
 /* ---- rounds */
@@ -220,122 +242,127 @@ uint64_t sd_outputs_look_ns(sd_dispatcher *d) { return sd_clock_ns(d->outputs->l
 
 /* ---- handing out */
 
-static int compare_due(const void *a, const void *b) {
-  const sd_due *x = a, *y = b;
-  /* The end's come after all timers'. */
-  if (x->number != y->number) return x->number == SD_AT_END ? 1 : -1;
-  if (x->number == SD_TIMER && x->time != y->time) return x->time < y->time ? -1 : 1;
-  if (x->key != y->key) return x->key < y->key ? -1 : 1;
-  return x->arrival < y->arrival ? -1 : 1;
-}
-
-/* Puts what has come since the last time into its places. What is far from being handed out is not touched again. */
-static void sort_due(sd_output *output) {
-  if (output->due_sorted == output->n_due) return;
-  if (output->due_at > output->n_due / 2) {
-    memmove(output->due, output->due + output->due_at, (output->n_due - output->due_at) * sizeof *output->due);
-    output->n_due -= output->due_at;
-    output->due_sorted -= output->due_at;
-    output->due_at = 0;
-  }
-  sd_due *due = output->due, *fresh = due + output->due_sorted;
-  uint64_t n = output->n_due - output->due_sorted, left = output->due_sorted;
-  qsort(fresh, n, sizeof *fresh, compare_due);
-  output->due_sorted = output->n_due;
-  if (left == output->due_at || compare_due(&due[left - 1], fresh) < 0) return;
-  sd_due *copy = malloc(n * sizeof *copy);
-  if (!copy) {
-    qsort(due + output->due_at, output->n_due - output->due_at, sizeof *due, compare_due);
-    return;
-  }
-  memcpy(copy, fresh, n * sizeof *copy);
-  for (sd_due *to = due + output->n_due; n;) {
-    int old = left > output->due_at && compare_due(&copy[n - 1], &due[left - 1]) < 0;
-    *--to = old ? due[--left] : copy[--n];
-  }
-  free(copy);
-}
-
-static inline void copy_out(const sd_output *output, const sd_emitted *e, unsigned char *to) {
-  memcpy(to, e, SD_MERGED_HEAD);
-  /* Whole words: the next record, or the 8 bytes to spare, lie behind. */
-  const unsigned char *from = (const unsigned char *)(e + 1);
-  to += SD_MERGED_HEAD;
-  for (uint32_t i = 0; i < output->record_bytes; i += 8) memcpy(to + i, from + i, 8);
+/* Of `bytes` whole words: the next record, or the 8 bytes to spare, lie behind. */
+INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
+  memcpy(to, e, SD_MERGED_HEAD + 4);
+  if (__builtin_constant_p(bytes)) memcpy(to + SD_MERGED_HEAD, e + 1, bytes);
+  else
+    for (uint32_t i = 0; i < bytes; i += 8) memcpy(to + SD_MERGED_HEAD + i, (const unsigned char *)(e + 1) + i, 8);
 }
 
 /* Where taking stands. */
 typedef struct hand_out {
-  unsigned char *to;
-  int64_t n, room;
+  unsigned char *to, *end;
 } hand_out;
 
-/* Hands out timers before `time`; nonzero: there is no room for the next one. */
-static int take_due(sd_outputs *o, sd_output *output, uint64_t time, int at_end, hand_out *h) {
-  for (; output->due_at < output->n_due; output->due_at++) {
-    const sd_due *due = &output->due[output->due_at];
-    if (due->number == SD_TIMER ? due->time > time : !at_end) return 0;
-    if (h->n == h->room) return 1;
-    sd_emitted *e = entry_at(o, output, due->ref);
-    copy_out(output, e, h->to);
-    h->to += output->merged_bytes;
-    h->n++;
-    let_go(o, due->ref);
+static inline void hand(const sd_output *output, const sd_emitted *e, hand_out *h) {
+  copy_out(h->to, e, output->record_bytes);
+  h->to += output->merged_bytes;
+}
+
+/* Hands out timers up to `time`; nonzero: there is no room for the next one. */
+static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
+  sd_due_list *timers = &output->timers;
+  for (; timers->at < timers->n && timers->due[timers->at].time <= time; timers->at++) {
+    if (timers->at + AHEAD < timers->n) {
+      const unsigned char *coming = (const unsigned char *)entry_at(o, output, timers->due[timers->at + AHEAD].ref);
+      for (uint32_t line = 0; line < output->entry_bytes; line += SD_LINE) sd_prefetch(coming + line);
+      sd_prefetch(coming + output->entry_bytes - 1);
+    }
+    if (h->to == h->end) return 1;
+    hand(output, entry_at(o, output, timers->due[timers->at].ref), h);
   }
   return 0;
 }
 
 /* Hands out the records that a reference leads to; returns the one that found no room, else 0. */
-static inline uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_out *h) {
-  while (ref) {
-    if (h->n == h->room) return ref;
-    const sd_emitted *e = entry_at(o, output, ref);
-    uint32_t link = e->link;
-    copy_out(output, e, h->to);
-    h->to += output->merged_bytes;
-    h->n++;
-    let_go(o, ref);
-    ref = link;
+static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_out *h) {
+  for (; ref; ref = entry_at(o, output, ref)->link) {
+    if (h->to == h->end) return ref;
+    hand(output, entry_at(o, output, ref), h);
   }
   return 0;
 }
 
 enum { NO_ROOM = 1, NOT_YET = 2 };
 
-/* Hands out what was emitted for the numbers of a page from output->next to below `end`. NOT_YET: a timer is armed for a time
- * that is not after the next record's. */
-static int take_page(sd_outputs *o, sd_output *output, sd_page *page, uint64_t end, hand_out *h) {
-  const uint32_t many = (uint32_t)(end - output->next), *ref = &page->ref[output->next & (SD_PAGE - 1)];
-  for (uint32_t i = 0; i < many; i++) {
+/* The time from which on something comes before a tick's record: a timer's, or nothing as long as it is armed. */
+static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
+  uint64_t due = sd_due_time(&output->timers);
+  return due < o->armed ? due : o->armed;
+}
+
+/* Hands out what was emitted for `many` numbers from output->next on, whose references these are. NOT_YET: a timer is armed for
+ * a time that is not after the next record's. */
+INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
+                     hand_out *h) {
+  const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
+  const unsigned char *e = NULL;
+  unsigned char *to = h->to, *const end = h->end;
+  uint64_t stop = stop_at(o, output);
+  uint32_t i, last = SD_NONE;
+  int stopped = 0;
+  for (i = 0; i < many; i++) {
     if (i + AHEAD < many && ref[i + AHEAD]) {
       const unsigned char *coming = (const unsigned char *)entry_at(o, output, ref[i + AHEAD]);
       sd_prefetch(coming);
-      sd_prefetch(coming + output->entry_bytes - 1);
+      sd_prefetch(coming + size - 1);
     }
     if (!ref[i]) continue;
-    const sd_emitted *e = entry_at(o, output, ref[i]);
-    int early = e->time >= o->armed;
-    if (SD_UNLIKELY(early || (output->due_at < output->n_due && take_due(o, output, e->time, 0, h)))) {
-      output->next += i;
-      return early ? NOT_YET : NO_ROOM;
+    e = ref[i] == last + 1 ? e + size : (const unsigned char *)entry_at(o, output, ref[i]);
+    last = ref[i];
+    const sd_emitted *head = (const sd_emitted *)e;
+    if (SD_UNLIKELY(head->time >= stop)) {
+      h->to = to;
+      /* The greatest time stands for never. */
+      const uint64_t time = head->time < UINT64_MAX ? head->time : UINT64_MAX - 1;
+      stopped = time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_ROOM : 0;
+      to = h->to;
+      stop = stop_at(o, output);
+      if (stopped) break;
     }
-    uint32_t rest = take_chain(o, output, ref[i], h);
-    page->ref[(output->next + i) & (SD_PAGE - 1)] = 0;
-    if (SD_UNLIKELY(rest)) {
-      output->rest = rest;
-      output->next += i + 1;
-      return NO_ROOM;
+    if (SD_UNLIKELY(to == end)) {
+      stopped = NO_ROOM;
+      break;
     }
+    copy_out(to, head, bytes);
+    to += merged;
+    if (SD_LIKELY(!head->link)) continue;
+    h->to = to;
+    output->rest = take_chain(o, output, head->link, h);
+    to = h->to;
+    if (!output->rest) continue;
+    stopped = NO_ROOM;
+    i++;
+    break;
   }
-  output->next = end;
-  return 0;
+  h->to = to;
+  output->next += i;
+  return stopped;
+}
+
+/* The same for the numbers of a page below `end`, by a loop of its own for each usual size. */
+static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint64_t end, hand_out *h) {
+  const uint32_t many = (uint32_t)(end - output->next), *ref = &page->ref[output->next & (SD_PAGE - 1)];
+  switch ((output->record_bytes + 7) / 8) {
+  case 1:
+    return take_refs(o, output, ref, many, 8, h);
+  case 2:
+    return take_refs(o, output, ref, many, 16, h);
+  case 3:
+    return take_refs(o, output, ref, many, 24, h);
+  case 4:
+    return take_refs(o, output, ref, many, 32, h);
+  default:
+    return take_refs(o, output, ref, many, output->record_bytes, h);
+  }
 }
 
 int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int64_t room) {
   sd_outputs *o = d->outputs;
   sd_output *output = &o->output[index];
-  hand_out h = {to, 0, room};
-  sort_due(output);
+  hand_out h = {to, to + room * output->merged_bytes};
+  sd_due_sort(&output->timers);
   if (output->rest) output->rest = take_chain(o, output, output->rest, &h);
   int stopped = output->rest ? NO_ROOM : 0;
   while (!stopped && output->next < o->frontier) {
@@ -349,11 +376,12 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
     if (page) stopped = take_page(o, output, page, end, &h);
     else output->next = end;
   }
-  drop_pages(o, output);
   /* Timers that are due, and that no earlier record can come before. */
   if (stopped != NO_ROOM) {
     uint64_t time = o->time < o->armed ? o->time : o->armed - 1;
-    take_due(o, output, time, o->ended, &h);
+    take_due(o, output, o->ended ? SD_DUE_AT_END : time, &h);
   }
-  return h.n;
+  drop_pages(o, output);
+  drop_chunks(o, index);
+  return (h.to - to) / output->merged_bytes;
 }

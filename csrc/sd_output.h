@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "sd_atomic.h"
+#include "sd_due.h"
 #include "sd_handler.h"
 
 struct sd_dispatcher;
@@ -22,9 +23,11 @@ struct sd_handler;
 enum {
 #if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
   SD_CHUNK_BYTES = 256,
+  SD_SLAB_CHUNKS = 2,
   SD_PAGE_BITS = 3,
 #else
   SD_CHUNK_BYTES = 1 << 16,
+  SD_SLAB_CHUNKS = 32, /* as large as a large page */
   SD_PAGE_BITS = 12,
 #endif
   SD_CHUNK_HEADER = 64,
@@ -39,22 +42,19 @@ enum {
 /* Bytes of a merged record before its declared ones: number, time, key. */
 #define SD_MERGED_HEAD 20
 
-struct sd_lane;
-
 typedef struct sd_chunk {
   struct sd_chunk *next; /* the lane's next one; written before a lane says that it is filled beyond this one */
-  struct sd_lane *lane;
-  uint32_t index; /* in the pool's table */
-  uint32_t left;  /* the merger's: entries not handed out yet */
+  uint64_t top;          /* the merger's: the greatest number in it, a timer's time, as far as it was read */
+  uint32_t index;        /* in the pool's table */
 } sd_chunk;
 
 /* Chunks of all lanes; those that are free go to who freed one last. */
 typedef struct sd_chunk_pool {
   sd_a32 lock;
   sd_chunk *free;
-  sd_chunk **table; /* of `most` */
-  uint32_t n, most;
-  sd_a64 bytes; /* in use by lanes and by the merger's tables */
+  sd_chunk **table;       /* of `most`; those of a slab lie in a row */
+  uint32_t n, room, most; /* handed out so far, in slabs, and at most */
+  sd_a64 bytes;           /* in use by lanes and by the merger's tables */
   uint64_t soft_bytes;
 } sd_chunk_pool;
 
@@ -71,17 +71,11 @@ typedef struct sd_lane {
   SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that the merger may read */
   /* the merger's */
   SD_ALIGNED(2 * SD_LINE) sd_chunk *reading;
+  sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
   uint64_t read;
   unsigned char *at;
   int timers;
 } sd_lane;
-
-/* A timer's record that waits to be handed out. */
-typedef struct sd_due {
-  uint64_t time, number;
-  uint32_t key, ref;
-  uint64_t arrival;
-} sd_due;
 
 /* For each number of a page the first record emitted there; 0: none. */
 typedef struct sd_page {
@@ -95,8 +89,7 @@ typedef struct sd_output {
   uint64_t n_pages, low_page, high_page; /* room, and the pages in use: from low, below high */
   uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
   uint32_t rest;                         /* the rest of a tick's records that found no room; 0: none */
-  sd_due *due;                           /* from due_at to due_sorted in order, then as they came */
-  uint64_t n_due, room_due, due_at, due_sorted, arrivals;
+  sd_due_list timers;
 } sd_output;
 
 typedef struct sd_outputs {

@@ -1,12 +1,27 @@
 /* The slots' side of outputs: chunks to fill, and saying how far they are filled. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 #include "sd_timer.h"
 
+enum { FIRST_SLABS = 2 };
+
 static unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
+
+/* Room for more chunks. Zero: no memory. */
+static int add_slab(sd_chunk_pool *pool) {
+  const size_t bytes = (size_t)SD_SLAB_CHUNKS * SD_CHUNK_BYTES;
+  unsigned char *slab = aligned_alloc(bytes, bytes);
+  if (!slab) return 0;
+  /* Only a wish. */
+  madvise(slab, bytes, MADV_HUGEPAGE);
+  for (uint32_t i = 0; i < SD_SLAB_CHUNKS && pool->room < pool->most; i++)
+    pool->table[pool->room++] = (sd_chunk *)(slab + (size_t)i * SD_CHUNK_BYTES);
+  return 1;
+}
 
 /* A chunk off the pool. NULL: there are as many as there may be, or no memory. */
 static sd_chunk *get_chunk(sd_chunk_pool *pool) {
@@ -14,14 +29,26 @@ static sd_chunk *get_chunk(sd_chunk_pool *pool) {
   sd_chunk *chunk = pool->free;
   if (chunk) {
     pool->free = chunk->next;
-  } else if (pool->n < pool->most && (chunk = aligned_alloc(SD_LINE, SD_CHUNK_BYTES)) != NULL) {
-    chunk->index = pool->n;
-    pool->table[pool->n++] = chunk;
+  } else if (pool->n < pool->most && (pool->n < pool->room || add_slab(pool))) {
+    chunk = pool->table[pool->n];
+    chunk->index = pool->n++;
   }
   sd_unlock(&pool->lock);
   /* E3 */
   if (chunk) sd_fetch_add(&pool->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
   return chunk;
+}
+
+/* Brings the pages of the chunks in that are used first: who emits first would pay for them, and so would what a publisher learns
+ * about its ways. */
+static int touch_first_chunks(sd_chunk_pool *pool) {
+  for (int i = 0; i < FIRST_SLABS && pool->room < pool->most; i++) {
+    uint32_t from = pool->room;
+    if (!add_slab(pool)) return SD_E_NO_MEMORY;
+    volatile unsigned char *at = (unsigned char *)pool->table[from];
+    for (size_t j = 0; j < (size_t)(pool->room - from) * SD_CHUNK_BYTES; j += 4096) at[j] = 0;
+  }
+  return SD_OK;
 }
 
 static int more(sd_context *ctx, sd_sink *sink) {
@@ -34,8 +61,7 @@ static int more(sd_context *ctx, sd_sink *sink) {
     return SD_E_NO_MEMORY;
   }
   chunk->next = NULL;
-  chunk->lane = lane;
-  chunk->left = lane->chunk_bytes / sink->entry_bytes;
+  chunk->top = 0;
   if (lane->chunk) {
     lane->chunk->next = chunk;
     lane->before += lane->chunk_bytes;
@@ -116,7 +142,7 @@ int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32
   o->pool.table = calloc(most, sizeof *o->pool.table);
   o->output = calloc(n, sizeof *o->output);
   o->lane = calloc((size_t)o->n_slots * 2 * n, sizeof *o->lane);
-  if (!o->pool.table || !o->output || !o->lane) return SD_E_NO_MEMORY;
+  if (!o->pool.table || !o->output || !o->lane || touch_first_chunks(&o->pool)) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
     sd_output *output = &o->output[i];
     output->record_bytes = record_bytes[i];
@@ -166,7 +192,7 @@ sd_sink **sd_sinks_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler
 void sd_outputs_destroy(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o) return;
-  for (uint32_t i = 0; o->pool.table && i < o->pool.n; i++) free(o->pool.table[i]);
+  for (uint32_t i = 0; o->pool.table && i < o->pool.room; i += SD_SLAB_CHUNKS) free(o->pool.table[i]);
   for (uint32_t i = 0; o->lane && i < o->n_slots * 2 * o->n; i++) free(o->lane[i]);
   for (uint32_t i = 0; o->sinks && i < o->n_slots; i++) free(o->sinks[i]);
   for (uint32_t i = 0; o->output && i < o->n; i++) {
@@ -174,7 +200,7 @@ void sd_outputs_destroy(sd_dispatcher *d) {
     for (uint64_t p = 0; p < output->n_pages; p++) free(output->pages[p]);
     free(output->pages);
     free(output->spare);
-    free(output->due);
+    sd_due_free(&output->timers);
   }
   free(o->pool.table);
   free(o->output);

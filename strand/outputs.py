@@ -10,8 +10,10 @@ or after its time.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,8 +37,11 @@ NO_SEQUENCE = 2**64 - 1
 AT_END = 2**64 - 2
 HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20
-#: Bytes that the merger fills at one go: few enough for malloc to use memory again that it has had back.
-BATCH_BYTES = 120_000
+#: Bytes of a piece of memory that batches are merged into: enough that handing one over costs little; and how many
+#: pieces that nobody uses any more are kept.
+PIECE_BYTES, SPARE_PIECES = 1 << 20, 8
+PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+LINE = 64
 #: Between two looks at what is final: at least, at most, and as a multiple of what a look takes, which takes workers'
 #: lines away.
 LEAST_S, MOST_S, TIMES = 0.001, 0.05, 16
@@ -54,6 +59,32 @@ def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
             "itemsize": HEAD_BYTES + declared.itemsize,
         }
     )
+
+
+class _Memory:
+    """Memory for batches, piece by piece. A piece is used again when nobody has a batch in it any more: pages that are
+    new to the process cost more than merging what comes to lie in them."""
+
+    def __init__(self) -> None:
+        self._spare: list[mmap.mmap] = []
+        self._rest = np.empty(0, np.uint8)
+
+    def rest(self, least: int) -> npt.NDArray[np.uint8]:
+        """What is left of the piece in use; the next one where that is short, or less than ``least`` bytes."""
+        if len(self._rest) < max(least, PIECE_BYTES // 8):
+            memory = self._spare.pop() if self._spare else mmap.mmap(-1, max(least, PIECE_BYTES), flags=PRIVATE)
+            self._rest = np.frombuffer(memory, np.uint8)
+            if len(memory) == PIECE_BYTES:
+                weakref.finalize(self._rest, self._give_back, memory).atexit = False
+        return self._rest
+
+    def use(self, used: int) -> None:
+        """So many bytes of the rest are a batch."""
+        self._rest = self._rest[-(-used // LINE) * LINE :]
+
+    def _give_back(self, memory: mmap.mmap) -> None:
+        if len(self._spare) < SPARE_PIECES:
+            self._spare.append(memory)
 
 
 class Source(Protocol):
@@ -165,6 +196,7 @@ class Outputs(Mapping[str, Output]):
         self._round_lock = threading.Lock()
         #: Whether what is collected is digested as it is handed out, too. To be set before the start.
         self.digesting = False
+        self._memory = _Memory()
         #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
         self.late = 0
         #: What went wrong with merging or writing, if anything did.
@@ -266,20 +298,21 @@ class Outputs(Mapping[str, Output]):
 
     def _hand_out(self, engine: Source, number: int, output: Output) -> None:
         size = output.dtype.itemsize
-        room = max(1, BATCH_BYTES // size)
         while True:
-            buffer = np.empty(room * size + 8, np.uint8)
+            buffer = self._memory.rest(size + 8)
+            room = (len(buffer) - 8) // size
             n = engine.take_output(number, buffer, room)
             if n:
+                self._memory.use(n * size)
+                batch = buffer[: n * size].view(output.dtype)
                 output.records += n
-                used = buffer[: n * size]
                 file = self._files[number]
                 if file is not None or self.digesting:
-                    output.digest.add(used.view(output.dtype))
+                    output.digest.add(batch)
                 if file is not None:
-                    file.write(used.view(output.dtype))
+                    file.write(batch)
                 else:
-                    output._put((used if 2 * n > room else used.copy()).view(output.dtype))
+                    output._put(batch)
             if n < room:
                 return
 

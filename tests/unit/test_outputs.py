@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from strand import Dispatcher, Handler, batch_handler, native
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.fingerprint import OutputDigest
-from strand.outputs import merged_dtype
+from strand.outputs import PIECE_BYTES, merged_dtype
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
@@ -125,6 +125,34 @@ def test_a_long_stream_comes_out_whole_and_in_order(c_handlers: Path, workers: i
         d.publish(ticks)
     if publisher_drains:
         assert d.statistics().claimed > 0
+    same(collected(d), serial(ticks))
+
+
+def test_a_batch_that_is_kept_stays_as_it_is_while_the_memory_of_others_is_used_again(c_handlers: Path) -> None:
+    ticks = stream(np.random.default_rng(3).integers(0, 300, 300_000))
+    kept: list[npt.NDArray[Any]] = []
+    places: list[int] = []
+    taken = 0
+    with Dispatcher(300, echo(c_handlers), workers=2, cores=None) as d:
+        for part in np.array_split(ticks, 40):
+            d.publish(part)
+            d.drain()
+            batch = next(iter(d.outputs["seen"]))
+            if len(places) % 3 == 0:
+                kept.append(batch)
+            places.append(taken)
+            taken += len(batch)
+    expected = serial(ticks)["seen"]
+    assert taken * expected.itemsize > 4 * PIECE_BYTES
+    for at, batch in zip(places[::3], kept, strict=True):
+        np.testing.assert_array_equal(batch, expected[at : at + len(batch)])
+
+
+def test_a_record_at_the_greatest_time_there_is_comes_out(c_handlers: Path) -> None:
+    ticks = stream([0, 1, 0])
+    ticks["ts_recv"], ticks["depth"] = 2**64 - 1, 1
+    with Dispatcher(2, echo(c_handlers), workers=1, cores=None) as d:
+        d.publish(ticks)
     same(collected(d), serial(ticks))
 
 

@@ -56,7 +56,6 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->stack = place(&end, ((uint64_t)z->n_blocks + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
   a->tasks = place(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
-  if (z->timed) a->wishes = place(&end, (uint64_t)z->n_symbols * sizeof(uint64_t), line);
   a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
   a->blocks = place(&end, (uint64_t)z->n_blocks * a->block_bytes, page);
   a->bytes = (end + page - 1) / page * page;

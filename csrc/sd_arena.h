@@ -15,7 +15,7 @@
 #include "sd_task.h"
 
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
-enum { SD_ABI_VERSION = 2, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
+enum { SD_ABI_VERSION = 3, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 
 /* A handler's failure, kept for whoever asks. */
 typedef struct sd_failure {
@@ -50,7 +50,7 @@ typedef struct sd_arena {
   uint32_t block_bytes, marks_at;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
-  uint64_t strands, lists, rings, slots, stack, blocks, map, rows, tasks, wishes;
+  uint64_t strands, lists, rings, slots, stack, blocks, map, rows, tasks;
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
@@ -69,7 +69,6 @@ typedef struct sd_sizes {
   uint32_t record_size, key_offset, sequence_offset, row_bytes;
   uint32_t n_blocks;
   uint32_t marked;         /* records carry marks */
-  uint32_t timed;          /* handlers have timers, which need marks */
   uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */
 } sd_sizes;
 

@@ -53,7 +53,6 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
                       a->block_bytes, a->record_size,           a->block_records,
                       a->marks_at};
   d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
-  d->wishes = a->wishes ? sd_arena_at(a, a->wishes) : NULL;
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
@@ -274,7 +273,7 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
     /* The scan is what shows the handlers' writes; the counters only say when it is worth while. */
     if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) {
       /* What the feed's time has passed is due, and may ask for more. */
-      if (!d->timed || !sd_clock_sweep(d)) return SD_OK;
+      if (!sd_timed(d) || !sd_clock_sweep(d)) return SD_OK;
       continue;
     }
     if (sd_now() - start > slice) return SD_AGAIN;

@@ -10,6 +10,7 @@
 #include "sd_handler.h"
 #include "sd_output.h"
 #include "sd_policy.h"
+#include "sd_wish.h"
 
 enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
@@ -95,10 +96,9 @@ typedef struct sd_dispatcher {
   sd_mark **scratch_marks;  /* and of their marks */
   uint64_t
       *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
-  int timed;        /* a handler has timers */
-  sd_a64 *wishes;   /* a symbol: when its timer is due; 0: never. The holder's */
-  sd_a64 *clock_until;                /* a strand: up to when the clock task that waits there fires; 0: there is none */
-  uint32_t *first_symbol, *symbol_of; /* the symbols of strand i: symbol_of[first_symbol[i] .. first_symbol[i + 1]) */
+  sd_a32 timed;     /* a handler has timers */
+  sd_wishes wishes;
+  sd_a64 *clock_until; /* a strand: up to when the clock task that waits there fires; 0: there is none */
   sd_a32 clock_lock;
   unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;

@@ -7,6 +7,9 @@
 
 #include "sd_error.h"
 
+/* Timers whose rows are fetched together, and how much of each. */
+enum { AT_A_GO = 8, MOST_LINES = 6 };
+
 static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *record) {
   uint32_t key;
   memcpy(&key, record + d->arena->key_offset, sizeof key);
@@ -24,12 +27,10 @@ static void lower_next(sd_dispatcher *d, uint64_t ns) {
 }
 
 static void arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
-  sd_a64 *wish = &d->wishes[key];
-  if (sd_load(wish, relaxed, K4) == ns) return;
-  /* K4: release; pairs with the acquire of who looks for wishes: one that is taken back has been fired, and what that emitted is
-   * there (E1). */
-  sd_store(wish, ns, release, K4);
-  if (ns) lower_next(d, ns);
+  const sd_wish_tree *t = &d->wishes.tree[d->map[key]];
+  if (!sd_wish_set(t, d->wishes.leaf[key], ns ? ns : SD_NEVER)) return;
+  uint64_t next = sd_wish_next(t);
+  if (next != SD_NEVER) lower_next(d, next);
 }
 
 void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns) {
@@ -74,19 +75,35 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, ui
   return 1;
 }
 
+/* Fires all timers of a strand in hand up to `time`; in which order is of no account, as each has its own symbol's row. Nonzero:
+ * one failed. */
+static int fire_due(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time) {
+  const sd_wish_tree *t = &d->wishes.tree[strand];
+  const uint64_t stride = d->arena->row_stride;
+  uint32_t leaf[AT_A_GO], n;
+  while ((n = sd_wish_due(t, time, leaf, AT_A_GO)) > 0) {
+    for (uint32_t i = 0; i < n; i++) {
+      const unsigned char *row = d->rows + t->symbol[leaf[i] - t->n] * stride;
+      for (uint64_t line = 0; line < stride && line < MOST_LINES * SD_LINE; line += SD_LINE)
+        sd_prefetch_write(row + line);
+    }
+    for (uint32_t i = 0; i < n; i++)
+      if (fire(d, handler, ctx, t->symbol[leaf[i] - t->n], sd_wish_at(t, leaf[i]))) return 1;
+  }
+  return 0;
+}
+
 /* ---- among records */
 
-static inline uint64_t wish_of(const sd_dispatcher *d, const unsigned char *record) {
-  /* K4: relaxed; the holder's own. */
-  return sd_load(&d->wishes[key_of(d, record)], relaxed, K4);
+/* When the next timer is due on a record's strand, which is in hand. */
+static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
+  return sd_wish_next(&d->wishes.tree[d->map[key_of(d, record)]]);
 }
 
 int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
   const size_t size = d->arena->record_size;
-  for (int64_t i = 0; i < n; i++, records += size) {
-    uint64_t wish = wish_of(d, records);
-    if (SD_UNLIKELY(wish && wish <= marks[i].time)) return i;
-  }
+  for (int64_t i = 0; i < n; i++, records += size)
+    if (SD_UNLIKELY(next_due(d, records) <= marks[i].time)) return i;
   return n;
 }
 
@@ -97,11 +114,9 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
   ctx->stopped = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    uint64_t wish = wish_of(d, from);
-    if (SD_UNLIKELY(wish && wish <= marks[at].time)) {
+    if (SD_UNLIKELY(next_due(d, from) <= marks[at].time)) {
       if (ctx->n_outputs) sd_sinks_commit(ctx);
-      if (fire(d, handler, ctx, key_of(d, from), wish)) return at;
-      continue;
+      if (fire_due(d, handler, ctx, d->map[key_of(d, from)], marks[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
     int64_t most = handler->yields ? 1 + sd_timer_cut(d, from + size, marks + at + 1, n - at - 1) : 1;
@@ -114,7 +129,8 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
       /* The record that asked is the last one handled. */
       uint64_t time = marks[at + done - 1].time;
-      if (sd_load(&d->wishes[ctx->wake_key], relaxed, K4) <= time) arm(d, ctx->wake_key, time + 1);
+      const sd_wish_tree *t = &d->wishes.tree[d->map[ctx->wake_key]];
+      if (sd_wish_at(t, d->wishes.leaf[ctx->wake_key]) <= time) arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != most)) {
       if (done >= 0 && done < most) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
@@ -129,30 +145,16 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
 /* ---- the clock */
 
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish) {
-  uint32_t found = SD_NONE;
-  for (uint32_t i = d->first_symbol[strand]; i < d->first_symbol[strand + 1]; i++) {
-    uint64_t its = sd_load(&d->wishes[d->symbol_of[i]], relaxed, K4);
-    if (!its || its > time) continue;
-    found = d->symbol_of[i];
-    *wish = time = its;
-    if (its) time = its - 1;
-  }
-  return found;
+  const sd_wish_tree *t = &d->wishes.tree[strand];
+  *wish = sd_wish_next(t);
+  return *wish <= time ? t->symbol[sd_wish_first(t) - t->n] : SD_NONE;
 }
 
 int sd_timer_fire_all(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint64_t time) {
   const sd_handler *handler = &d->handlers[d->strands[strand].handler];
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  for (uint32_t i = d->first_symbol[strand]; i < d->first_symbol[strand + 1]; i++) {
-    uint32_t key = d->symbol_of[i];
-    for (;;) {
-      uint64_t wish = sd_load(&d->wishes[key], relaxed, K4);
-      if (!wish || wish > time) break;
-      if (fire(d, handler, &ctx, key, wish)) return 1;
-    }
-  }
-  return 0;
+  return fire_due(d, handler, &ctx, strand, time);
 }
 
 void sd_clock_begins(sd_dispatcher *d, uint32_t strand) {
@@ -167,15 +169,15 @@ uint32_t sd_clock_sweep(sd_dispatcher *d) {
   sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see sd_timer.h. */
   sd_exchange(&d->arena->next_wish, UINT64_MAX, acq_rel, K5);
-  for (uint32_t key = 0; key < d->arena->n_symbols; key++) {
+  for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
     /* K4: acquire; a wish that is seen is seen after the clock task that came before it. */
-    uint64_t wish = sd_load(&d->wishes[key], acquire, K4);
-    if (!wish) continue;
-    uint32_t strand = d->map[key];
+    uint64_t wish = sd_load(&d->wishes.tree[strand].node[1], acquire, K4);
+    if (wish == SD_NEVER) continue;
     if (wish <= time) {
       uint64_t until = sd_load(&d->clock_until[strand], acquire, K6);
       /* P4: where the task is set aside with its strand nobody can wait for it. */
       if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_ASIDE)) due++;
+      /* Those behind it are looked at when it has fired, which changes the root. */
       if (wish <= until) continue;
       if (!until) {
         sd_store(&d->clock_until[strand], time, relaxed, K6);
@@ -191,13 +193,14 @@ uint32_t sd_clock_sweep(sd_dispatcher *d) {
 }
 
 uint64_t sd_earliest_wish(sd_dispatcher *d) {
-  uint64_t least = UINT64_MAX;
-  for (uint32_t key = 0; d->timed && key < d->arena->n_symbols; key++) {
-    /* K4: acquire; see arm(). */
-    uint64_t wish = sd_load(&d->wishes[key], acquire, K4);
-    if (!wish || wish >= least) continue;
+  uint64_t least = SD_NEVER;
+  if (!sd_timed(d)) return least;
+  for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
+    /* K4: acquire; see sd_wish_set(). */
+    uint64_t wish = sd_load(&d->wishes.tree[strand].node[1], acquire, K4);
+    if (wish >= least) continue;
     /* P4 */
-    if (sd_load(&d->strands[d->map[key]].control, relaxed, P4) & SD_QUARANTINED) continue;
+    if (sd_load(&d->strands[strand].control, relaxed, P4) & SD_QUARANTINED) continue;
     least = wish;
   }
   return least;
@@ -260,30 +263,25 @@ int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key) {
 
 int sd_timers_connect(sd_dispatcher *d) {
   const sd_arena *a = d->arena;
-  int finishes = 0;
-  d->timed = 0;
+  int finishes = 0, timed = 0;
   for (uint32_t i = 0; i < d->n_handlers; i++) {
     const sd_handler *h = &d->handlers[i];
-    if (h->fn ? h->wake != NULL : h->wakes) d->timed = 1;
+    if (h->fn ? h->wake != NULL : h->wakes) timed = 1;
     finishes |= h->fn ? h->finish != NULL : h->finishes;
   }
   if (finishes && !(d->seen = calloc(a->n_symbols, 1))) return SD_E_NO_MEMORY;
-  if (!d->timed) return SD_OK;
-  if (!d->wishes) return SD_E_ARGUMENT;
+  if (!timed) return SD_OK;
+  if (!d->config.sizes.marked) return SD_E_ARGUMENT;
   d->clock_until = calloc(a->n_strands, sizeof *d->clock_until);
-  d->first_symbol = calloc((size_t)a->n_strands + 2, sizeof *d->first_symbol);
-  d->symbol_of = calloc(a->n_symbols, sizeof *d->symbol_of);
-  if (!d->clock_until || !d->first_symbol || !d->symbol_of) return SD_E_NO_MEMORY;
-  uint32_t *at = d->first_symbol + 1;
-  for (uint32_t i = 0; i < a->n_symbols; i++) at[d->map[i] + 1]++;
-  for (uint32_t i = 1; i <= a->n_strands; i++) at[i] += at[i - 1];
-  for (uint32_t i = 0; i < a->n_symbols; i++) d->symbol_of[at[d->map[i]]++] = i;
+  if (!d->clock_until) return SD_E_NO_MEMORY;
+  if (sd_wishes_create(&d->wishes, d->map, a->n_symbols, a->n_strands)) return SD_E_NO_MEMORY;
+  /* K7: release; see sd_timed(). */
+  sd_store(&d->timed, 1u, release, K7);
   return SD_OK;
 }
 
 void sd_timers_destroy(sd_dispatcher *d) {
   free(d->seen);
   free(d->clock_until);
-  free(d->first_symbol);
-  free(d->symbol_of);
+  sd_wishes_destroy(&d->wishes);
 }

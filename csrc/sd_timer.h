@@ -1,16 +1,17 @@
 /* Timers: what handlers ask for by wake_at, in the feed's time.
  *
- * A symbol has one wish at most, in the arena, written by the holder of its strand alone. It is fired
- *   - by the holder, before the symbol's first record whose mark is at or after it: the run is split there;
- *   - else by a clock task (sd_task.h) that whoever publishes puts on the strand when the feed's time has passed it. All records
- *     of an earlier time are linked by then, and those linked later have their mark at or after it.
- * So a timer has the same place among its symbol's records in both cases, and results do not hang on which it was.
+ * A symbol has one wish at most, in its strand's tree (sd_wish.h), written by the strand's holder alone. It is fired
+ *   - by the holder, before the strand's first record whose mark is at or after it, with all others that are due there: the run
+ *     is split at that record. All records of the symbol that come before it have been handled, being of the same strand;
+ *   - else by a clock task (sd_task.h) that is put on the strand when the feed's time has passed it. All records of an earlier
+ *     time are linked by then, and those linked later have their mark at or after it.
+ * So a timer has the same place among its symbol's records in all cases, and results do not hang on which it was.
  *
  * A wish lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
  * timer emits counts before its wish is taken back: who finds no wish after it read the watermark, finds what it emitted.
  *
- * next_wish says when to look: no wish that a clock task still has to be queued for is earlier. Who arms a wish stores it and
- * then changes next_wish by a read-modify-write (K5); who looks exchanges next_wish and then reads the wishes: of the two changes
+ * next_wish says when to look: no root that a clock task still has to be queued for is earlier. Who changes a root stores it and
+ * then changes next_wish by a read-modify-write (K5); who looks exchanges next_wish and then reads the roots: of the two changes
  * one comes first, and the second party sees what the first one did.
  */
 #ifndef SD_TIMER_H
@@ -42,12 +43,18 @@ void sd_timer_over(sd_dispatcher *d, uint32_t key, uint64_t wish);
 /* A timer's context. */
 void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time);
 
+/* Whether there are timers. Who merges asks before the handlers are set. */
+static inline int sd_timed(sd_dispatcher *d) {
+  /* K7: acquire; pairs with the release of sd_timers_connect: the trees are there. */
+  return sd_load(&d->timed, acquire, K7) != 0;
+}
+
 /* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many wishes that
  * is true of, those included that are on their way, but for strands that are set aside. From any thread. Here where it may be
  * worth while. */
 static inline void sd_clock_look(sd_dispatcher *d, uint64_t time) {
   /* K5: relaxed; a look that comes too early is made up for by the next one. */
-  if (SD_UNLIKELY(d->timed) && sd_load(&d->arena->next_wish, relaxed, K5) <= time) sd_clock_sweep(d);
+  if (SD_UNLIKELY(sd_timed(d)) && sd_load(&d->arena->next_wish, relaxed, K5) <= time) sd_clock_sweep(d);
 }
 /* The earliest wish there is, but for strands that are quarantined; UINT64_MAX: there is none. */
 uint64_t sd_earliest_wish(sd_dispatcher *d);

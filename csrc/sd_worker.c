@@ -501,25 +501,22 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
 }
 
 /* Whether a strand in hand whose claim came out empty has a timer before its first record. */
-static int timer_first(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+static int timer_first(sd_dispatcher *d, uint32_t index, sd_claim *claim) {
   sd_strand *s = &d->strands[index];
-  unsigned char *record = d->scratch[slot];
   sd_mark mark;
   int64_t n = 0;
   if (!d->handlers[s->handler].wakes) return 0;
   sd_lock(&s->publish_lock);
   n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
   if (n > 0 && (!sd_strand_tasks(s) || sd_task_ahead(&d->tasks, s) > 0)) {
-    sd_strand_gather(s, &d->pool, 1, record);
     sd_strand_gather_marks(s, &d->pool, 1, &mark);
   } else {
     n = 0;
   }
   sd_unlock(&s->publish_lock);
-  if (n == 0 || sd_timer_cut(d, record, &mark, 1)) return 0;
-  memcpy(&claim->wake_key, record + d->arena->key_offset, sizeof claim->wake_key);
-  claim->wake_time = sd_load(&d->wishes[claim->wake_key], relaxed, K4);
-  return 1;
+  if (n == 0) return 0;
+  claim->wake_key = sd_timer_due(d, index, mark.time, &claim->wake_time);
+  return claim->wake_key != SD_NONE;
 }
 
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
@@ -556,7 +553,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     } else {
       fill_claim(d, slot, index, claim);
       if (claim->n) return SD_CLAIM_RECORDS;
-      if (timer_first(d, slot, index, claim)) return SD_CLAIM_WAKE;
+      if (timer_first(d, index, claim)) return SD_CLAIM_WAKE;
       /* A lossy strand whose records were discarded meanwhile; a task that came between two looks. */
       sd_worker_done(d, slot, claim, 0, 0, NULL);
     }

@@ -216,6 +216,5 @@ def engine_config(
         quantum_ns=int(quantum_us * 1000),
         ahead_ticks=ahead,
         marked=marked,
-        timed=timed,
         **given,
     )

@@ -54,7 +54,6 @@ class EngineConfig:
     ahead_ticks: int
     publisher_drains: bool
     marked: bool = False
-    timed: bool = False
     time_offset: int | None = None
     shared: bool = False
     counters_start: int = 0
@@ -81,7 +80,7 @@ def config_struct(config: EngineConfig) -> Any:
                  "n_blocks", "counters_start"):  # fmt: skip
         setattr(c.sizes, name, getattr(config, name))
     c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
-    c.sizes.marked, c.sizes.timed = config.marked, config.timed
+    c.sizes.marked = config.marked
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.shared = config.shared
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]

@@ -120,7 +120,7 @@ fault "handled what was not claimed" sd_claim.c 's/if (SD_LIKELY(sd_strand_claim
 fault "counted what found no place" sd_queue.c 's/uint32_t linked = g->n - g->missing;/uint32_t linked = g->n;/'
 fault "copied after the lock was given back" sd_queue.c 's/^  sd_prefetch_write(g->to);$/  sd_unlock(\&s->publish_lock);/'
 fault "an add of nothing" sd_queue.c 's/int ready = net && sd_strand_add/int ready = sd_strand_add/'
-fault "the frontier taken after the lanes were read" sd_output.c 's/^  sort_due(output);$/&\n  if (o->frontier != UINT64_MAX) o->frontier = sd_watermark(d) - d->config.sizes.counters_start;/'
+fault "the frontier taken after the lanes were read" sd_output.c 's/^  sd_due_sort(.*$/&\n  if (o->frontier != UINT64_MAX) o->frontier = sd_watermark(d) - d->config.sizes.counters_start;/'
 fault "room asked for one record where a chunk may come" sd_queue.c 's/room_for(d, s, most) < most/room_for(d, s, 1) < 1/'
 fault "numbered before the locks" sd_queue.c 's/^  open_groups(d, p);$/  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk); open_groups(d, p);/;s/^  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);$//'
 fault "numbers kept though others came first" sd_queue.c 's/d->last_number\[strand\] > p->marks\[pick\[0\]\].number/0/'
@@ -130,11 +130,11 @@ fault "a task counted as a record" sd_worker.c 's/^  if (SD_LIKELY(!sd_strand_ta
 fault "a task that records pass when they are conflated" sd_queue.c '/sd_task_keep/d'
 fault "a task that records pass when they are discarded" sd_queue.c '/sd_task_pass/d'
 fault "a task that the helper keeps" sd_worker.c 's/if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);/sd_strand_release(s, 0);/'
-fault "a record before its timer" sd_timer.c 's/if (SD_UNLIKELY(wish && wish <= marks\[at\].time)) {/if (SD_UNLIKELY(wish \&\& wish < marks[at].time)) {/'
+fault "a record before its timer" sd_timer.c 's/if (SD_UNLIKELY(next_due(d, from) <= marks/if (SD_UNLIKELY(next_due(d, from) < marks/'
 # When a wish is seen by a sweep that is not a drain's (next_wish, clock_until) decides how soon a timer fires, not where:
 # faults there are not seen here, because a drain looks at all wishes.
 fault "the clock ahead of what is linked" sd_timer.c 's/^  sd_lowest_unpublished(d, &time);$/  time = sd_feed_time(d);/'
-fault "drained with a timer due" sd_dispatcher.c 's/if (!d->timed || !sd_clock_sweep(d)) return SD_OK;/return SD_OK;/'
+fault "drained with a timer due" sd_dispatcher.c 's/if (!sd_timed(d) || !sd_clock_sweep(d)) return SD_OK;/return SD_OK;/'
 fault "a timer's wish that does not yield" sd_timer.c 's/^    ctx->yield = 1;$/    ctx->yield = 0;/'
 fault "a task that is used again while it runs" sd_task.h 's/if (t->state != SD_TASK_CANCELLED) return 0;//'
 

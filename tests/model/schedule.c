@@ -399,7 +399,6 @@ static int prepare(void) {
                         .row_bytes = 8,
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12),
                         .marked = R.emits || R.timed,
-                        .timed = R.timed,
                         .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;

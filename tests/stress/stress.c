@@ -328,7 +328,6 @@ static void prepare(void) {
                         .row_bytes = sizeof(row),
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
                         .marked = S.emits || S.timed,
-                        .timed = S.timed,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
   c->time_offset = one_of(0, 3) ? 8 : SD_NONE;
   c->idle = (int32_t)one_of(0, 2);

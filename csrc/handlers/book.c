@@ -14,7 +14,7 @@ struct sd_books {
   sd_pool pool;
 };
 
-sd_books *sd_books_create(uint64_t n) {
+sd_books *sd_books_create(uint64_t n, uint32_t start) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
   sd_books *books = malloc(sizeof *books);
   if (!books) return NULL;
@@ -26,7 +26,7 @@ sd_books *sd_books_create(uint64_t n) {
     free(books);
     return NULL;
   }
-  memset(books->book, 0, n * sizeof(sd_book));
+  for (uint64_t i = 0; i < n; i++) books->book[i] = (sd_book){.stamps = start};
   return books;
 }
 
@@ -40,13 +40,12 @@ void sd_books_destroy(sd_books *books) {
 
 enum { NO_MEMORY = 1, NO_BOOK = 2 };
 
-/* What a tick is applied to, and which sides' best levels it may have changed. */
+/* What a tick is applied to, and with what guesses: the slot of the order it speaks of, the place of its price. */
 typedef struct sd_change {
   sd_book *book;
   sd_pool *pool;
   sd_book_row *row;
-  uint32_t order, rung; /* guesses: the order it speaks of, the place of its price */
-  uint32_t changed[2];
+  uint32_t order, rung;
 } sd_change;
 
 static void trade(sd_book_row *row, const sd_tick *t, int64_t price, uint32_t size) {
@@ -56,30 +55,24 @@ static void trade(sd_book_row *row, const sd_tick *t, int64_t price, uint32_t si
   if (price != SD_UNDEF_PRICE) row->last_price = price;
 }
 
-/* A price of a side is about to change: it matters to the row if it is the best one, or better. */
-static inline void touch(sd_change *c, int side, int64_t price) {
-  int64_t best = side == SD_BID ? c->row->bid_price : c->row->ask_price;
-  c->changed[side] |= best == SD_UNDEF_PRICE || (side == SD_BID ? price >= best : price <= best);
-}
-
-static inline void touch_order(sd_change *c, const sd_order *o) {
-  touch(c, sd_order_side(o), c->book->levels[sd_order_level(o)].price);
-}
-
 static inline uint32_t find(const sd_change *c, uint64_t id) {
-  const sd_order *orders = sd_book_orders(c->book);
-  if (SD_LIKELY(c->order < c->book->orders_used && orders[c->order].id == id && orders[c->order].size)) return c->order;
-  return sd_book_find(c->book, id);
+  const sd_book *b = c->book;
+  if (SD_LIKELY(c->order >> 3 < b->n_buckets)) {
+    const sd_order *o = sd_book_at(b, c->order);
+    if (SD_LIKELY(o->id == id && o->size)) return c->order;
+  }
+  return sd_book_find(b, id);
 }
 
 /* Takes `size` off an order, all of it where no more is left. */
 static inline void take(sd_change *c, uint32_t order, uint32_t size) {
-  sd_order *o = &sd_book_orders(c->book)[order];
-  touch_order(c, o);
-  if (size > o->size) c->row->clipped++;
-  if (size < o->size) sd_book_reduce(c->book, order, size);
-  else sd_book_remove(c->book, order);
+  sd_order *o = sd_book_at(c->book, order);
+  if (SD_UNLIKELY(size > o->size)) c->row->clipped++;
+  if (size < o->size) sd_book_reduce(c->book, order, size, c->rung);
+  else sd_book_remove(c->book, order, c->rung);
 }
+
+static inline int side_of_tick(const sd_tick *t) { return t->side == 'B' ? SD_BID : SD_ASK; }
 
 static int usable(const sd_tick *t) { return t->price != SD_UNDEF_PRICE && t->price != INT64_MIN && t->size != 0; }
 
@@ -88,9 +81,7 @@ static inline int add(sd_change *c, const sd_tick *t) {
     c->row->unusable++;
     return 1;
   }
-  int side = t->side == 'B' ? SD_BID : SD_ASK;
-  touch(c, side, t->price);
-  int added = sd_book_add(c->book, c->pool, t->order_id, side, t->price, t->size, c->rung);
+  int added = sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, t->size, c->rung);
   c->row->duplicates += added == SD_BOOK_DUPLICATE;
   return added;
 }
@@ -100,17 +91,11 @@ static int change(sd_change *c, const sd_tick *t, uint32_t order) {
     c->row->unusable++;
     return 1;
   }
-  const sd_order *o = &sd_book_orders(c->book)[order];
-  int side = sd_order_side(o);
-  touch_order(c, o);
-  touch(c, side, t->price);
-  if (t->ref_id == 0 || t->ref_id == t->order_id) return sd_book_change(c->book, c->pool, order, t->price, t->size);
-  /* First the new one, which may find no memory: the old one is still there then. */
-  int added = sd_book_add(c->book, c->pool, t->ref_id, side, t->price, t->size, SD_NO_ORDER);
-  if (added == SD_BOOK_NO_MEMORY) return 0;
+  if (t->ref_id == 0 || t->ref_id == t->order_id)
+    return sd_book_change(c->book, c->pool, order, t->price, t->size, c->rung);
+  int added = sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->rung);
   c->row->duplicates += added == SD_BOOK_DUPLICATE;
-  sd_book_remove(c->book, order);
-  return 1;
+  return added;
 }
 
 /* Zero: no memory. */
@@ -130,15 +115,13 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
       if (t->action == 'F') trade(c->row, t, t->price, t->size);
       return 1;
     }
+    const sd_order *o = sd_book_at(b, order);
     if (t->action == 'M') return change(c, t, order);
-    const sd_order *o = &sd_book_orders(b)[order];
-    if (t->action == 'F')
-      trade(c->row, t, t->price == SD_UNDEF_PRICE ? b->levels[sd_order_level(o)].price : t->price, t->size);
+    if (t->action == 'F') trade(c->row, t, t->price == SD_UNDEF_PRICE ? o->price : t->price, t->size);
     take(c, order, t->action == 'C' && t->size == 0 ? o->size : t->size);
     return 1;
   case 'R':
     sd_book_clear(b);
-    c->changed[0] = c->changed[1] = 1;
     return 1;
   case 'T':
     trade(c->row, t, t->price, t->size);
@@ -150,19 +133,21 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
   }
 }
 
-static void show_side(const sd_book *b, int side, int64_t *price, uint64_t *size, uint32_t *orders) {
-  const sd_level *best = sd_book_best(b, side);
-  *price = best ? best->price : SD_UNDEF_PRICE;
-  *size = best ? best->size : 0;
-  *orders = best ? best->orders : 0;
+static void show_best(const sd_book *b, int side, int64_t *price, uint64_t *size, uint32_t *orders) {
+  const uint32_t n = b->n[side];
+  const sd_level best = n ? sd_book_levels(b, side)[n - 1] : (sd_level){0, 0};
+  *price = n ? sd_ladder_key(side, sd_book_keys(b, side)[n - 1]) : SD_UNDEF_PRICE;
+  *size = best.size;
+  *orders = (uint32_t)best.orders;
 }
 
-/* Brings the row up to date: what the tick did not change is not even looked at. */
-static inline void show(const sd_change *c, const sd_tick *t, const uint32_t levels[2]) {
-  const sd_book *b = c->book;
-  sd_book_row *row = c->row;
-  if (c->changed[SD_BID]) show_side(b, SD_BID, &row->bid_price, &row->bid_size, &row->bid_orders);
-  if (c->changed[SD_ASK]) show_side(b, SD_ASK, &row->ask_price, &row->ask_size, &row->ask_orders);
+/* Brings the row up to date; there were so many levels. What the tick did not change is not even looked at. */
+static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t, const uint32_t levels[2]) {
+  if (b->best) {
+    if (b->best & 1u << SD_BID) show_best(b, SD_BID, &row->bid_price, &row->bid_size, &row->bid_orders);
+    if (b->best & 1u << SD_ASK) show_best(b, SD_ASK, &row->ask_price, &row->ask_size, &row->ask_orders);
+    b->best = 0;
+  }
   if (levels[SD_BID] != b->n[SD_BID]) row->bid_levels = b->n[SD_BID];
   if (levels[SD_ASK] != b->n[SD_ASK]) row->ask_levels = b->n[SD_ASK];
   row->orders = b->live;
@@ -173,39 +158,40 @@ static inline void show(const sd_change *c, const sd_tick *t, const uint32_t lev
 
 /* ---- ahead of the ticks
  *
- * A tick touches its book, a slot of the index, the order there, that one's level and its neighbours in the queue: each found
- * through the one before. So all ticks of a group take one step together before any takes the next, and wait for memory
- * together. What was found is a guess by the time a tick's turn comes: it is checked then.
+ * A tick touches its book and row, then a bucket of orders, then keys of a ladder, then a level: each found through the one
+ * before. So all ticks of a group take one step together before any takes the next, and wait for memory together. What was
+ * found is a guess by the time a tick's turn comes: it is checked then.
  */
 
 enum { GROUP = 32, AHEAD_LEAST = 3 };
 
 typedef struct sd_group {
   sd_book *book[GROUP];
+  int64_t key[GROUP];
   uint32_t order[GROUP], rung[GROUP];
-  uint8_t adds[GROUP], others[GROUP]; /* which ticks add an order, which speak of one that is there */
+  uint8_t side[GROUP];
+  uint8_t sided[GROUP];  /* ticks of which it is known, those that add an order first */
+  uint8_t others[GROUP]; /* ticks about an order that is there */
 } sd_group;
 
-static inline void ask_for_order(const sd_order *o) {
-  sd_prefetch_write(o);
-  sd_prefetch_write((const char *)(o + 1) - 1);
+/* Actions about an order that is there. */
+static inline uint32_t is_other(char action) {
+  const uint32_t set = 1u << ('C' - '@') | 1u << ('F' - '@') | 1u << ('M' - '@');
+  return set >> (action & 31) & 1;
 }
 
-static inline int side_of_tick(const sd_tick *t) { return t->side == 'B' ? SD_BID : SD_ASK; }
-
-/* The best of a side's ladder. */
-static inline void ask_for_ladder(const sd_book *b, int side) {
-  sd_prefetch_write(&sd_book_keys(b, side)[b->n[side]]);
-  sd_prefetch_write(&sd_book_keys(b, side)[b->n[side]] - SD_LINE / sizeof(int64_t));
-  sd_prefetch_write(&sd_book_rungs(b, side)[b->n[side]]);
+static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
+  uintptr_t bucket = (uintptr_t)b->buckets + sizeof(sd_bucket) * sd_book_home(b, sd_book_hash(id));
+  sd_prefetch_write((const char *)bucket);
+  sd_prefetch_write((const char *)(bucket + SD_LINE));
 }
 
-static inline void ask_for_slot(const sd_book *b, uint64_t id) {
-  sd_prefetch_write(&b->index[sd_book_slot(b, sd_book_hash(id))]);
+/* Those of the best eight levels. */
+static inline void ask_for_keys(const sd_book *b, int side) {
+  uintptr_t past = (uintptr_t)(sd_book_keys(b, side) + b->n[side]);
+  sd_prefetch_write((const char *)(past - 1));
+  sd_prefetch_write((const char *)(past - SD_LINE));
 }
-
-/* The row's second line changes where a level comes or goes, and with trades. */
-static inline void ask_for_counts(sd_book_row *row) { sd_prefetch_write(&row->bid_levels); }
 
 static inline sd_book_row *row_of(unsigned char *rows, const sd_tick *t, uint64_t stride) {
   return (sd_book_row *)(rows + t->instrument_id * stride);
@@ -213,68 +199,52 @@ static inline sd_book_row *row_of(unsigned char *rows, const sd_tick *t, uint64_
 
 static void look_ahead(const sd_books *books, unsigned char *rows, const sd_tick *ticks, uint32_t n, uint64_t stride,
                        sd_group *g) {
-  uint32_t adds = 0, others = 0;
+  uint32_t sided = 0, others = 0;
   for (uint32_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     sd_book *b = g->book[i] = &books->book[t->instrument_id];
     sd_prefetch_write(b);
     sd_prefetch_write(row_of(rows, t, stride));
-    g->order[i] = g->rung[i] = SD_NO_ORDER;
-    g->adds[adds] = g->others[others] = (uint8_t)i;
-    adds += t->action == 'A';
-    others += t->action == 'C' || t->action == 'F' || t->action == 'M';
-  }
-  for (uint32_t k = 0; k < others; k++) {
-    const sd_tick *t = &ticks[g->others[k]];
-    const sd_book *b = g->book[g->others[k]];
-    if (b->index_bits) ask_for_slot(b, t->order_id);
-  }
-  for (uint32_t k = 0; k < adds; k++) {
-    const sd_tick *t = &ticks[g->adds[k]];
-    const sd_book *b = g->book[g->adds[k]];
-    if (!b->index_bits) continue;
-    ask_for_slot(b, t->order_id);
-    ask_for_ladder(b, side_of_tick(t));
-    ask_for_order(&sd_book_orders(b)[b->free_order ? b->free_order - 1 : b->orders_used]);
+    g->order[i] = SD_NO_ORDER;
+    g->rung[i] = SD_NO_RUNG;
+    g->side[i] = (uint8_t)side_of_tick(t);
+    g->key[i] = sd_ladder_key(g->side[i], t->price);
+    g->sided[sided] = g->others[others] = (uint8_t)i;
+    sided += t->action == 'A';
+    others += is_other(t->action);
   }
   for (uint32_t k = 0; k < others; k++) {
     uint32_t i = g->others[k];
-    const sd_tick *t = &ticks[i];
-    const sd_book *b = g->book[i];
-    uint32_t order = g->order[i] = sd_book_guess(b, t->order_id);
-    if (order != SD_NO_ORDER) ask_for_order(&sd_book_orders(b)[order]);
-    if (t->action == 'M' && b->index_bits) ask_for_slot(b, t->ref_id);
+    ask_for_bucket(g->book[i], ticks[i].order_id);
   }
-  for (uint32_t k = 0; k < adds; k++) {
-    uint32_t i = g->adds[k];
-    const sd_tick *t = &ticks[i];
-    const sd_book *b = g->book[i];
-    if (!b->index_bits) continue;
-    int side = side_of_tick(t);
-    uint32_t rung = g->rung[i] = sd_book_rung(b, side, t->price);
-    if (rung < b->n[side]) sd_prefetch_write(&b->levels[sd_book_rungs(b, side)[rung]]);
-    else ask_for_counts(row_of(rows, t, stride));
+  for (uint32_t k = 0; k < sided; k++) {
+    uint32_t i = g->sided[k];
+    ask_for_bucket(g->book[i], ticks[i].order_id);
+    ask_for_keys(g->book[i], g->side[i]);
   }
   for (uint32_t k = 0; k < others; k++) {
     uint32_t i = g->others[k];
-    const sd_tick *t = &ticks[i];
-    if (g->order[i] == SD_NO_ORDER) continue;
     const sd_book *b = g->book[i];
-    const sd_order *orders = sd_book_orders(b), *o = &orders[g->order[i]];
-    sd_prefetch_write(&b->levels[sd_order_level(o)]);
-    if (o->next != SD_NO_ORDER) sd_prefetch_write(&orders[o->next]);
-    if (o->prev != SD_NO_ORDER) sd_prefetch_write(&orders[o->prev]);
-    if (t->action == 'M' || (o->next & o->prev) == SD_NO_ORDER) ask_for_ladder(b, sd_order_side(o));
-    if (t->action != 'C' || (o->next & o->prev) == SD_NO_ORDER) ask_for_counts(row_of(rows, t, stride));
+    const uint32_t order = g->order[i] = sd_book_find(b, ticks[i].order_id);
+    if (SD_UNLIKELY(order == SD_NO_ORDER)) continue;
+    const sd_order *o = sd_book_at(b, order);
+    g->side[i] = (uint8_t)sd_order_side(o);
+    g->key[i] = sd_ladder_key(g->side[i], o->price);
+    g->sided[sided++] = (uint8_t)i;
+    ask_for_keys(b, g->side[i]);
+    if (ticks[i].action == 'M') ask_for_bucket(b, ticks[i].ref_id);
   }
-  for (uint32_t k = 0; k < adds; k++) {
-    const sd_tick *t = &ticks[g->adds[k]];
-    const sd_book *b = g->book[g->adds[k]];
-    uint32_t rung = g->rung[g->adds[k]];
-    int side = side_of_tick(t);
-    if (rung >= b->n[side]) continue;
-    const sd_level *l = &b->levels[sd_book_rungs(b, side)[rung]];
-    if (l->tail != SD_NO_ORDER) sd_prefetch_write(&sd_book_orders(b)[l->tail].next);
+  for (uint32_t k = 0; k < sided; k++) {
+    uint32_t i = g->sided[k];
+    const sd_book *b = g->book[i];
+    const int side = g->side[i];
+    const uint32_t rung = g->rung[i] = sd_book_rung(b, side, g->key[i]);
+    const sd_level *levels = sd_book_levels(b, side);
+    const sd_book_row *row = row_of(rows, &ticks[i], stride);
+    sd_prefetch_write((const char *)((uintptr_t)levels + rung * sizeof(sd_level)));
+    /* The row's second line changes with trades, and where a level comes: ask for what is there already if not. */
+    uint32_t counts = (ticks[i].action == 'F') | (rung == b->n[side]);
+    sd_prefetch_write((const char *)row + SD_LINE * counts);
   }
 }
 
@@ -282,7 +252,8 @@ static void look_ahead(const sd_books *books, unsigned char *rows, const sd_tick
 static void look_here(const sd_books *books, const sd_tick *ticks, uint32_t n, sd_group *g) {
   for (uint32_t i = 0; i < n; i++) {
     g->book[i] = &books->book[ticks[i].instrument_id];
-    g->order[i] = g->rung[i] = SD_NO_ORDER;
+    g->order[i] = SD_NO_ORDER;
+    g->rung[i] = SD_NO_RUNG;
   }
 }
 
@@ -318,12 +289,12 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
       const sd_tick *t = &ticks[from + i];
       sd_book *b = g.book[i];
       sd_book_row *row = row_of(rows, t, stride);
-      const uint32_t levels[2] = {b->n[0], b->n[1]};
       if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
-      sd_change c = {b, &books->pool, row, g.order[i], g.rung[i], {0, 0}};
+      const uint32_t levels[2] = {b->n[0], b->n[1]};
+      sd_change c = {b, &books->pool, row, g.order[i], g.rung[i]};
       if (SD_UNLIKELY(!apply(&c, t, params->fills_report)))
         return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", b->live, from + i);
-      show(&c, t, levels);
+      show(b, row, t, levels);
     }
     if (SD_UNLIKELY(some < most))
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[from + some].instrument_id, from + some);
@@ -338,35 +309,56 @@ static int side_of(int letter) { return letter == 'B' ? SD_BID : SD_ASK; }
 uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_book_level *levels, uint64_t n) {
   if (symbol >= books->n) return 0;
   const sd_book *b = &books->book[symbol];
-  const uint32_t there = b->n[side_of(side)];
-  const uint32_t *rungs = sd_book_rungs(b, side_of(side));
+  const int which = side_of(side);
+  const uint32_t there = b->n[which];
   uint64_t got = n < there ? n : there;
   for (uint64_t i = 0; i < got; i++) {
-    const sd_level *l = &b->levels[rungs[there - 1 - i]];
-    levels[i] = (sd_book_level){l->price, l->size, l->orders};
+    const sd_level *l = &sd_book_levels(b, which)[there - 1 - i];
+    levels[i] = (sd_book_level){sd_ladder_key(which, sd_book_keys(b, which)[there - 1 - i]), l->size, l->orders};
   }
   return got;
 }
 
-static void describe(const sd_book *b, uint32_t order, uint64_t ahead_orders, uint64_t ahead_size, sd_book_order *out) {
-  const sd_order *o = &sd_book_orders(b)[order];
-  const sd_level *l = &b->levels[sd_order_level(o)];
-  *out = (sd_book_order){o->id, l->price, o->size, ahead_orders, ahead_size, l->side == SD_BID ? 'B' : 'A'};
+static sd_book_order describe(const sd_order *o) {
+  return (sd_book_order){o->id, o->price, o->size, 0, 0, sd_order_side(o) == SD_BID ? 'B' : 'A'};
+}
+
+/* The next order from *slot on, which is then the one to go on from; NULL: there are no more. */
+static const sd_order *next_order(const sd_book *b, uint32_t *slot) {
+  while (*slot >> 3 < b->n_buckets) {
+    const uint32_t at = *slot, place = at & 7;
+    *slot = place == SD_BUCKET_ORDERS - 1 ? ((at >> 3) + 1) << 3 : at + 1;
+    if (sd_book_at(b, at)->size) return sd_book_at(b, at);
+  }
+  return NULL;
+}
+
+/* By price, the best one first, then by the stamps that stand in for what is ahead. */
+static int before(const void *left, const void *right) {
+  const sd_book_order *a = left, *b = right;
+  if (a->price != b->price) return (a->price < b->price) == (a->side == 'B') ? 1 : -1;
+  return (a->ahead_orders > b->ahead_orders) - (a->ahead_orders < b->ahead_orders);
 }
 
 uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_book_order *orders, uint64_t n) {
   if (symbol >= books->n) return 0;
   const sd_book *b = &books->book[symbol];
-  const uint32_t *rungs = sd_book_rungs(b, side_of(side));
-  const sd_order *all = sd_book_orders(b);
   uint64_t got = 0;
-  for (uint32_t i = b->n[side_of(side)]; i-- > 0;) {
-    uint64_t ahead_orders = 0, ahead_size = 0;
-    for (uint32_t o = b->levels[rungs[i]].head; o != SD_NO_ORDER && got < n; o = all[o].next) {
-      describe(b, o, ahead_orders, ahead_size, &orders[got++]);
-      ahead_orders++;
-      ahead_size += all[o].size;
+  const sd_order *o;
+  for (uint32_t slot = 0; (o = next_order(b, &slot));) {
+    if (sd_order_side(o) != side_of(side)) continue;
+    if (got < n) {
+      orders[got] = describe(o);
+      orders[got].ahead_orders = o->stamp;
     }
+    got++;
+  }
+  if (got > n) return got;
+  qsort(orders, got, sizeof *orders, before);
+  for (uint64_t i = 0; i < got; i++) {
+    const int first = i == 0 || orders[i].price != orders[i - 1].price;
+    orders[i].ahead_orders = first ? 0 : orders[i - 1].ahead_orders + 1;
+    orders[i].ahead_size = first ? 0 : orders[i - 1].ahead_size + orders[i - 1].size;
   }
   return got;
 }
@@ -376,13 +368,13 @@ int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd
   const sd_book *b = &books->book[symbol];
   uint32_t found = sd_book_find(b, order_id);
   if (found == SD_NO_ORDER) return 0;
-  const sd_order *all = sd_book_orders(b);
-  uint64_t ahead_orders = 0, ahead_size = 0;
-  for (uint32_t o = all[found].prev; o != SD_NO_ORDER; o = all[o].prev) {
-    ahead_orders++;
-    ahead_size += all[o].size;
+  const sd_order *mine = sd_book_at(b, found), *o;
+  *order = describe(mine);
+  for (uint32_t slot = 0; (o = next_order(b, &slot));) {
+    if (o->price != mine->price || o->stamp >= mine->stamp || sd_order_side(o) != sd_order_side(mine)) continue;
+    order->ahead_orders++;
+    order->ahead_size += o->size;
   }
-  describe(b, found, ahead_orders, ahead_size, order);
   return 1;
 }
 

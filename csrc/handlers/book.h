@@ -62,8 +62,9 @@ typedef struct sd_book_order {
   uint64_t side;         /* 'A' or 'B' */
 } sd_book_order;
 
-/* Books of symbols 0 .. n - 1, empty. NULL: no memory, or n is 0. */
-sd_books *sd_books_create(uint64_t n);
+/* Books of symbols 0 .. n - 1, empty, that count the orders that come from `start` on: tests put it just below where a book
+ * begins again. NULL: no memory, or n is 0. */
+sd_books *sd_books_create(uint64_t n, uint32_t start);
 void sd_books_destroy(sd_books *books);
 
 /* Asks for the memory that n ticks will touch: for a chain, which then handles them one by one. */
@@ -74,7 +75,8 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 
 /* The best n levels, best first; returns how many there are of them. */
 uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_book_level *levels, uint64_t n);
-/* All orders of a side, best level first and oldest first within it; returns how many of n were written. */
+/* All orders of a side, best level first and oldest first within it; returns how many there are. Are they more than n, then
+ * what was written means nothing. */
 uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_book_order *orders, uint64_t n);
 /* Zero: there is no such order. */
 int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd_book_order *order);

@@ -8,19 +8,28 @@
 
 enum { SD_ASK = 0, SD_BID = 1 };
 
-/* A price as it stands in a ladder: greater is better on both sides. */
-static inline int64_t sd_ladder_key(int side, int64_t price) { return side == SD_BID ? price : -price; }
+/* A price as it stands in a ladder: greater is better on both sides. No branch: sides come in no order. */
+static inline int64_t sd_ladder_key(int side, int64_t price) {
+  return (int64_t)((uint64_t)price * (uint64_t)(2 * side - 1));
+}
 
 /* Room for more of what grows: 4, 6, 8, 12, 16 and so on. */
 static inline uint32_t sd_ladder_room(uint32_t room) {
   return !room ? 4 : room & (room - 1) ? room / 3 * 4 : room / 2 * 3;
 }
 
-/* The first of n keys that is not worse: where it is, or belongs. Most are among the best few: those are halved without a
- * branch, the others found in growing steps. */
+/* The first of n keys that is not worse: where it is, or belongs. Most are among the best few, which are halved in the same steps
+ * whatever n is and wherever the key belongs: there is no branch to mispredict. The others are found in growing steps. */
 static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t key) {
-  uint32_t high = n, step = 16, low;
-  while (SD_UNLIKELY(step <= high && keys[high - step] >= key)) {
+  uint32_t better = 0;
+  if (SD_UNLIKELY(n == 0)) return 0;
+  for (uint32_t step = 8; step; step /= 2) {
+    uint32_t to = better + step, fits = to <= n;
+    better += step & -(fits & (keys[(n - to) & -fits] >= key));
+  }
+  if (SD_LIKELY(better < 15)) return n - better;
+  uint32_t high = n - 15, step = 16, low;
+  while (step <= high && keys[high - step] >= key) {
     high -= step;
     step *= 2;
   }

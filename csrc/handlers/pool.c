@@ -75,6 +75,8 @@ static uint32_t class_of(size_t bytes) {
   return class;
 }
 
+size_t sd_pool_larger(size_t bytes) { return size_of(class_of(bytes) + 1); }
+
 /* ---- pieces */
 
 void sd_pool_init(sd_pool *pool) {

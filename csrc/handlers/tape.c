@@ -21,7 +21,7 @@ sd_tape *sd_tape_create(uint64_t n, int fills_report) {
   if (!tape) return NULL;
   tape->n = n;
   tape->params.fills_report = (uint64_t)fills_report;
-  tape->params.books = sd_books_create(n);
+  tape->params.books = sd_books_create(n, 0);
   tape->rows = aligned_alloc(SD_LINE, n * sizeof *tape->rows);
   if (!tape->params.books || !tape->rows) {
     sd_tape_destroy(tape);

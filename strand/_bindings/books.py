@@ -30,11 +30,12 @@ ORDER: Final = np.dtype(
 class BookMemory:
     """The books of symbols 0 to ``n_symbols`` - 1. ``side`` is ``"A"`` or ``"B"`` everywhere.
 
+    ``start``: where a book begins to count the orders that come; after 2**31 it numbers those there are again.
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, n_symbols: int, *, fills_report: bool = False) -> None:
-        books = lib.sd_books_create(n_symbols)
+    def __init__(self, n_symbols: int, *, fills_report: bool = False, start: int = 0) -> None:
+        books = lib.sd_books_create(n_symbols, start)
         if books == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
         self._books = ffi.gc(books, lib.sd_books_destroy)
@@ -57,7 +58,7 @@ class BookMemory:
         return found[: int(got)]
 
     def orders(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
-        """Up to ``n`` resting orders, best level first, oldest first within one: an array of ORDER."""
+        """All resting orders, best level first, oldest first within one: an array of ORDER. ``n``: of both sides."""
         found = np.empty(n, ORDER)
         got = lib.sd_books_orders(
             self._books, symbol, ord(side), ffi.cast("sd_book_order *", ffi.from_buffer(found.view(np.uint8))), n

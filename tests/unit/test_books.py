@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import TICK, UNDEF_PRICE, Dispatcher, book, feeds, replay
+from strand._bindings.books import BookMemory
 from strand.books import Book
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers import BOOK_ROW
+from strand.handlers import BOOK_ROW, base
 
 LEVEL_FIELDS = ("price", "size", "orders")
 ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
@@ -135,8 +137,8 @@ def test_many_levels_and_orders_grow_shrink_and_clear() -> None:
 
 
 @pytest.mark.parametrize("n", [100, 700, 5_000])
-def test_ids_that_all_fall_on_one_slot_of_the_index_are_told_apart(n: int) -> None:
-    """Further from their slot than an entry can say, and round the end of the index; then half of them go."""
+def test_ids_that_all_fall_into_one_bucket_are_told_apart(n: int) -> None:
+    """More than it holds, and at last than it can count, round the end of the table; then half of them go."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
     spread = np.random.default_rng(7).permutation(n)
     ids = [((1 << 64) - 1 - k) * inverse % (1 << 64) for k in range(n)]
@@ -164,6 +166,18 @@ def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> N
     assert place(run(*queue, tick("M", 1, 100, 11)), 1) == (2, 20)
     assert place(run(*queue, tick("M", 1, 101, 5)), 1) == (0, 0)
     assert place(run(*queue, tick("M", 1, 100, 5, ref_id=9)), 9) == (2, 20)
+
+
+def test_queues_keep_their_order_where_a_book_begins_to_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "BookMemory", partial(BookMemory, start=2**31 - 20))
+    queue = [tick("A", i, 100 + i % 3, 10, side="BA"[i % 2]) for i in range(1, 31)]
+    again = [tick("M", i, 100 + i % 3, 11) for i in (4, 1, 22)]
+    gone = [tick("C", i) for i in (2, 7, 30)]
+    plain = PlainBook()
+    for t in (*queue[:18], *again, *gone[:2], *queue[18:], *gone[2:]):
+        plain.apply(t[0])
+    d = run(*queue[:18], *again, *gone[:2], *queue[18:], *gone[2:])
+    same(d.books[0], d.rows[0], plain)
 
 
 def place(d: Dispatcher, order_id: int) -> tuple[int, int]:

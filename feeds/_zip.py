@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.bytestream import InflateLimits
-from strand.feeds.compression import MemberStream, zlib_like
+from strand.feeds.compression import RAW_WBITS, MemberStream, new_inflater, zlib_like
 from strand.feeds.sources import RawStream
 
 __all__ = ["ZIP_MAGICS", "ZipMemberStream", "data_members", "find_member", "open_archive", "split_member"]
 
 ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _LOCAL_HEADER_BYTES: Final = 30
-_RAW_WBITS: Final = -15
 _ENCRYPTED: Final = 1
 
 
@@ -130,7 +129,7 @@ class ZipMemberStream(MemberStream):
             return _Stored(self._info.file_size)
         if self._info.compress_type == zipfile.ZIP_BZIP2:
             return bz2.BZ2Decompressor()
-        return self._zlib.decompressobj(_RAW_WBITS)
+        return new_inflater(RAW_WBITS)
 
     def _inflate(self, room: int) -> bytes:
         data = super()._inflate(room)

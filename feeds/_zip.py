@@ -83,14 +83,14 @@ class _Stored:
 
     def __init__(self, size: int) -> None:
         self._left = size
-        self.unconsumed_tail = b""
+        self.unconsumed_tail: bytes | memoryview = b""
         self.unused_data = b""
 
     @property
     def eof(self) -> bool:
         return self._left == 0
 
-    def decompress(self, data: bytes, room: int) -> bytes:
+    def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
         given = data[: min(room, self._left)]
         self.unconsumed_tail = data[len(given) :]
         self._left -= len(given)

@@ -147,7 +147,7 @@ class MemberStream(Inflating):
         self._piece = memoryview(bytearray(_INPUT_PIECE))
         # A file of no bytes is no compressed file: so there is a member to come from the start.
         self._member: Any = self._new_member()
-        self._rest = b""
+        self._rest: bytes | memoryview = b""
         self._input_ended = False
 
     @abstractmethod
@@ -177,20 +177,21 @@ class MemberStream(Inflating):
         return data
 
     def _read_on(self) -> None:
+        rest = bytes(self._rest)  # which may lie where is read to now
         got = self._source.read_some(self._piece)
-        self._rest += bytes(self._piece[:got])
+        self._rest = rest + self._piece[:got] if rest else self._piece[:got]
         self._input_ended = got == 0
 
     def _next_member(self) -> bool:
         """After a member's end: begins the next one, if there is one. Zeros may fill up the file's end."""
-        self._rest = self._rest.lstrip(b"\0")
-        if len(self._rest) < _LONGEST_MAGIC and not self._input_ended:
+        rest = self._rest = bytes(self._rest).lstrip(b"\0")
+        if len(rest) < _LONGEST_MAGIC and not self._input_ended:
             self._read_on()
             return False
-        if not self._rest:
+        if not rest:
             self._finished = True
             return False
-        if not self._rest.startswith(self.magic):
+        if not rest.startswith(self.magic):
             raise self._error(FormatError, f"what follows the {self.compression} data is no {self.compression} data")
         self._member = self._new_member()
         return True

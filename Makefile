@@ -18,7 +18,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 DURATION ?= 60
 PYTEST ?=
-PEER_PACKAGES ?= nautilus_trader hftbacktest
+PEER_PACKAGES ?= nautilus_trader hftbacktest csp bytewax
 PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
@@ -143,7 +143,8 @@ bench-feeds: install
 	$(BIN)/pip install --quiet --no-build-isolation --editable '.[bench]'
 	$(BIN)/python bench/feeds.py $(PARTS)
 
-# Beside other packages, each installed from the index into an environment of their own if it can be: docs/peers.md.
+# Beside other packages, installed from the index into an environment of their own where they can be, and Boost.Asio
+# where its headers are (Debian, Ubuntu: apt-get install libboost-dev). Writes the tables of docs/peers.md.
 PEERS := build/peers
 bench-peers:
 	@tools/make_venv.sh $(PEERS)

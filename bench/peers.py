@@ -1,53 +1,45 @@
-"""The same two jobs by Strand, by pools of processes split by hash, and by other packages, on the same events.
+"""The same two jobs by Strand, by pools of processes split by hash, and by others, on the same events.
 
-    make bench-peers                                       the table, with packages from the index
+    make bench-peers                                       the tables of docs/peers.md, with packages from the index
     python bench/peers.py [SIDE...] [--quick] [--turns 3]  what is installed here
 
 A side is a program of bench/peer_sides: it loads, says so, runs when told to, and leaves its results, which have to be
-those of the first side before a time is printed. One at a time, in turn; times are medians. A side that would take more
-than ``--patience`` at a larger size is not asked for it. See docs/peers.md.
+Strand's before a time is printed. One at a time, in turn; times are medians. Each job is begun with a hundredth and a
+tenth of its messages: a side that by then would take more than ``--patience`` for the next size stays there, and its
+line says so. See docs/peers.md.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import json
 import os
-import platform
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
-from numba.typed import Dict
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "peer_sides"))
-
-from protocol import EVENT
-
-from strand import TICK, feeds
-from strand.feeds.npy import write_npy
-from strand.feeds.synthetic import SyntheticFeed
-from strand.ticks import KIND_TRADE
+from peer_events import write_events
+from peer_table import Times, machine, put_into, table
 
 SIDES = Path(__file__).resolve().parent / "peer_sides"
-DATE = "2026-01-05"
 JOBS = ("vwap", "book")
 
 
 class SideError(Exception):
     """A side could not do it; says why in a line."""
+
+
+class TooSlowError(SideError):
+    """It was stopped."""
 
 
 @dataclass(frozen=True)
@@ -63,101 +55,87 @@ class Side:
     way: str = ""
 
 
+#: The first one's results are what the others have to come to.
 ALL = (
     Side("strand, from the file", "strand_side.py", 0, threads=True, way="file"),
     Side("strand, from the file, one core", "strand_side.py", 1, threads=True, way="file"),
     Side("strand, from memory", "strand_side.py", 0, threads=True, way="memory"),
+    Side("boost::asio::strand", "asio_side.cpp", 0, threads=True, way="tick"),
+    Side("boost::asio::strand, in batches", "asio_side.cpp", 0, threads=True, way="batch"),
+    Side("boost::asio::strand, one core", "asio_side.cpp", 1, threads=True, way="tick"),
     Side("pool, numba", "pool_numba_side.py", 0, "numba"),
     Side("pool, numba, one process", "pool_numba_side.py", 1, "numba"),
     Side("pool, plain Python", "pool_naive_side.py", 0),
     Side("hftbacktest", "hftbacktest_side.py", 1, "hftbacktest"),
     Side("hftbacktest, a process a core", "hftbacktest_side.py", 0, "hftbacktest"),
+    Side("csp", "csp_side.py", 1, "csp"),
+    Side("csp, a process a core", "csp_side.py", 0, "csp"),
+    Side("bytewax", "bytewax_side.py", 1, "bytewax"),
+    Side("bytewax, a process a core", "bytewax_side.py", 0, "bytewax"),
     Side("nautilus_trader", "nautilus_side.py", 1, "nautilus_trader"),
     Side("nautilus_trader, a process a core", "nautilus_side.py", 0, "nautilus_trader"),
 )
 
+#: Symbols and messages.
+SIZES = [(50, 2_000_000), (8_172, 10_000_000)]
 
-#: Symbols and messages, the smaller ones first.
-SIZES = [(50, 2_000_000), (8_172, 200_000), (8_172, 2_000_000), (8_172, 10_000_000)]
-
-# ---- the events
-
-
-def write_events(folder: Path, symbols: int, messages: int) -> None:
-    """A day as ITCH and as plain events, and a tape of trades: a trade for each message, drawn as its orders are."""
-    SyntheticFeed(symbols=symbols, messages=messages, date=DATE).write_itch(folder / "day.itch50")
-    parts = [batch.copy() for batch in feeds.open(folder / "day.itch50", date=DATE).batches()]
-    ticks = np.concatenate(parts)
-    write_npy(folder / "day.npy", ticks)
-    np.save(folder / "book.npy", order_events(ticks))
-    tape = tape_of(ticks, messages)
-    write_npy(folder / "tape.npy", tape)
-    trades = np.zeros(len(tape), EVENT)
-    trades["ts"], trades["price"] = tape["ts_recv"], tape["price"] // 100_000
-    trades["size"], trades["symbol"], trades["op"], trades["side"] = tape["size"], tape["instrument_id"], b"T", b"B"
-    np.save(folder / "vwap.npy", trades)
+# ---- what is there
 
 
-def tape_of(ticks: npt.NDArray[Any], messages: int) -> npt.NDArray[Any]:
-    """``messages`` trades at the prices and sizes of the day's new orders, again and again until there are as many."""
-    added = ticks[ticks["action"] == b"A"]
-    tape = np.resize(added, messages)
-    tape["kind"], tape["action"], tape["order_id"] = KIND_TRADE, b"T", 0
-    tape["ts_event"] = tape["ts_recv"] = np.sort(tape["ts_recv"])
-    return tape
+def missing(side: Side) -> str | None:
+    """``PEER_NAME`` says why the package NAME could not be installed, where somebody has tried."""
+    if side.package is None or importlib.util.find_spec(side.package) is not None:
+        return None
+    reason = os.environ.get(f"PEER_{side.package.upper()}")
+    return f"not installed: {reason}" if reason else "not installed"
 
 
-def order_events(ticks: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What the ticks do to orders, with what is left of each. A replace is one order gone and another added."""
-    numbers = np.dtype([(name, "u1" if kind == "|S1" else kind) for name, kind in TICK.descr])
-    events = np.zeros(2 * len(ticks), np.dtype([(name, "u1" if kind == "|S1" else kind) for name, kind in EVENT.descr]))
-    return events[: _order_events(ticks.view(numbers), events)].view(EVENT)
+def build(source: Path, into: Path) -> list[str]:
+    """Compiles a side in C++, by ``CXX`` or c++. Returns the command that runs it."""
+    command = [*shlex.split(os.environ.get("CXX", "c++")), "-O3", "-std=c++17", "-pthread", source, "-o", into]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError as error:
+        raise SideError(f"not built: {command[0]}: {error.strerror}") from None
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        raise SideError(f"not built: {errors[0].split('error: ')[-1] if errors else f'{command[0]} failed'}")
+    return [str(into)]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _order_events(ticks: Any, events: Any) -> int:
-    added, canceled, filled, replaced = ord("A"), ord("C"), ord("F"), ord("M")
-    where = Dict.empty(types.uint64, types.int64)  # the latest event of an order
-    n = 0
-    for tick in ticks:
-        action = tick["action"]
-        if action not in (added, canceled, filled, replaced):
-            continue
-        event = events[n]
-        event["ts"], event["symbol"], event["order_id"] = tick["ts_recv"], tick["instrument_id"], tick["order_id"]
-        if action == added:
-            event["op"], event["price"], event["size"] = ord("A"), tick["price"] // 100_000, tick["size"]
-            event["side"] = ord("B") if tick["side"] == ord("B") else ord("S")
-            where[tick["order_id"]] = n
-            n += 1
-            continue
-        old = events[where[tick["order_id"]]]
-        event["price"], event["side"] = old["price"], old["side"]
-        left = np.int64(old["size"]) - tick["size"] if tick["size"] != 0 and action != replaced else 0
-        event["op"], event["size"] = (ord("U"), left) if left > 0 else (ord("D"), 0)
-        where[tick["order_id"]] = n
-        n += 1
-        if action == replaced:
-            event = events[n]
-            event["ts"], event["symbol"], event["side"] = tick["ts_recv"], tick["instrument_id"], old["side"]
-            event["op"], event["price"], event["size"] = ord("A"), tick["price"] // 100_000, tick["size"]
-            event["order_id"] = tick["ref_id"]
-            where[tick["ref_id"]] = n
-            n += 1
-    return n
+def programs(sides: list[Side], folder: Path) -> dict[str, list[str] | SideError]:
+    """How each program is run, or why it cannot be."""
+    found: dict[str, list[str] | SideError] = {}
+    for program in {side.program for side in sides}:
+        found[program] = [sys.executable, str(SIDES / program)]
+        if program.endswith(".cpp"):
+            try:
+                found[program] = build(SIDES / program, folder / Path(program).stem)
+            except SideError as error:
+                found[program] = error
+    return found
+
+
+def version_of(command: list[str] | SideError | None) -> list[str]:
+    """What a side in C++ says it is made with."""
+    if not isinstance(command, list):
+        return []
+    return [subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.strip()]
 
 
 # ---- running a side
 
 
-def run_side(side: Side, job: str, folder: Path, patience: float) -> tuple[float, float, npt.NDArray[Any]]:
+def run_side(
+    side: Side, command: list[str], job: str, folder: Path, patience: float
+) -> tuple[float, float, npt.NDArray[Any]]:
     """Seconds to load, seconds to run from the word to the last process's answer, and the results."""
     cores = len(os.sched_getaffinity(0))
     shards = side.shards or cores
     outs = [folder / f"out{i}.npy" for i in range(1 if side.threads else shards)]
     running = [
         subprocess.Popen(
-            [sys.executable, SIDES / side.program, job, folder, str(i), str(shards), out, side.way],
+            [*command, job, folder, str(i), str(shards), out, side.way],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -183,7 +161,7 @@ def run_side(side: Side, job: str, folder: Path, patience: float) -> tuple[float
     except SideError:
         if late.is_alive():
             raise
-        raise SideError(f"stopped after {2 * patience:.0f} s") from None
+        raise TooSlowError(f"stopped after {2 * patience:.0f} s") from None
     finally:
         late.cancel()
         for process in running:
@@ -220,23 +198,6 @@ def assert_same(job: str, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> N
 # ---- measuring
 
 
-@dataclass
-class Times:
-    """Of a side at one job and size: seconds, a turn each. ``note``: why there are none, or none any more."""
-
-    load: list[float] = field(default_factory=list)
-    run: list[float] = field(default_factory=list)
-    note: str = ""
-
-    @property
-    def load_s(self) -> float:
-        return median(self.load)
-
-    @property
-    def run_s(self) -> float:
-        return median(self.run)
-
-
 @dataclass(frozen=True)
 class Rules:
     """``patience``: seconds to load and run."""
@@ -245,93 +206,82 @@ class Rules:
     patience: float
 
 
-def measure(sides: list[Side], job: str, folder: Path, rules: Rules, given_up: dict[str, str]) -> dict[str, Times]:
-    """Each side in turn, as often as the rules say; one that took a sixth of the patience, once."""
-    times = {side.name: Times(note=missing(side) or given_up.get(side.name, "")) for side in sides}
-    first: npt.NDArray[Any] | None = None
-    for _ in range(rules.turns):
+def expected_s(times: Times, before: Times, larger: int) -> float:
+    """Seconds that a larger size would take. Running grows with the size; loading, not all of which does, as it did."""
+    load_s = times.load_s
+    if before.load:
+        load_s += (load_s - before.load_s) * (larger - times.messages) / (times.messages - before.messages)
+    return load_s + times.run_s * larger / times.messages
+
+
+class Race:
+    """The sides at one job, through its sizes. ``times``: of each side at the largest size that it came to."""
+
+    def __init__(self, job: str, sides: list[Side], commands: dict[str, list[str] | SideError], rules: Rules) -> None:
+        self.times = {side.name: Times() for side in sides}
+        self._job = job
+        self._rules = rules
+        self._commands: dict[str, list[str]] = {}
+        self._running: list[Side] = []
         for side in sides:
-            found = times[side.name]
-            if found.note:
-                continue
+            command = commands[side.program]
+            note = missing(side) or (str(command) if isinstance(command, SideError) else "")
+            if note:
+                self.times[side.name].note = note
+            elif not isinstance(command, SideError):
+                self._commands[side.name] = command
+                self._running.append(side)
+
+    def run(self, folder: Path, messages: int, larger: int | None) -> None:
+        """Every side once; those that go no further, to ``larger``, as often as the rules say."""
+        expected: list[npt.NDArray[Any]] = []
+        stay: list[Side] = []
+        go_on: list[Side] = []
+        for side in self._running:
+            taken = Times(messages=messages)
             try:
-                load_s, run_s, results = run_side(side, job, folder, rules.patience)
-                if first is None:
-                    first = results
-                assert_same(job, first, results)
+                self._take(side, folder, taken, expected)
+            except TooSlowError as error:
+                # What a smaller size gave stands, with the reason why it is not this one.
+                self.times[side.name].note = f"{messages / 1e6:g} M: {error}"
             except SideError as error:
-                found.note = str(error)
-                found.run.clear()
-                continue
-            found.load.append(load_s)
-            found.run.append(run_s)
-            if load_s + run_s > rules.patience / 6:
-                found.note = "one turn"
-    return times
+                self.times[side.name] = Times(note=str(error))
+            else:
+                before, self.times[side.name] = self.times[side.name], taken
+                enough = larger is None or expected_s(taken, before, larger) > self._rules.patience
+                (stay if enough else go_on).append(side)
+        self._running = go_on
+        for _ in range(self._rules.turns - 1):
+            for side in list(stay):
+                taken = self.times[side.name]
+                if taken.whole_s > self._rules.patience / 6:
+                    taken.note = "one turn"
+                    stay.remove(side)
+                    continue
+                try:
+                    self._take(side, folder, taken, expected)
+                except SideError as error:
+                    self.times[side.name] = Times(note=str(error))
+                    stay.remove(side)
+
+    def _take(self, side: Side, folder: Path, into: Times, expected: list[npt.NDArray[Any]]) -> None:
+        """A turn of a side, whose results have to be those of the first that had one. Raises SideError."""
+        load_s, run_s, results = run_side(side, self._commands[side.name], self._job, folder, self._rules.patience)
+        if not expected:
+            expected.append(results)
+        assert_same(self._job, expected[0], results)
+        into.load.append(load_s)
+        into.run.append(run_s)
 
 
-def missing(side: Side) -> str | None:
-    """``PEER_NAME`` says why the package NAME could not be installed, where somebody has tried."""
-    if side.package is None or importlib.util.find_spec(side.package) is not None:
-        return None
-    reason = os.environ.get(f"PEER_{side.package.upper()}")
-    return f"not installed: {reason}" if reason else "not installed"
+def chosen(names: tuple[str, ...]) -> list[Side]:
+    """Those whose names begin so, all without names; and the first, which says what the results are."""
+    return [side for side in ALL if side is ALL[0] or not names or side.name.startswith(names)]
 
 
-def machine() -> str:
-    info = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":")[1].strip() for line in info if "model name" in line), platform.machine())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = sorted({"numpy"} | {side.package for side in ALL if side.package})
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages if importlib.util.find_spec(name)]
-    return (
-        f"{model}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB; load {os.getloadavg()[0]:.1f} at first. "
-        f"Python {platform.python_version()}, " + ", ".join(versions) + "."
-    )
-
-
-# ---- the table
-
-
-def table(job: str, symbols: int, messages: int, events: int, times: dict[str, Times]) -> Iterator[str]:
-    yield f"### {job}: {messages / 1e6:g} M messages, {symbols:,} symbols"
-    yield ""
-    yield "| side | load, s | run, s | M messages/s of run | of load and run | |"
-    yield "|---|---|---|---|---|---|"
-    timed = {name: found for name, found in times.items() if found.run}
-    least_run = min(timed, key=lambda name: timed[name].run_s, default=None)
-    least_all = min(timed, key=lambda name: timed[name].load_s + timed[name].run_s, default=None)
-    for name, found in times.items():
-        if not found.run:
-            yield f"| {name} | | | | | {found.note} |"
-            continue
-        rate, whole = messages / found.run_s / 1e6, messages / (found.load_s + found.run_s) / 1e6
-        of_run = f"**{rate:.2f}**" if name == least_run else f"{rate:.2f}"
-        of_all = f"**{whole:.2f}**" if name == least_all else f"{whole:.2f}"
-        yield f"| {name} | {found.load_s:.2f} | {found.run_s:.3f} | {of_run} | {of_all} | {found.note} |"
-    yield ""
-    yield f"{events:,} events. Least time to run: {least_run}; to load and run: {least_all}."
-    yield ""
-
-
-def too_slow(times: Times, messages: int, larger: int, patience: float) -> str | None:
-    """Why a side is not asked for the next larger size."""
-    if not times.run:
-        if not times.note or times.note.startswith("not "):
-            return times.note or None
-        return f"not measured: {messages / 1e6:g} M: {times.note}"
-    took = times.load_s + times.run_s
-    if took * larger / messages <= patience:
-        return None
-    return f"not measured: {messages / 1e6:g} M took it {took:.0f} s"
-
-
-def put_into(path: Path, lines: list[str]) -> None:
-    """Replaces what is between the marks."""
-    begin, end = "<!-- measured:begin -->", "<!-- measured:end -->"
-    text = path.read_text()
-    before, after = text[: text.index(begin) + len(begin)], text[text.index(end) :]
-    path.write_text("\n".join([before, *lines, after]))
+def steps(messages: int) -> list[int]:
+    """The sizes that lead to this one."""
+    return [n for n in (messages // 100, messages // 10) if n >= 20_000] + [messages]
 
 
 def size_of(_context: Any, _parameter: Any, given: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -351,29 +301,29 @@ def size_of(_context: Any, _parameter: Any, given: tuple[str, ...]) -> list[tupl
 def main(  # noqa: PLR0917
     names: tuple[str, ...], sizes: list[tuple[int, int]], turns: int, patience: float, quick: bool, out: Path | None
 ) -> None:
-    """Strand beside pools of processes and other packages; NAMES: sides whose names begin so."""
-    sides = [side for side in ALL if not names or side.name.startswith(names)]
+    """Strand beside pools of processes and others; NAMES: sides whose names begin so, beside the first."""
+    sides = chosen(names)
     if quick:
         sizes, turns = [(50, 50_000)], 1
-    lines = [f"{machine()} Medians of {turns}, sides in turn.", ""]
-    click.echo(lines[0])
-    given_up: dict[tuple[str, int, str], str] = {}
-    for symbols, messages in sizes or SIZES:
-        larger = min((m for s, m in sizes or SIZES if s == symbols and m > messages), default=messages)
-        with tempfile.TemporaryDirectory(prefix="strand-peers-") as name:
-            folder = Path(name)
-            write_events(folder, symbols, messages)
+    with tempfile.TemporaryDirectory(prefix="strand-peers-") as name:
+        folder = Path(name)
+        commands = programs(sides, folder)
+        about = machine({side.package for side in ALL if side.package}, version_of(commands.get("asio_side.cpp")))
+        lines = [f"{about} Medians of {turns}, sides in turn.", ""]
+        click.echo(lines[0])
+        for symbols, messages in sizes or SIZES:
+            races = {job: Race(job, sides, commands, Rules(turns, patience)) for job in JOBS}
+            way = steps(messages)
+            for step, larger in zip(way, [*way[1:], None], strict=True):
+                write_events(folder, symbols, step)
+                for job in JOBS:
+                    races[job].run(folder, step, larger)
             for job in JOBS:
-                known = {side: why for (of, n, side), why in given_up.items() if (of, n) == (job, symbols)}
-                times = measure(sides, job, folder, Rules(turns, patience), known)
-                found = list(table(job, symbols, messages, len(np.load(folder / f"{job}.npy", mmap_mode="r")), times))
+                found = list(table(job, symbols, messages, races[job].times))
                 click.echo("\n".join(found))
                 lines += found
-                for side, at in times.items():
-                    if (why := too_slow(at, messages, larger, patience)) is not None:
-                        given_up[job, symbols, side] = why
-                if out:
-                    put_into(out, lines)
+    if out:
+        put_into(out, lines)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from strand.feeds.synthetic import SyntheticFeed
 pytest.importorskip("numba")
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
+import peer_events
+import peer_table
 import peers
-import protocol
+from peer_sides import protocol
 
 
 def rows(output: str) -> dict[str, list[list[str]]]:
@@ -34,52 +36,125 @@ def test_strand_and_the_pools_come_to_the_same_and_are_timed() -> None:
     found = rows(done.output)
     for name in ("strand, from the file", "strand, from memory", "pool, numba", "pool, plain Python"):
         assert [float(cells[1]) > 0 for cells in found[name]] == [True, True], (name, found[name])
-    assert done.output.count("Least time to run") == 2
+    assert done.output.count("### ") == 2
+
+
+def race(side: Any, *sides: Any, turns: int = 1, patience: float = 60) -> Any:
+    return peers.Race("book", [side, *sides], {"": ["true"]}, peers.Rules(turns, patience))
+
+
+def taking(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, dict[str, float]], **results: Any) -> list[str]:
+    """Sides that take so many seconds by the folder of the events. Returns who ran, and where, as it fills."""
+    ran = []
+    ours = np.array([(1, 100, 2, 101, 3)], protocol.TOP)
+
+    def run(side: Any, _command: Any, _job: Any, folder: Path, _patience: float) -> tuple[float, float, Any]:
+        ran.append(f"{side.name} {folder}")
+        took = seconds[side.name][str(folder)]
+        if took > 120:
+            raise peers.TooSlowError("stopped after 120 s")
+        return 0.0, took, results.get(side.name, ours)
+
+    monkeypatch.setattr(peers, "run_side", run)
+    return ran
 
 
 def test_a_package_that_is_not_there_is_in_the_table_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEER_NO_SUCH_PACKAGE", "no wheel for this Python")
-    side = peers.Side("absent", "absent_side.py", 1, "no_such_package")
-    times = peers.measure([side], "book", Path(), peers.Rules(1, 1), {})
-    assert list(peers.table("book", 1, 1, 1, times))[4] == (
-        "| absent | | | | | not installed: no wheel for this Python |"
-    )
+    absent = race(peers.Side("absent", "", 1, "no_such_package"))
+    absent.run(Path("1"), 1, None)
+    lines = list(peer_table.table("book", 1, 1, absent.times))
+    assert lines[4] == "| absent | | | | | not installed: no wheel for this Python |"
 
 
-def test_a_side_that_differs_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = np.array([(1, 100, 2, 101, 3)], protocol.TOP)
-    answers = {"a": ours, "b": ours.copy()}
-    answers["b"]["ask_size"] = 4
+def test_a_side_in_cpp_that_cannot_be_built_is_in_the_table_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = peers.Side("asio", "asio_side.cpp", 0)
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    commands = peers.programs([side], tmp_path)
+    found = peers.Race("book", [side], commands, peers.Rules(1, 60))
+    assert found.times["asio"].note == "not built: no-such-compiler: No such file or directory"
+    (tmp_path / "refuses").write_text("#!/bin/sh\necho 'x.cpp:1:2: fatal error: boost/x.hpp: not there' >&2; exit 1\n")
+    (tmp_path / "refuses").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "refuses"))
+    assert str(peers.programs([side], tmp_path)["asio_side.cpp"]) == "not built: boost/x.hpp: not there"
 
-    def run(side: Any, *_: Any) -> tuple[float, float, Any]:
-        return 1.0, 1.0, answers[side.name]
 
-    monkeypatch.setattr(peers, "run_side", run)
-    times = peers.measure([peers.Side(name, "", 1) for name in "ab"], "book", tmp_path, peers.Rules(2, 60), {})
-    assert times["a"].run == [1.0, 1.0]
-    assert times["b"].run == []
-    assert "not those of the first side" in times["b"].note
+def test_a_side_that_differs_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    differs = np.array([(1, 100, 2, 101, 4)], protocol.TOP)
+    ran = taking(monkeypatch, {"a": {"1M": 1}, "b": {"1M": 1}}, b=differs)
+    found = race(peers.Side("a", "", 1), peers.Side("b", "", 1), turns=2)
+    found.run(Path("1M"), 1_000_000, None)
+    assert found.times["a"].run == [1.0, 1.0]
+    assert found.times["b"].run == []
+    assert "not those of the first side" in found.times["b"].note
+    assert ran == ["a 1M", "b 1M", "a 1M"]
+
+
+def test_strand_is_run_whatever_sides_are_named() -> None:
+    assert [side.name for side in peers.chosen(("csp", "bytewax, a"))] == [
+        "strand, from the file",
+        "csp",
+        "csp, a process a core",
+        "bytewax, a process a core",
+    ]
+    assert peers.chosen(()) == list(peers.ALL)
 
 
 def test_a_program_that_fails_says_why(tmp_path: Path) -> None:
+    side = peers.Side("x", "pool_naive_side.py", 1)
     with pytest.raises(peers.SideError, match="FileNotFoundError"):
-        peers.run_side(peers.Side("x", "pool_naive_side.py", 1), "book", tmp_path, 60)
+        peers.run_side(side, [sys.executable, str(peers.SIDES / side.program)], "book", tmp_path, 60)
 
 
-def test_a_side_too_slow_is_not_asked_for_more() -> None:
-    times = peers.Times(load=[1.0], run=[9.0])
-    assert peers.too_slow(times, 1_000_000, 6_000_000, 60) is None
-    assert peers.too_slow(times, 1_000_000, 10_000_000, 60) == "not measured: 1 M took it 10 s"
-    stopped = peers.Times(note="stopped after 120 s")
-    assert peers.too_slow(stopped, 1_000_000, 2_000_000, 60) == "not measured: 1 M: stopped after 120 s"
-    absent = peers.Times(note="not installed")
-    assert peers.too_slow(absent, 1_000_000, 2_000_000, 60) == "not installed"
+def test_a_side_too_slow_for_the_next_size_stays_with_the_rate_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {
+        "fast": {"1M": 0.5, "10M": 5},
+        "slow": {"1M": 7, "10M": 70},
+        "slower": {"1M": 50, "10M": 500},
+        "surprising": {"1M": 3, "10M": 500},
+    }
+    ran = taking(monkeypatch, seconds)
+    found = race(*(peers.Side(name, "", 1) for name in seconds), turns=2)
+    found.run(Path("1M"), 1_000_000, 10_000_000)
+    assert ran == ["fast 1M", "slow 1M", "slower 1M", "surprising 1M", "slow 1M"]
+    ran.clear()
+    found.run(Path("10M"), 10_000_000, None)
+    assert ran == ["fast 10M", "surprising 10M", "fast 10M"]
+    assert [(taken.messages, taken.run, taken.note) for taken in found.times.values()] == [
+        (10_000_000, [5, 5], ""),
+        (1_000_000, [7, 7], ""),
+        (1_000_000, [50], "one turn"),
+        (1_000_000, [3], "10 M: stopped after 120 s"),
+    ]
+
+
+def test_what_a_larger_size_takes_is_foreseen_from_how_loading_has_grown() -> None:
+    first = peer_table.Times([10.0], [0.5], 100_000)
+    assert peers.expected_s(first, peer_table.Times(), 1_000_000) == 10 + 5
+    second = peer_table.Times([13.0], [5.0], 1_000_000)
+    assert peers.expected_s(second, first, 10_000_000) == pytest.approx(13 + 30 + 50)
+
+
+def test_a_rate_of_fewer_messages_says_so_and_is_not_among_the_best() -> None:
+    times = {
+        "all": peer_table.Times([1.0], [1.0], 10_000_000),
+        "some": peer_table.Times([0.1], [0.1], 1_000_000, "one turn"),
+        "none": peer_table.Times(note="stopped"),
+    }
+    lines = list(peer_table.table("vwap", 8172, 10_000_000, times))
+    assert lines[4:7] == [
+        "| all | 1.00 | 1.000 | **10.00** | **5.00** |  |",
+        "| some | 0.10 | 0.100 | 10.00 | 5.00 | of 1 M messages, one turn |",
+        "| none | | | | | stopped |",
+    ]
 
 
 def test_the_events_say_what_is_left_of_each_order() -> None:
     feed = SyntheticFeed(symbols=20, messages=20_000, seed=5)
     ticks = np.concatenate([batch.copy() for batch in feed.batches()])
-    events = peers.order_events(ticks)
+    events = peer_events.order_events(ticks)
     left: dict[int, int] = {}
     for op, order, size in zip(
         events["op"].tolist(), events["order_id"].tolist(), events["size"].tolist(), strict=True

@@ -272,6 +272,7 @@ class Race:
         assert_same(self._job, expected[0], results)
         into.load.append(load_s)
         into.run.append(run_s)
+        click.echo(f"{self._job}, {into.messages / 1e6:g} M: {side.name}: {load_s:.2f} s, {run_s:.3f} s", err=True)
 
 
 def chosen(names: tuple[str, ...]) -> list[Side]:

@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # The folders stand for the files that were added to them or taken away.
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
-C_FILES = $(shell find csrc tests -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
+C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
 .PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input book-day bench \
   bench-books bench-feeds bench-peers wheel clean

@@ -16,6 +16,7 @@ pytest.importorskip("numba")
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 import peer_events
+import peer_running
 import peer_table
 import peers
 from peer_sides import protocol
@@ -83,13 +84,14 @@ def test_a_side_in_cpp_that_cannot_be_built_is_in_the_table_with_the_reason(
 
 def test_a_side_that_differs_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     differs = np.array([(1, 100, 2, 101, 4)], protocol.TOP)
-    ran = taking(monkeypatch, {"a": {"1M": 1}, "b": {"1M": 1}}, b=differs)
-    found = race(peers.Side("a", "", 1), peers.Side("b", "", 1), turns=2)
+    ran = taking(monkeypatch, {name: {"1M": 1} for name in "abc"}, b=differs, c=differs[:0])
+    found = race(*(peers.Side(name, "", 1) for name in "abc"), turns=2)
     found.run(Path("1M"), 1_000_000, None)
     assert found.times["a"].run == [1.0, 1.0]
-    assert found.times["b"].run == []
-    assert "not those of the first side" in found.times["b"].note
-    assert ran == ["a 1M", "b 1M", "a 1M"]
+    for name in "bc":
+        assert found.times[name].run == []
+        assert "not those of the first side" in found.times[name].note
+    assert ran == ["a 1M", "b 1M", "c 1M", "a 1M"]
 
 
 def test_strand_is_run_whatever_sides_are_named() -> None:
@@ -105,7 +107,7 @@ def test_strand_is_run_whatever_sides_are_named() -> None:
 def test_a_program_that_fails_says_why(tmp_path: Path) -> None:
     side = peers.Side("x", "pool_naive_side.py", 1)
     with pytest.raises(peers.SideError, match="FileNotFoundError"):
-        peers.run_side(side, [sys.executable, str(peers.SIDES / side.program)], "book", tmp_path, 60)
+        peers.run_side(side, [sys.executable, str(peer_running.SIDES / side.program)], "book", tmp_path, 60)
 
 
 def test_a_side_too_slow_for_the_next_size_stays_with_the_rate_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +120,7 @@ def test_a_side_too_slow_for_the_next_size_stays_with_the_rate_of_the_last(monke
     ran = taking(monkeypatch, seconds)
     found = race(*(peers.Side(name, "", 1) for name in seconds), turns=2)
     found.run(Path("1M"), 1_000_000, 10_000_000)
-    assert ran == ["fast 1M", "slow 1M", "slower 1M", "surprising 1M", "slow 1M"]
+    assert ran == ["fast 1M", "slow 1M", "slow 1M", "slower 1M", "surprising 1M", "slow 1M"]
     ran.clear()
     found.run(Path("10M"), 10_000_000, None)
     assert ran == ["fast 10M", "surprising 10M", "fast 10M"]
@@ -127,6 +129,24 @@ def test_a_side_too_slow_for_the_next_size_stays_with_the_rate_of_the_last(monke
         (1_000_000, [7, 7], ""),
         (1_000_000, [50], "one turn"),
         (1_000_000, [3], "10 M: stopped after 120 s"),
+    ]
+
+
+def test_the_side_that_others_are_held_to_runs_at_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = taking(monkeypatch, {"first": {"1M": 50, "10M": 5}, "second": {"1M": 50}})
+    found = race(peers.Side("first", "", 1), peers.Side("second", "", 1))
+    found.run(Path("1M"), 1_000_000, 10_000_000)
+    found.run(Path("10M"), 10_000_000, None)
+    assert ran == ["first 1M", "second 1M", "first 10M"]
+
+
+def test_without_results_of_the_first_side_there_are_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    taking(monkeypatch, {"first": {"1M": 500}, "second": {"1M": 1}})
+    found = race(peers.Side("first", "", 1), peers.Side("second", "", 1))
+    found.run(Path("1M"), 1_000_000, None)
+    assert [taken.note for taken in found.times.values()] == [
+        "1 M: stopped after 120 s",
+        "the first side has no results that its own could be compared with",
     ]
 
 

@@ -1,7 +1,7 @@
 """bytewax: a keyed stream out of a source that hands out 10,000 items at once, and a stateful step of a batch a key.
 
 Several processes have their own symbols each, and a dataflow of their own: a cluster of them would have to send its
-items to one another, which costs more than what is done with them.
+items to one another, pickled.
 """
 
 from __future__ import annotations

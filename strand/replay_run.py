@@ -93,7 +93,9 @@ class Run:
         if len(keys) < len(self.by_symbol) // 64:
             np.add.at(self.by_symbol, keys, 1)
         else:
-            self.by_symbol += np.bincount(keys, minlength=len(self.by_symbol))
+            # A feed has room for many more symbols than come: those beyond the last one here are left alone.
+            found = np.bincount(keys)
+            self.by_symbol[: len(found)] += found
         self.ticks += len(ticks)
 
     def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:

@@ -318,7 +318,7 @@ static void publisher(void *unused, unsigned index) {
     if (code == SD_E_FULL && R.config.on_full != SD_RAISE) broken("full although it should wait");
     R.accepted += (uint64_t)(n - rejected);
     /* Tasks and timers take no place, and count as pending all the same; so does what a lossy strand's worker still holds. */
-    for (uint32_t i = 0; i < R.n_strands && !R.tasking && !R.d->timed && !R.d->lossy; i++)
+    for (uint32_t i = 0; i < R.n_strands && !R.tasking && !R.timed && !R.d->lossy; i++)
       if (sd_load(&R.d->strands[i].pending, relaxed, X1) > R.config.capacity)
         broken("more is pending than the bound allows");
     sd_publisher_leave(R.d, (uint32_t)slot);

@@ -383,11 +383,12 @@ class Dispatcher(RunView):
         Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled itself,
         and without ``time_handlers``.
         """
-        if self._strand_of is None:
+        if not self._routing.is_known:
             return np.zeros(len(self._table), np.uint64), np.zeros(len(self._table), np.uint64)
+        strand_of = self._routing.by_counts(None)
         ns, ticks = self._engine.strand_times()
-        alone = np.bincount(self._strand_of, minlength=len(ns)) == 1
-        return np.where(alone, ns, 0)[self._strand_of], np.where(alone, ticks, 0)[self._strand_of]
+        alone = np.bincount(strand_of, minlength=len(ns)) == 1
+        return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
 
     # ---- looking on
 

@@ -204,7 +204,7 @@ def vwap(
         fills=fills,
         outputs={"vwap": VWAP} if step else None,
         timers=step > 0,
-        finish=step > 0,
+        ends=step > 0,
         shown="vwap",
     )
 
@@ -237,7 +237,7 @@ def spread(
         quotes=True,
         outputs={"spread": SPREAD} if step else None,
         timers=step > 0,
-        finish=step > 0,
+        ends=step > 0,
     )
 
 
@@ -344,5 +344,5 @@ def trade_stats(
         fills=fills,
         outputs={"trade_stats": TRADE_STATS} if step else None,
         timers=step > 0,
-        finish=step > 0,
+        ends=step > 0,
     )

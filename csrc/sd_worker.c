@@ -470,6 +470,14 @@ static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
   return 0;
 }
 
+/* Of `given` records a Python handler with timers had n before one. The others are copied together once more next time, so it
+ * is given about as many as it can use. */
+static void learn_claim(sd_dispatcher *d, uint32_t slot, int64_t given, int64_t n) {
+  uint32_t *most = &d->slots[slot].most_a_claim;
+  if (n < given) *most = n > (int64_t)d->pool.records / 2 ? (uint32_t)(2 * n) : d->pool.records;
+  else if (n >= *most && *most < d->config.quantum_records) *most = 2 * *most;
+}
+
 /* Python gets a quantum in a row: where it lies, or copied together. */
 static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
   sd_strand *s = &d->strands[index];
@@ -487,6 +495,7 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
   claim->records = NULL;
   if (SD_UNLIKELY(claim->n == 0)) return;
   if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
+  if (d->handlers[s->handler].wakes && claim->n > d->slots[slot].most_a_claim) claim->n = d->slots[slot].most_a_claim;
   unsigned char *records;
   uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)claim->n, &records);
   claim->marks = sd_block_mark(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
@@ -497,7 +506,10 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
     claim->marks = d->scratch_marks[slot];
   }
   claim->records = records;
-  if (d->handlers[s->handler].wakes) claim->n = sd_timer_cut(d, records, claim->marks, claim->n);
+  if (!d->handlers[s->handler].wakes) return;
+  int64_t n = sd_timer_cut(d, records, claim->marks, claim->n);
+  if (n && n < claim->n) learn_claim(d, slot, claim->n, n);
+  claim->n = n;
 }
 
 /* Whether a strand in hand whose claim came out empty has a timer before its first record. */
@@ -565,6 +577,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   if (n < 0 || n > claim->n || (code && n == claim->n)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[claim->strand];
   if (d->handlers[s->handler].finishes && n) sd_note_seen(d, claim->records, n);
+  if (d->handlers[s->handler].wakes && n) learn_claim(d, slot, claim->n, n);
   int failed = code != 0;
   sd_claim_emitted(d, slot, claim, n);
   if (failed) {

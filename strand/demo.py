@@ -100,8 +100,8 @@ def _show_vwap(console: Console, result: ReplayResult) -> None:
     console.print(
         f"{result.ticks:,} ticks of {np.count_nonzero(result.ticks_by_symbol)} symbols (ITCH 5.0, gzip) in "
         f"{result.wall_s:.2f} s on {result.workers} pinned workers and the publisher; order kept a symbol, "
-        f"nothing dropped ({s.accepted:,} accepted = {s.handled:,} handled), rows the same for 1, 2 and "
-        f"{result.workers} workers"
+        f"nothing dropped ({s.accepted:,} accepted = {s.handled:,} handled), rows the same for "
+        f"{'1 and 2' if result.workers <= 2 else f'1, 2 and {result.workers}'} workers"
     )
 
 

@@ -84,7 +84,11 @@ def version_of(command: list[str] | SideError | None) -> list[str]:
     """What a side in C++ says it is made with."""
     if not isinstance(command, list):
         return []
-    return [subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.strip()]
+    try:
+        said = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []  # running it will say why
+    return [said.stdout.strip()]
 
 
 # ---- running a side

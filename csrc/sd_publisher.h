@@ -59,6 +59,7 @@ struct sd_publisher {
   uint32_t n_groups, most_groups;
   uint32_t *usual;  /* the strands of the last chunk, ... */
   uint32_t n_usual; /* if they were few */
+  int missed;       /* a record of the chunk found no place at first */
   waiting_group *waiting;
   uint32_t n_waiting;
   ready_chain *chains; /* a slot: strands to list with it */

@@ -385,7 +385,8 @@ static void queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, cons
  * seen below 0. */
 static void add_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
   sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
-  if (SD_UNLIKELY(add_groups(d, slot, p, now))) queue_missing(d, slot, p, records, now);
+  p->missed = add_groups(d, slot, p, now);
+  if (SD_UNLIKELY(p->missed)) queue_missing(d, slot, p, records, now);
 }
 
 /* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
@@ -432,7 +433,7 @@ static int is_few(const sd_dispatcher *d, const sd_publisher *p, int64_t n) {
 
 /* Notes the chunk's strands, if they were few and had room. */
 static void keep_usual(sd_publisher *p) {
-  const uint32_t most = p->marks || p->n_waiting ? 0 : (uint32_t)p->chunk / SD_FEW;
+  const uint32_t most = p->marks || p->missed ? 0 : (uint32_t)p->chunk / SD_FEW;
   uint32_t n_usual = 0;
   for (uint32_t i = 1; i <= p->n_groups && n_usual < most; i++)
     if (p->groups[i].n) p->usual[n_usual++] = p->groups[i].strand;

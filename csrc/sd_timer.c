@@ -103,7 +103,7 @@ static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *rec
 int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
   const size_t size = d->arena->record_size;
   for (int64_t i = 0; i < n; i++, records += size)
-    if (SD_UNLIKELY(next_due(d, records) <= marks[i].time)) return i;
+    if (SD_UNLIKELY(next_due(d, records) <= sd_wish_until(marks[i].time))) return i;
   return n;
 }
 
@@ -114,7 +114,7 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
   ctx->stopped = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    if (SD_UNLIKELY(next_due(d, from) <= marks[at].time)) {
+    if (SD_UNLIKELY(next_due(d, from) <= sd_wish_until(marks[at].time))) {
       if (ctx->n_outputs) sd_sinks_commit(ctx);
       if (fire_due(d, handler, ctx, d->map[key_of(d, from)], marks[at].time)) return at;
     }
@@ -128,7 +128,7 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
     int64_t done = handler->fn(d->rows, (const sd_tick *)from, most, ctx);
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
       /* The record that asked is the last one handled. */
-      uint64_t time = marks[at + done - 1].time;
+      uint64_t time = sd_wish_until(marks[at + done - 1].time);
       const sd_wish_tree *t = &d->wishes.tree[d->map[ctx->wake_key]];
       if (sd_wish_at(t, d->wishes.leaf[ctx->wake_key]) <= time) arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != most)) {
@@ -147,7 +147,7 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish) {
   const sd_wish_tree *t = &d->wishes.tree[strand];
   *wish = sd_wish_next(t);
-  return *wish <= time ? t->symbol[sd_wish_first(t) - t->n] : SD_NONE;
+  return *wish <= sd_wish_until(time) ? t->symbol[sd_wish_first(t) - t->n] : SD_NONE;
 }
 
 int sd_timer_fire_all(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint64_t time) {

@@ -49,8 +49,8 @@ static inline int sd_timed(sd_dispatcher *d) {
   return sd_load(&d->timed, acquire, K7) != 0;
 }
 
-/* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many wishes that
- * is true of, those included that are on their way, but for strands that are set aside. From any thread. Here where it may be
+/* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many strands that
+ * is true of, those included where one is on its way, but for strands that are set aside. From any thread. Here where it may be
  * worth while. */
 static inline void sd_clock_look(sd_dispatcher *d, uint64_t time) {
   /* K5: relaxed; a look that comes too early is made up for by the next one. */

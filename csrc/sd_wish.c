@@ -54,6 +54,7 @@ uint32_t sd_wish_first(const sd_wish_tree *t) {
 
 uint32_t sd_wish_due(const sd_wish_tree *t, uint64_t time, uint32_t *leaf, uint32_t most) {
   uint32_t rest[DEEPEST], n_rest = 0, found = 0;
+  time = sd_wish_until(time);
   if (sd_wish_next(t) > time) return 0;
   rest[n_rest++] = 1;
   while (n_rest && found < most) {

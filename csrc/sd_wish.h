@@ -34,6 +34,9 @@ static inline uint64_t sd_wish_next(const sd_wish_tree *t) {
   return sd_load(&t->node[1], relaxed, K4);
 }
 
+/* The last time at which a wish may be due: the greatest stands for never, also where the feed's time says it. */
+static inline uint64_t sd_wish_until(uint64_t time) { return time - (time == SD_NEVER); }
+
 /* Sets a leaf. Nonzero: the root is another now. */
 static inline int sd_wish_set(const sd_wish_tree *t, uint32_t leaf, uint64_t ns) {
   uint32_t at = leaf;

@@ -272,11 +272,16 @@ class Dispatcher(RunView):
                 self._closed = True
                 _live.discard(self)
                 self._abandoned = self._engine.totals()["pending"]
-                if drained and not self._abandoned:
-                    self._finished = self._engine.finish() and self._python.finish()
-                self._stop_failure = stop_objects(self._python.contexts)
-                self._outputs.finish(complete=drained)
-                self._rows.keep()
+                ended = False
+                try:
+                    if drained and not self._abandoned:
+                        self._finished = self._engine.finish() and self._python.finish()
+                    self._stop_failure = stop_objects(self._python.contexts)
+                    ended = True
+                finally:
+                    # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
+                    self._outputs.finish(complete=drained and ended)
+                    self._rows.keep()
         self._asked.end(self)
 
     # ---- publishing

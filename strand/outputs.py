@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.engine import Until
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, EngineError, FeedError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 
@@ -75,16 +75,17 @@ class _Memory:
             memory = self._spare.pop() if self._spare else mmap.mmap(-1, max(least, PIECE_BYTES), flags=PRIVATE)
             self._rest = np.frombuffer(memory, np.uint8)
             if len(memory) == PIECE_BYTES:
-                weakref.finalize(self._rest, self._give_back, memory).atexit = False
+                weakref.finalize(self._rest, _give_back, self._spare, memory).atexit = False
         return self._rest
 
     def use(self, used: int) -> None:
         """So many bytes of the rest are a batch."""
         self._rest = self._rest[-(-used // LINE) * LINE :]
 
-    def _give_back(self, memory: mmap.mmap) -> None:
-        if len(self._spare) < SPARE_PIECES:
-            self._spare.append(memory)
+
+def _give_back(spare: list[mmap.mmap], memory: mmap.mmap) -> None:
+    if len(spare) < SPARE_PIECES:
+        spare.append(memory)
 
 
 class Source(Protocol):
@@ -255,6 +256,7 @@ class Outputs(Mapping[str, Output]):
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
             self.late = self._engine.late_outputs
             self._engine = None
+            self._memory = _Memory()
             self._close_files()
         for output in self._outputs.values():
             output._end()
@@ -294,6 +296,11 @@ class Outputs(Mapping[str, Output]):
             except Exception as error:
                 self.failure = error
                 engine.stop()
+            except BaseException:
+                # What was taken and not handed out yet is gone: no file may look complete.
+                self.failure = EngineError("interrupted while records were being handed out")
+                engine.stop()
+                raise
         return 0.0
 
     def _hand_out(self, engine: Source, number: int, output: Output) -> None:

@@ -128,6 +128,7 @@ class SerialLoop(RunView):
         keys = array[self._reader.key]
         outside = np.flatnonzero(keys >= len(self._table))
         end = int(outside[0]) if len(outside) else len(array)
+        accepted, handled, feed_time, cut = self._accepted, self._handled, self._time, AT_END
         self._marks = self._mark(array[:end])
         self._accepted += end
         begun = time.perf_counter_ns()
@@ -135,9 +136,17 @@ class SerialLoop(RunView):
             self._loop(array[:end], keys[:end])
             if self._timed:
                 self._wake_due()
+        except HandlerError:
+            raise
+        except BaseException:
+            # An interrupt: what had not been handled by then was not published.
+            done = self._handled - handled
+            cut = self._accepted = accepted + done
+            self._time = int(self._marks["time"][done - 1]) if done else feed_time
+            raise
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
-            self._emitted.sort(self._failed_at, self._failed_timer)
+            self._emitted.sort(min(cut, self._failed_at), self._failed_timer)
             self._outputs.hand_out()
         if end < len(array):
             raise UnknownSymbolError(
@@ -254,15 +263,19 @@ class SerialLoop(RunView):
             return
         self._closed = True
         failure: Exception | None = None
-        if kind is None and self._failure is None:
-            try:
-                self._finish()
-            except HandlerError as error:
-                failure = error
-            self._emitted.sort(failed=self._failed_timer)
-        stop_failure = stop_objects(self._python.contexts)
-        self._outputs.finish(complete=kind is None)
-        self._rows.keep()
+        ended = False
+        try:
+            if kind is None and self._failure is None:
+                try:
+                    self._finish()
+                except HandlerError as error:
+                    failure = error
+                self._emitted.sort(failed=self._failed_timer)
+            stop_failure = stop_objects(self._python.contexts)
+            ended = True
+        finally:
+            self._outputs.finish(complete=kind is None and ended)
+            self._rows.keep()
         failure = failure or self._outputs.failure or stop_failure
         if kind is None and failure is not None:
             raise failure

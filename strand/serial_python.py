@@ -99,10 +99,13 @@ class SerialPython:
         self._wishes[key] = wish
 
     def finish(self, key: int, time: int, numbers: Sequence[int]) -> None:
-        """Runs a symbol's end. Raises PythonStumble."""
+        """Runs a symbol's end, if a tick of it came as far as its handler. Raises PythonStumble."""
+        work = self._at_work.get(key)
+        if work is None:
+            return
         self._emitted.hold_timer(key, time, numbers, at_end=True)
         try:
-            self._at_work[key].finish(time)
+            work.finish(time)
         except Exception as error:
             raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
 

@@ -36,7 +36,7 @@ def span_ns(name: str, value: SpanLike) -> int:
         ns = int(found[1]) * _UNITS[found[2]]
     if ns is None or not 0 < ns < 2**63:
         raise ConfigurationError(
-            f"{name}: {value!r} is no span of time: give a number with one of {', '.join(_UNITS)} like '1m' or "
-            "'500ms', a timedelta, or ns"
+            f"{name}: {value!r} is no span of time: give a whole number above 0 with one of {', '.join(_UNITS)} "
+            "like '1m' or '500ms', a timedelta, or ns; below 2**63 ns"
         )
     return ns

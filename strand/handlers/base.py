@@ -158,7 +158,7 @@ class Handler:
         """
         if self.params_dtype is None:
             raise ConfigurationError(f"handler {self.name!r} has no parameters: declare them with params=")
-        return replace(self, params_values=by_symbol(values, self.params_dtype.names or ()))
+        return replace(self, params_values=by_symbol(values, self.params_dtype.names or ()), origin=None)
 
     def known(self, info: FeedInfo) -> Handler:
         """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""

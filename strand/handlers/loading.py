@@ -37,7 +37,7 @@ def find(name: str) -> Makes:
     if name in BUILTIN:
         return BUILTIN[name]
     module_name, colon, attribute = name.partition(":")
-    if not colon:
+    if not colon or not module_name or module_name.startswith("."):
         raise ConfigurationError(
             f"handler: {name!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function"
         )

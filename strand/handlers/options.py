@@ -80,13 +80,15 @@ SESSIONS: Final = Kind(
 )
 
 
-def _one_of(choices: tuple[str, ...]) -> Kind:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(text)
-        return text
+def _one_of(choices: tuple[Any, ...]) -> Kind:
+    by_text = {str(choice): choice for choice in choices}
 
-    return Kind(f"one of {', '.join(choices)}", read)
+    def read(text: str) -> Any:
+        if text not in by_text:
+            raise ValueError(text)
+        return by_text[text]
+
+    return Kind(f"one of {', '.join(by_text)}", read)
 
 
 def _kind_of_hint(hint: Any) -> Kind | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,11 @@ from engine_support import balanced, numbered, ticks_for, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Handler, batch_handler, native
+from strand import Dispatcher, Handler, batch_handler, native, outputs
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.fingerprint import OutputDigest
 from strand.outputs import PIECE_BYTES, merged_dtype
+from strand.serial import SerialLoop
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
@@ -221,6 +223,40 @@ def test_what_a_python_batch_emitted_before_it_raised_is_not_emitted() -> None:
         d.release(0)
     # The tick it failed on is done with; those behind it come again.
     assert d.outputs["x"].array()["n"].tolist() == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+def test_an_interrupt_in_a_handler_s_end_ends_the_outputs(loop: Any, tmp_path: Path) -> None:
+    def on_finish(symbol: str, row: Any) -> None:
+        raise KeyboardInterrupt
+
+    @batch_handler(state=ROW, outputs={"x": [("n", "<u8")], "y": [("n", "<u8")]}, on_finish=on_finish)
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        for name in ("x", "y"):
+            ctx.emit(ticks[["sequence"]].astype([("n", "<u8")]), at=np.arange(len(ticks)), output=name)
+
+    with pytest.raises(KeyboardInterrupt), loop(1, on_ticks, out={"y": tmp_path / "y.npy"}) as d:
+        d.publish(ticks_for([0] * 5))
+        d.drain()
+    assert sum(len(batch) for batch in d.outputs["x"]) == 5  # and no wait for more
+    assert len(np.load(tmp_path / "y.npy")) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["y.npy"]
+
+
+@pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+def test_memory_for_batches_goes_with_its_run(loop: Any, c_handlers: Path) -> None:
+    def alive() -> int:
+        gc.collect()
+        return sum(type(found) is outputs._Memory for found in gc.get_objects())
+
+    before = alive()
+    for _ in range(3):
+        with loop(3, echo(c_handlers)) as d:
+            d.publish(stream([0, 1, 2] * 100))
+            d.drain()
+        assert len(d.outputs["seen"].array())
+        del d
+    assert alive() == before
 
 
 def test_a_handler_s_failure_that_stops_the_run_leaves_a_beginning_of_what_a_plain_loop_emits(c_handlers: Path) -> None:

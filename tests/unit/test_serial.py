@@ -100,6 +100,32 @@ def test_a_python_handler_s_exception_is_the_cause() -> None:
         assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_an_interrupt_leaves_what_was_handled_and_nothing_published_beyond_it() -> None:
+    ends = []
+
+    def on_finish(symbol: str, row: Any) -> None:
+        ends.append(symbol)
+
+    @strand.batch_handler(state=[("n", "u8")], outputs={"x": [("n", "u8")]}, on_finish=on_finish)
+    def counts(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit(ticks[["sequence"]].astype([("n", "u8")]), at=np.arange(len(ticks)))
+        if symbol == "#2":
+            raise KeyboardInterrupt
+        row["n"] += len(ticks)
+
+    ticks = ticks_for([0, 0, 1, 2, 3])
+    ticks["ts_recv"] = [10, 20, 30, 40, 50]
+    with SerialLoop(4, counts) as loop:
+        with pytest.raises(KeyboardInterrupt):
+            loop.publish(ticks)
+        s = loop.statistics()
+        assert (s.accepted, s.handled, s.dropped["abandoned"]) == (3, 3, 0)
+        loop.publish(ticks[4:])
+    assert loop.rows.array["n"].tolist() == [2, 1, 0, 1]
+    assert ends == ["#0", "#1", "#2", "#3"]
+    assert loop.outputs["x"].array()["sequence"].tolist() == [0, 1, 2, 3]
+
+
 def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: Path) -> None:
     outputs = {"seen": [("count", "<u8"), ("size", "<u4"), ("place", "u1")], "fifths": [("n", "<u4")]}
     ticks = ticks_for([0, 1, 0, 1, 0, 1])

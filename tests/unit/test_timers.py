@@ -112,6 +112,25 @@ def test_the_plain_loop_gives_what_one_tick_after_the_other_gives(
     assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", [kind for kind, (_, multipliers) in KINDS.items() if len(multipliers) == 1])
+def test_a_time_that_is_undefined_fires_what_there_is_and_nothing_else(
+    c_handlers: Path, kind: str, workers: int
+) -> None:
+    make, multipliers = KINDS[kind]
+    ticks = ticks_for([0, 1, 2, 1, 0, 1])
+    ticks["ts_recv"] = [5, 50, 60, 2**64 - 1, 2**64 - 1, 70]
+    parts = plain_runs(multipliers, ticks)
+    with (
+        SerialLoop(SYMBOLS, make(c_handlers))
+        if not workers
+        else Dispatcher(SYMBOLS, make(c_handlers), workers=workers, cores=None) as d
+    ):
+        d.publish(ticks)
+        assert d.drain(20)
+    assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
+
+
 @pytest.mark.parametrize(("symbols", "n"), [(60, 90_000), (700, 40_000)])
 def test_a_long_run_that_publishers_claim_gives_what_a_plain_loop_gives(c_handlers: Path, symbols: int, n: int) -> None:
     rng = np.random.default_rng(7)

@@ -15,7 +15,9 @@ enum {
   SPIN_TURNS = 2,
   YIELD_TURNS = 1,
   PARK_TURNS = 1,
-  PAUSES = 1
+  EAGER_TURNS = 1,
+  PAUSES = 1,
+  MORE_PAUSES = 2
 };
 #else
 enum {
@@ -25,7 +27,10 @@ enum {
   SPIN_TURNS = 4000,
   YIELD_TURNS = 64,
   PARK_TURNS = 64,
-  PAUSES = 8
+  EAGER_TURNS =
+      256, /* looks before there are more pauses between them, which a neighbour on the same core has the use of */
+  PAUSES = 8,
+  MORE_PAUSES = 32
 };
 #endif
 
@@ -461,7 +466,8 @@ static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
   int how = d->config.idle;
   if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) ||
       (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
-    for (int i = 0; i < PAUSES; i++) sd_pause();
+    const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
+    for (int i = 0; i < pauses; i++) sd_pause();
   } else if (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS + YIELD_TURNS) {
     sd_give_way();
   } else {

@@ -29,7 +29,7 @@ typedef struct sd_emitted {
   uint64_t number; /* of the tick; SD_TIMER or SD_AT_END */
   uint64_t time;
   uint32_t key;
-  uint32_t link; /* 0; then the merger's */
+  uint32_t link; /* 0; then the engine's */
 } sd_emitted;
 
 /* The number of what no tick emitted: a timer, or the end of the run. */

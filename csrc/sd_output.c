@@ -94,12 +94,22 @@ static int add_timers(sd_output *output, sd_lane *lane, const unsigned char *end
   return SD_OK;
 }
 
-/* Puts an entry behind those that its number has; `last` is the one before it in its lane. */
-static void add_behind(sd_outputs *o, sd_output *output, uint32_t *at, uint32_t ref, uint64_t number,
+static inline uint32_t next_of(const sd_emitted *e) { return e->link & ~SD_BY_PYTHON; }
+
+/* Puts an entry behind those that its number has, one that C emitted before those of Python, whose slot's lane may have been
+ * read first; `last` is the one before it in its lane. */
+static void add_behind(const sd_outputs *o, const sd_output *output, uint32_t *first, uint32_t ref, sd_emitted *e,
                        sd_emitted *last) {
-  if (last && last->number == number) at = &last->link;
-  while (*at) at = &entry_at(o, output, *at)->link;
-  *at = ref;
+  sd_emitted *before = last && last->number == e->number ? last : NULL;
+  uint32_t next;
+  while ((next = before ? next_of(before) : *first) != 0) {
+    sd_emitted *other = entry_at(o, output, next);
+    if ((other->link & ~e->link) & SD_BY_PYTHON) break;
+    before = other;
+  }
+  e->link |= next;
+  if (before) before->link = (before->link & SD_BY_PYTHON) | ref;
+  else *first = ref;
 }
 
 /* Entries that ticks emitted, from lane->at on. They are only read, unless a tick has several: who writes their lines next is
@@ -131,7 +141,7 @@ static int add_ticks(sd_outputs *o, sd_output *output, sd_lane *lane, unsigned c
     }
     uint32_t *place = &refs[number & (SD_PAGE - 1)];
     if (SD_LIKELY(!*place)) *place = ref;
-    else add_behind(o, output, place, ref, number, last);
+    else add_behind(o, output, place, ref, e, last);
     if (number > top) top = number;
     last = e;
   }
@@ -277,7 +287,7 @@ static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h
 
 /* Hands out the records that a reference leads to; returns the one that found no room, else 0. */
 static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_out *h) {
-  for (; ref; ref = entry_at(o, output, ref)->link) {
+  for (; ref; ref = next_of(entry_at(o, output, ref))) {
     if (h->to == h->end) return ref;
     hand(output, entry_at(o, output, ref), h);
   }
@@ -327,9 +337,9 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
     }
     copy_out(to, head, bytes);
     to += merged;
-    if (SD_LIKELY(!head->link)) continue;
+    if (SD_LIKELY(!next_of(head))) continue;
     h->to = to;
-    output->rest = take_chain(o, output, head->link, h);
+    output->rest = take_chain(o, output, next_of(head), h);
     to = h->to;
     if (!output->rest) continue;
     stopped = NO_ROOM;

@@ -37,6 +37,9 @@ enum {
   SD_OUTPUT_SLACK = 8
 };
 
+/* In the link of what Python emits for a tick: it comes after what is emitted in C, as a chain's end, of which the native part
+ * may have been ahead on another slot. */
+#define SD_BY_PYTHON (1u << 31)
 /* The number of a record that was emitted for a tick its handler then failed on. */
 #define SD_VOID (UINT64_MAX - 2)
 /* Bytes of a merged record before its declared ones: number, time, key. */

@@ -136,7 +136,7 @@ int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32
   o->n_slots = d->n_slots;
   o->armed = UINT64_MAX;
   uint64_t most = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK;
-  if (most > UINT32_MAX >> SD_REF_BITS) most = UINT32_MAX >> SD_REF_BITS;
+  if (most > (SD_BY_PYTHON - 1) >> SD_REF_BITS) most = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
   o->pool.most = (uint32_t)most;
   o->pool.soft_bytes = soft_bytes;
   o->pool.table = calloc(most, sizeof *o->pool.table);
@@ -231,9 +231,13 @@ int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint
   const unsigned char *record = records;
   for (int64_t i = 0; i < n; i++, record += bytes) {
     if (at[i] < 0 || at[i] >= claim->n) return SD_E_ARGUMENT;
-    if (!sd_emit(&ctx, output, at[i], record)) continue;
-    memcpy(message, ctx.message, sizeof ctx.message);
-    return SD_E_NO_MEMORY;
+    unsigned char *room = sd_emit_room(&ctx, output, at[i]);
+    if (SD_UNLIKELY(!room)) {
+      memcpy(message, ctx.message, sizeof ctx.message);
+      return SD_E_NO_MEMORY;
+    }
+    ((sd_emitted *)room - 1)->link = SD_BY_PYTHON;
+    memcpy(room, record, bytes);
   }
   return SD_OK;
 }

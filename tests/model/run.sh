@@ -130,7 +130,7 @@ fault "a task counted as a record" sd_worker.c 's/^  if (SD_LIKELY(!sd_strand_ta
 fault "a task that records pass when they are conflated" sd_queue.c '/sd_task_keep/d'
 fault "a task that records pass when they are discarded" sd_queue.c '/sd_task_pass/d'
 fault "a task that the helper keeps" sd_worker.c 's/if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);/sd_strand_release(s, 0);/'
-fault "a record before its timer" sd_timer.c 's/if (SD_UNLIKELY(next_due(d, from) <= marks/if (SD_UNLIKELY(next_due(d, from) < marks/'
+fault "a record before its timer" sd_timer.c 's/next_due(d, from) <= sd_wish_until/next_due(d, from) < sd_wish_until/'
 # When a wish is seen by a sweep that is not a drain's (next_wish, clock_until) decides how soon a timer fires, not where:
 # faults there are not seen here, because a drain looks at all wishes.
 fault "the clock ahead of what is linked" sd_timer.c 's/^  sd_lowest_unpublished(d, &time);$/  time = sd_feed_time(d);/'

@@ -7,12 +7,13 @@ the stripe is taken if the one before it ends exactly there, else decoded in tur
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
 import time
 import weakref
-from typing import Final, Protocol
+from typing import Final
 
 from strand._bindings.itch import ItchDecoder
 from strand._bindings.itch_stripe import Outlook, Stripe, StripeDecoder
@@ -47,59 +48,6 @@ def thread_count() -> int:
     return min(len(os.sched_getaffinity(0)), _THREADS)
 
 
-class _Stripes(Protocol):
-    """Stripes in the order of the file. ``outlook`` is what those begun from now on are decoded with."""
-
-    outlook: Outlook
-
-    def first(self) -> Stripe | None:
-        """The one in front; None: decode in turn."""
-
-    def drop(self) -> None:
-        """The one in front is done with: its room may be used again."""
-
-    @property
-    def working_ns(self) -> int: ...
-
-    def close(self) -> None: ...
-
-
-class _Alone:
-    """Made by the caller, each where the one before it ended: with one core there is nothing to guess."""
-
-    def __init__(self, file: RawStream, follows: ItchDecoder) -> None:
-        self.outlook = Outlook(follows)
-        self.working_ns = 0
-        self._file = file
-        self._follows = follows
-        self._decoder = StripeDecoder(_PIECE)
-        self._stripe = Stripe(_STRIPE)
-        self._tried = -1
-        # A close from another thread waits for the read under way: a descriptor closed under it may be reused.
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def first(self) -> Stripe | None:
-        at = self._follows.offset
-        if at == self._tried:
-            return None
-        begun = time.perf_counter_ns()
-        with self._lock:
-            if self._closed:
-                raise FeedError(_CLOSED)
-            self._decoder.take(self._file.fileno(), at, at + _STRIPE, self.outlook, self._stripe, exact=True)
-        self._tried = at
-        self.working_ns += time.perf_counter_ns() - begun
-        return self._stripe
-
-    def drop(self) -> None:
-        """There is one, which the next one replaces."""
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-
-
 class _Shared:
     """What the threads and their user have in common; holds no reference to the user, who may be forgotten."""
 
@@ -107,56 +55,75 @@ class _Shared:
         self.file = file
         self.begin = begin
         self.outlook = outlook
-        self.threads = threads
         self.stripes = [Stripe(_STRIPE) for _ in range(2 * threads)]
-        self.free: list[queue.SimpleQueue[bool]] = [queue.SimpleQueue() for _ in self.stripes]
+        # Numbers of stripes that there is room for, in the order of the file; None: no more.
+        self.wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         # None: it is made; else what no one foresaw. At most one in each at a time.
         self.made: list[queue.SimpleQueue[BaseException | None]] = [queue.SimpleQueue() for _ in self.stripes]
         self.working_ns = [0] * threads
+        # Held by the user while it makes one itself: a descriptor closed meanwhile may be reused.
+        self.lock = threading.Lock()
         self.stop = False
+        for number in range(len(self.stripes)):
+            self.want(number)
+
+    def want(self, number: int) -> None:
+        if self.start(number) < self.file.size:
+            self.wanted.put(number)
+
+    def start(self, number: int) -> int:
+        return self.begin + number * _STRIPE
+
+    def make(self, number: int, decoder: StripeDecoder, who: int) -> None:
+        begun = time.perf_counter_ns()
+        which = number % len(self.stripes)
+        start = self.start(number)
+        try:
+            decoder.take(
+                self.file.fileno(), start, start + _STRIPE, self.outlook, self.stripes[which], exact=number == 0
+            )
+        except BaseException as error:  # whatever it is, it belongs to the user, who would wait for ever
+            self.made[which].put(error)
+            raise
+        self.working_ns[who] += time.perf_counter_ns() - begun
+        self.made[which].put(None)
 
 
-def _run(shared: _Shared, mine: int) -> None:
-    number = mine
-    try:
-        decoder = StripeDecoder(_PIECE)
-        while shared.free[number % len(shared.stripes)].get() and not shared.stop:
-            begun = time.perf_counter_ns()
-            start = shared.begin + number * _STRIPE
-            stripe = shared.stripes[number % len(shared.stripes)]
-            decoder.take(shared.file.fileno(), start, start + _STRIPE, shared.outlook, stripe, exact=False)
-            shared.working_ns[mine] += time.perf_counter_ns() - begun
-            shared.made[number % len(shared.stripes)].put(None)
-            number += shared.threads
-        ended: BaseException = FeedError(_CLOSED)
-    except BaseException as error:  # whatever it is, it belongs to the user, who would wait for ever
-        ended = error
-    shared.made[number % len(shared.stripes)].put(ended)
+def _run(shared: _Shared, who: int) -> None:
+    decoder = StripeDecoder(_PIECE)
+    with contextlib.suppress(BaseException):  # the user has it
+        while (number := shared.wanted.get()) is not None and not shared.stop:
+            shared.make(number, decoder, who)
 
 
 def _stop(shared: _Shared, threads: list[threading.Thread]) -> None:
-    shared.stop = True
-    for free in shared.free:
-        free.put(False)
+    with shared.lock:
+        shared.stop = True
+    for _ in threads:
+        shared.wanted.put(None)
     for thread in threads:
         # The garbage collector may have found the user in such a thread itself.
         if thread is not threading.current_thread():
             thread.join()
+    for made in shared.made:
+        made.put(FeedError(_CLOSED))
 
 
-class _Threaded:
-    """Made by threads, from byte ``begin`` on. They end with ``close``, or when this object is forgotten."""
+class _Stripes:
+    """Stripes in the order of the file, from byte ``begin`` on.
+
+    Made by the user and ``threads - 1`` beside it, which end with ``close``, or when this object is forgotten.
+    """
 
     def __init__(self, file: RawStream, begin: int, outlook: Outlook, threads: int) -> None:
         self._shared = shared = _Shared(file, begin, outlook, threads)
+        self._decoder = StripeDecoder(_PIECE)
         self._number = 0
         self._here = False
-        for free in shared.free:
-            free.put(True)
         # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
         running = [
             threading.Thread(target=_run, args=(shared, i), name=f"strand read {i}", daemon=True)
-            for i in range(threads)
+            for i in range(1, threads)
         ]
         for thread in running:
             thread.start()
@@ -164,6 +131,7 @@ class _Threaded:
 
     @property
     def outlook(self) -> Outlook:
+        """What stripes begun from now on are decoded with."""
         return self._shared.outlook
 
     @outlook.setter
@@ -175,11 +143,14 @@ class _Threaded:
         return sum(self._shared.working_ns)
 
     def first(self) -> Stripe | None:
+        """The one in front; None: there are no more."""
         shared = self._shared
-        if shared.begin + self._number * _STRIPE >= shared.file.size:
+        if shared.start(self._number) >= shared.file.size:
             return None
         which = self._number % len(shared.stripes)
-        if not self._here:
+        while not self._here:
+            if shared.made[which].empty() and self._make_one():
+                continue
             error = shared.made[which].get()
             if error is not None:
                 shared.made[which].put(error)  # for whoever asks again
@@ -187,9 +158,24 @@ class _Threaded:
             self._here = True
         return shared.stripes[which]
 
+    def _make_one(self) -> bool:
+        """Instead of waiting. Returns whether there was one to make."""
+        shared = self._shared
+        with shared.lock:
+            if shared.stop:
+                raise FeedError(_CLOSED)
+            try:
+                number = shared.wanted.get_nowait()
+            except queue.Empty:
+                return False
+            assert number is not None
+            shared.make(number, self._decoder, 0)
+        return True
+
     def drop(self) -> None:
+        """The one in front is done with: its room may be used again."""
         self._here = False
-        self._shared.free[self._number % len(self._shared.stripes)].put(True)
+        self._shared.want(self._number + len(self._shared.stripes))
         self._number += 1
 
     def close(self) -> None:
@@ -260,14 +246,11 @@ class StripedItch(Chunks):
         named, self._named = self._named, self._decoder.named_locates
         if named != self._named or not self._decoder.in_step:
             return False
-        threads = thread_count()
         with self._lock:
             if self._closed:
                 raise FeedError(_CLOSED)
-            if threads > 1:
-                self._stripes = _Threaded(self._file, self._read_to, Outlook(self._decoder), threads)
-            else:
-                self._stripes = _Alone(self._file, self._decoder)
+            # What is left of the last bytes read in turn is read again.
+            self._stripes = _Stripes(self._file, self._decoder.offset, Outlook(self._decoder), thread_count())
         return True
 
     def close(self) -> None:

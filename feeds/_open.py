@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib
 import inspect
@@ -176,6 +177,7 @@ def _check_there(path: Path) -> None:
         raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error
 
 
+@functools.cache
 def _option_names(reader: Callable[..., Any]) -> list[str]:
     return [
         parameter.name

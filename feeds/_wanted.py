@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from strand._bindings.itch import NAME_BYTES, Keeps
 from strand.feeds.selection import Selection
 
 __all__ = ["wanted_names"]
@@ -17,18 +16,20 @@ __all__ = ["wanted_names"]
 _WILD: Final = "*?["
 
 
-def wanted_names(select: Selection) -> Callable[[Sequence[str]], npt.NDArray[np.bool_]]:
+def wanted_names(select: Selection) -> Keeps:
     """A function that says of each name what ``select.keeps`` says."""
     if not select.symbols:
         return lambda names: np.ones(len(names), np.bool_)
     globs = [pattern for pattern in select.symbols if any(letter in pattern for letter in _WILD)]
     exact = frozenset(select.symbols).difference(globs)
     if not globs:
-        return lambda names: np.fromiter(map(exact.__contains__, names), np.bool_, count=len(names))
+        # Eight letters compare as one number. What has more of them, or others, is no name of a venue's.
+        able = (name for name in exact if len(name) <= NAME_BYTES and name.isascii() and not name.endswith(" "))
+        wanted = np.array([name.ljust(NAME_BYTES).encode() for name in able], f"S{NAME_BYTES}").view(np.uint64)
+        return lambda names: np.isin(names.view(np.uint64), wanted)
     matches = re.compile("|".join(map(fnmatch.translate, globs))).match
-
-    def judge(names: Sequence[str]) -> npt.NDArray[np.bool_]:
-        found = (name in exact or matches(name) is not None for name in names)
-        return np.fromiter(found, np.bool_, count=len(names))
-
-    return judge
+    return lambda names: np.fromiter(
+        (name in exact or matches(name) is not None for name in map(str.rstrip, names.astype("U").tolist())),
+        np.bool_,
+        count=len(names),
+    )

@@ -143,6 +143,7 @@ class ItchFeed(DecodedFeed):
                 offset=0,
             )
         self._decoder = ItchDecoder(**self._options)
+        self._used = False
         self._symbols = ItchSymbols(self._decoder)
         self._info = FeedInfo(
             format="itch50",
@@ -174,8 +175,10 @@ class ItchFeed(DecodedFeed):
         return _itch.LOCATES
 
     def _begin(self) -> ItchDecoder:
-        self._decoder = ItchDecoder(**self._options, directory_of=self._decoder)
-        self._symbols.follow(self._decoder)
+        if self._used:
+            self._decoder = ItchDecoder(**self._options, directory_of=self._decoder)
+            self._symbols.follow(self._decoder)
+        self._used = True
         return self._decoder
 
     def _chunks_of(self, stream: InputStream) -> Chunks:

@@ -264,7 +264,7 @@ int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd
 }
 
 void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip) {
-  memset(itch, 0, sizeof *itch);
+  memset(itch, 0, offsetof(sd_itch, symbols));
   itch->midnight_ns = midnight_ns;
   itch->skip = skip;
   itch->span_ns = UINT64_MAX;

@@ -162,7 +162,8 @@ typedef struct sd_itch {
   char symbols[SD_ITCH_LOCATES][SD_ITCH_SYMBOL_BYTES];
 } sd_itch;
 
-/* Ready for the first byte of a stream. */
+/* Ready for the first byte of a stream. Wants itch->symbols to be zeros, as calloc() gives them: half a megabyte of which
+ * most is never touched. */
 void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip);
 
 /* Takes whole messages from buf until it holds none, or `capacity` ticks are made. Sets itch->made and

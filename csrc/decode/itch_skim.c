@@ -19,15 +19,9 @@ enum {
   LANES = 4,
   STRETCH = SD_ITCH_STRETCH,
   GUESS_BYTES = STRETCH < 1024 ? STRETCH : 1024, /* a beginning is looked for in so many */
-  HITS = SD_ITCH_HITS                            /* of a lane: where more is wanted, the plain loop is as fast */
+  HITS = SD_ITCH_HITS,                           /* of a lane: where more is wanted, the plain loop is as fast */
+  LONGEST_FRAME = PREFIX_BYTES + 50
 };
-
-/* What a walk has to know of a type. `length` is 0 of R, S, V and W, which have more to say, and of what is none. */
-typedef struct gait {
-  uint16_t length;
-  uint8_t side_at;
-  uint8_t sideless;
-} gait;
 
 typedef struct lane {
   const uint8_t *p;
@@ -39,14 +33,17 @@ typedef struct lane {
   uint64_t passed_before[HITS];
 } lane;
 
-#define SIDED(len) {(len), 19, 0}
-#define PLAIN(len) {(len), 0, 1}
+/* What a walk has to know of a type: its length, that it is walked, and whether it has no side. R, S, V and W are not:
+ * they have more to say. */
+enum { WALKED = 1 << 16, SIDELESS = 1 << 17, SIDE_AT = 19 };
+#define SIDED(len) ((len) | WALKED)
+#define PLAIN(len) ((len) | WALKED | SIDELESS)
 
-static const gait gaits[256] = {['A'] = SIDED(36), ['F'] = SIDED(40), ['P'] = SIDED(44), ['E'] = PLAIN(31),
-                                ['C'] = PLAIN(36), ['X'] = PLAIN(23), ['D'] = PLAIN(19), ['U'] = PLAIN(35),
-                                ['Q'] = PLAIN(40), ['H'] = PLAIN(25), ['I'] = PLAIN(50), ['Y'] = PLAIN(20),
-                                ['L'] = PLAIN(26), ['K'] = PLAIN(28), ['J'] = PLAIN(35), ['h'] = PLAIN(21),
-                                ['B'] = PLAIN(19), ['N'] = PLAIN(20), ['O'] = PLAIN(48)};
+static const uint32_t gaits[256] = {['A'] = SIDED(36), ['F'] = SIDED(40), ['P'] = SIDED(44), ['E'] = PLAIN(31),
+                                    ['C'] = PLAIN(36), ['X'] = PLAIN(23), ['D'] = PLAIN(19), ['U'] = PLAIN(35),
+                                    ['Q'] = PLAIN(40), ['H'] = PLAIN(25), ['I'] = PLAIN(50), ['Y'] = PLAIN(20),
+                                    ['L'] = PLAIN(26), ['K'] = PLAIN(28), ['J'] = PLAIN(35), ['h'] = PLAIN(21),
+                                    ['B'] = PLAIN(19), ['N'] = PLAIN(20), ['O'] = PLAIN(48)};
 
 static const uint8_t walked[] = "AFPECXDUQHIYKJhBNOL"; /* L, the last, makes no tick */
 
@@ -55,9 +52,10 @@ static inline __attribute__((always_inline)) const uint8_t *step(lane *l, const 
                                                                  const uint8_t *wanted) {
   const uint8_t *m = p + PREFIX_BYTES;
   uint32_t prefix = sd_load_u16(p);
-  const gait *g = &gaits[m[0]];
+  uint32_t beside = gaits[m[0]] - prefix; /* what is left where the prefix is the length */
   uint32_t wish = wanted[sd_load_u16(m + 1)];
-  if (UNLIKELY(prefix != g->length || prefix == 0 || (sd_itch_sides[m[g->side_at]] | g->sideless) == 0)) return p;
+  if (UNLIKELY((beside & ~(uint32_t)SIDELESS) != WALKED)) return p;
+  if (UNLIKELY((sd_itch_sides[m[SIDE_AT]] | (beside & SIDELESS)) == 0)) return p;
   if (UNLIKELY(wish != SD_ITCH_UNWANTED)) {
     if (wish == SD_ITCH_UNDECIDED || l->hits == HITS) return p;
     l->hit[l->hits] = p;
@@ -87,26 +85,38 @@ static int line_up(const sd_itch *itch, const uint8_t *p, size_t stretch, lane *
   return n;
 }
 
+/* Steps that every lane can take before one of them is at its end. */
+static uint64_t steps_for_all(const lane *lanes, const uint8_t *const *p) {
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < LANES; i++) least = lanes[i].end - p[i] < least ? lanes[i].end - p[i] : least;
+  return least > 0 ? (uint64_t)(least + LONGEST_FRAME - 1) / LONGEST_FRAME : 0;
+}
+
 /* All lanes a step at a time, as long as all go on. */
 static void walk_abreast(lane *lanes, const uint8_t *wanted) {
   const uint8_t *p[LANES];
-  const uint8_t *next[LANES];
   uint64_t passed = 0;
+  int ahead = 0; /* lanes that have taken one step more than the others */
   int on = 1;
-  for (int i = 0; i < LANES; i++) next[i] = lanes[i].p;
-  while (on) {
+  for (int i = 0; i < LANES; i++) p[i] = lanes[i].p;
+  for (uint64_t steps; on && (steps = steps_for_all(lanes, p)) != 0;) {
+    for (; on && steps != 0; steps--) {
 #pragma GCC unroll 4
-    for (int i = 0; i < LANES; i++) p[i] = next[i];
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES; i++) {
-      next[i] = step(&lanes[i], p[i], passed, wanted);
-      on &= (next[i] != p[i]) & (next[i] < lanes[i].end);
+      for (int i = 0; i < LANES; i++) {
+        const uint8_t *next = step(&lanes[i], p[i], passed, wanted);
+        if (UNLIKELY(next == p[i])) {
+          ahead = i;
+          on = 0;
+          break;
+        }
+        p[i] = next;
+      }
+      passed += (uint64_t)on;
     }
-    passed++;
   }
   for (int i = 0; i < LANES; i++) {
-    lanes[i].passed = passed - (next[i] == p[i]);
-    lanes[i].p = next[i];
+    lanes[i].passed = passed + (i < ahead);
+    lanes[i].p = p[i];
   }
 }
 
@@ -146,6 +156,8 @@ const uint8_t *sd_itch_skim(sd_itch *itch, const uint8_t *p, const uint8_t *end,
   int whole = 1;
   while (whole && end - p >= LANES * GUESS_BYTES + HOT_BYTES && full - tick >= LANES * HITS) {
     const uint8_t *start = p;
+    /* A directory is thousands of frames in a row that are not walked. */
+    if (gaits[p[PREFIX_BYTES]] == 0) break;
     size_t stretch = (size_t)(end - p - HOT_BYTES) / LANES;
     int n = line_up(itch, p, stretch < STRETCH ? stretch : STRETCH, lanes);
     walk(lanes, n, itch->wanted);

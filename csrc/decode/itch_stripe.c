@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "decode/itch_layout.h"
+#include "decode/itch_rare.h"
 #include "decode/itch_sync.h"
 
 _Static_assert((int)SD_ITCH_MAX_FRAME <= (int)SD_ITCH_STRIPE_HEADROOM, "what is left over is less than a frame");
@@ -20,11 +21,11 @@ static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
   return filled;
 }
 
-/* Whether frames were met that say more than a tick does, or are no sound frames. */
+/* Whether frames were met that change more than is handed on, or are no sound frames. */
 static int is_odd(const sd_itch *own) {
   uint64_t skipped = own->lost;
   for (int fault = 0; fault < SD_ITCH_FAULTS; fault++) skipped |= own->skips[fault];
-  return (skipped | own->counts['R'] | own->market_events) != 0;
+  return (skipped | own->counts['R']) != 0 || own->market_events > SD_ITCH_STRIPE_EVENTS;
 }
 
 /* Decodes p[0 .. left) and moves on. Returns nonzero where the stripe is not to be used. */
@@ -93,10 +94,16 @@ void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *
   stripe->clipped = own->clipped;
   stripe->unselected = own->unselected;
   memcpy(stripe->counts, own->counts, sizeof stripe->counts);
+  stripe->market_events = own->market_events;
+  memcpy(stripe->market, own->market, sizeof stripe->market);
 }
 
 void sd_itch_stripe_follow(sd_itch *own, const sd_itch *itch, uint8_t *wanted) {
-  memcpy(own, itch, sizeof *own);
+  uint32_t named = own->symbol_count; /* of the last one that was followed, and by what was learnt since */
+  memcpy(own, itch, offsetof(sd_itch, symbols));
+  memcpy(own->symbols, itch->symbols, itch->symbol_count * sizeof itch->symbols[0]);
+  if (named > own->symbol_count)
+    memset(own->symbols[own->symbol_count], 0, (named - own->symbol_count) * sizeof own->symbols[0]);
   memcpy(wanted, itch->wanted, SD_ITCH_LOCATES);
   own->wanted = wanted;
   own->attributes = NULL;
@@ -107,6 +114,8 @@ int sd_itch_stripe_adopt(sd_itch *itch, const sd_itch_stripe *stripe) {
   if (stripe->refused || stripe->begin != itch->offset || itch->lost || !itch->prefixed) return 0;
   for (uint64_t i = 0; i < stripe->made; i++) stripe->ticks[i].sequence += itch->messages;
   for (int type = 0; type < 256; type++) itch->counts[type] += stripe->counts[type];
+  for (uint32_t i = 0; i < stripe->market_events; i++)
+    sd_itch_keep_market_event(itch, stripe->market[i], sd_itch_length(stripe->market[i][0]));
   itch->offset = stripe->end;
   itch->messages += stripe->messages;
   itch->ticks += stripe->made;

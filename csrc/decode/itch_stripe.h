@@ -3,8 +3,7 @@
  * What a frame becomes depends on what came before it in little: how many messages, and which locates are wanted. So a
  * stripe is decoded by a decoder of its own, which starts in the state its stream's decoder is expected to be in, and
  * that one adopts what it made where it turns out to stand exactly there. Where it does not, or where the stripe holds
- * anything that would have changed the state (a directory message, a market event, a fault), the stripe is refused and
- * decoded in turn. So what comes out is what decoding in turn gives, whatever the bytes are.
+ * anything that would have changed the state (a directory message, a fault), the stripe is refused and decoded in turn. So what comes out is what decoding in turn gives, whatever the bytes are.
  *
  * The descriptor is read with pread() only, so several threads may share it; all else is one thread's at a time. */
 #ifndef SD_DECODE_ITCH_STRIPE_H
@@ -14,7 +13,8 @@
 
 enum {
   SD_ITCH_STRIPE_HEADROOM = 512, /* for what one piece leaves to the next: below SD_ITCH_MAX_FRAME */
-  SD_ITCH_STRIPE_SEARCH = 4096   /* a beginning is looked for in so many bytes */
+  SD_ITCH_STRIPE_SEARCH = 4096,  /* a beginning is looked for in so many bytes */
+  SD_ITCH_STRIPE_EVENTS = 4      /* events of the market that are handed on: with more a stripe is refused */
 };
 
 typedef struct sd_itch_stripe {
@@ -34,10 +34,12 @@ typedef struct sd_itch_stripe {
   uint64_t clipped;
   uint64_t unselected;
   uint64_t counts[256];
+  uint32_t market_events;
+  uint8_t market[SD_ITCH_STRIPE_EVENTS][SD_ITCH_MARKET_BYTES];
 } sd_itch_stripe;
 
-/* Makes `own` a decoder of stripes of the stream that `itch` decodes, with a copy of all that matters, SD_ITCH_LOCATES
- * in `wanted`. To be called again where `itch` has changed, and after a stripe that was refused, which `own` may have
+/* Makes `own`, zeros before the first time, a decoder of stripes of the stream that `itch` decodes, with a copy of all
+ * that matters, SD_ITCH_LOCATES in `wanted`. To be called again where `itch` has changed, and after a stripe that was refused, which `own` may have
  * learnt from. Wants itch->selective, and no locate of it SD_ITCH_UNDECIDED. */
 void sd_itch_stripe_follow(sd_itch *own, const sd_itch *itch, uint8_t *wanted);
 

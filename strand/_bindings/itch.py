@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,9 @@ __all__ = [
     "LOCATES",
     "LULD_COLLAR",
     "MAX_FRAME",
+    "NAME_BYTES",
     "NON_PRINTABLE",
+    "NO_NAME",
     "OPERATIONAL_HALT",
     "OPERATIONAL_RESUME",
     "REG_SHO",
@@ -41,6 +43,7 @@ __all__ = [
     "Keeps",
     "letter_of",
     "message_length",
+    "new_state",
 ]
 
 LOCATES: Final[int] = lib.SD_ITCH_LOCATES
@@ -71,7 +74,9 @@ BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
 #: The length field that leads each message.
 PREFIX_BYTES: Final = 2
 
-_SYMBOL_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
+#: Of a symbol's name.
+NAME_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
+
 _FOREVER: Final = (1 << 64) - 1
 _WHOLE: Final = f"V{TICK.itemsize}"
 _NO_TICKS: Final = np.empty(0, TICK)
@@ -96,8 +101,10 @@ ATTRIBUTES: Final = np.dtype(
 )
 assert ATTRIBUTES.itemsize == lib.SD_ITCH_ATTRIBUTE_BYTES
 
-#: Says of names which of them are wanted, in their order.
-Keeps = Callable[[Sequence[str]], npt.NDArray[np.bool_]]
+#: Says of names which of them are wanted, in their order. Names have ``NAME_BYTES`` bytes of ASCII, padded with blanks
+#: on the right; one of blanks alone stands for what has none.
+Keeps = Callable[[npt.NDArray[np.bytes_]], npt.NDArray[np.bool_]]
+NO_NAME: Final = np.array([b" " * NAME_BYTES])
 
 #: Short reasons by fault, for what is skipped.
 _REASONS: Final = {
@@ -113,6 +120,13 @@ _REASONS: Final = {
 def message_length(type_byte: int) -> int:
     """Bytes of a message of this type without its length field; 0 for a type ITCH 5.0 does not have."""
     return int(lib.sd_itch_length(type_byte))
+
+
+#: ``ffi.new`` for an ``sd_itch``: of its names most pages are never touched, and so not made.
+new_state: Final = ffi.new_allocator(
+    lambda size: ffi.from_buffer("char[]", np.zeros(size, np.uint8), require_writable=True),
+    should_clear_after_alloc=False,
+)
 
 
 class ItchDecoder:
@@ -132,9 +146,9 @@ class ItchDecoder:
         """``directory_of``: a decoder of the same stream whose symbol names and attributes this one starts with.
 
         ``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``. A locate without a
-        name counts as one named ``""``. ``attributes``: keep what the directory says of each symbol.
+        name counts as one of blanks. ``attributes``: keep what the directory says of each symbol.
         """
-        self._state: Any = ffi.new("sd_itch *")
+        self._state: Any = new_state("sd_itch *")
         lib.sd_itch_init(self._state, midnight_ns, int(skip))
         self._keeps = keeps
         self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
@@ -143,7 +157,7 @@ class ItchDecoder:
         state = self._state
         if directory_of is not None:
             old = directory_of._state
-            ffi.memmove(state.symbols, old.symbols, ffi.sizeof(old.symbols))
+            ffi.memmove(state.symbols, old.symbols, old.symbol_count * NAME_BYTES)
             state.symbol_count = old.symbol_count
             state.symbol_names = old.symbol_names
             if attributes and directory_of._attributes is not None and old.symbol_names:
@@ -156,7 +170,7 @@ class ItchDecoder:
             state.start_ns = start_ns or 0
             state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
             named = self._names()[: state.symbol_count] != b""
-            self._wanted[:] = int(keeps([""])[0])
+            self._wanted[:] = int(keeps(NO_NAME)[0])
             self._wanted[: len(named)][named] = lib.SD_ITCH_UNDECIDED
             state.undecided = state.symbol_names
 
@@ -218,8 +232,7 @@ class ItchDecoder:
         assert self._wanted is not None
         state = self._state
         if state.undecided == 1:  # a directory whose every entry is followed by messages of its symbol
-            name = ffi.string(state.symbols[state.asked], _SYMBOL_BYTES).decode("ascii").rstrip(" ")
-            self._wanted[state.asked] = self._keeps([name])[0]
+            self._wanted[state.asked] = self._keeps(self._names()[state.asked : state.asked + 1])[0]
             state.undecided = 0
         else:
             self._decide_all()
@@ -228,11 +241,11 @@ class ItchDecoder:
         assert self._keeps is not None
         assert self._wanted is not None
         which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
-        self._wanted[which] = self._keeps([name.rstrip(" ") for name in self._names()[which].astype("U").tolist()])
+        self._wanted[which] = self._keeps(self._names()[which])
         self._state.undecided = 0
 
     def _names(self) -> npt.NDArray[np.bytes_]:
-        names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{_SYMBOL_BYTES}")
+        names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{NAME_BYTES}")
         return names
 
     def skips(self) -> dict[str, int]:
@@ -316,8 +329,8 @@ class ItchDecoder:
     def symbols(self) -> list[str]:
         """Names by stock locate, up to the highest that has one; ``""`` where a locate has none."""
         state = self._state
-        raw = bytes(ffi.buffer(state.symbols, state.symbol_count * _SYMBOL_BYTES)).decode("ascii")
-        return [raw[at : at + _SYMBOL_BYTES].rstrip(" \0") for at in range(0, len(raw), _SYMBOL_BYTES)]
+        raw = bytes(ffi.buffer(state.symbols, state.symbol_count * NAME_BYTES)).decode("ascii")
+        return [raw[at : at + NAME_BYTES].rstrip(" \0") for at in range(0, len(raw), NAME_BYTES)]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; ``type_X`` counts the messages of type X."""

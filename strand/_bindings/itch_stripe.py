@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from strand._bindings import ffi, lib
-from strand._bindings.itch import LOCATES, PREFIX_BYTES, ItchDecoder, message_length
+from strand._bindings.itch import LOCATES, PREFIX_BYTES, ItchDecoder, message_length, new_state
 from strand.ticks import TICK
 
 __all__ = ["Outlook", "Stripe", "StripeDecoder"]
@@ -21,10 +21,12 @@ class Outlook:
     """
 
     def __init__(self, decoder: ItchDecoder) -> None:
-        self.wanted = decoder.decided().copy()
+        decoder.decided()
+        self.wanted = np.empty(LOCATES, np.uint8)
         self.names = decoder.named_locates
-        self.state: Any = ffi.new("sd_itch *", decoder.state[0])
-        self.state.wanted = ffi.from_buffer("uint8_t[]", self.wanted, require_writable=True)
+        self.state: Any = new_state("sd_itch *")
+        wanted = ffi.from_buffer("uint8_t[]", self.wanted, require_writable=True)
+        lib.sd_itch_stripe_follow(self.state, decoder.state, wanted)
 
     def holds(self, decoder: ItchDecoder) -> bool:
         """Whether ``decoder`` still knows no more than this."""
@@ -62,7 +64,7 @@ class StripeDecoder:
     """Decodes stripes of a file, each by itself. One thread at a time. ``piece``: bytes read at once."""
 
     def __init__(self, piece: int) -> None:
-        self._own: Any = ffi.new("sd_itch *")
+        self._own: Any = new_state("sd_itch *")
         self._wanted = np.empty(LOCATES, np.uint8)
         self._room = np.empty(lib.SD_ITCH_STRIPE_HEADROOM + piece, np.uint8)
         self._piece = piece

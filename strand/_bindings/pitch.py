@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.itch import Keeps, letter_of
+from strand._bindings.itch import NAME_BYTES, NO_NAME, Keeps, letter_of
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = [
@@ -73,7 +73,7 @@ class PitchDecoder:
         self._keeps = keeps
         if keeps is not None:
             state.selective = 1
-            state.wanted[0] = int(keeps([""])[0])
+            state.wanted[0] = int(keeps(NO_NAME)[0])
             state.start_ns = start_ns or 0
             state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
 
@@ -96,10 +96,10 @@ class PitchDecoder:
             if code != lib.SD_AGAIN:
                 return made, used, code == lib.SD_OK
             assert self._keeps is not None
-            state.wanted[state.asked] = int(self._keeps([self._name(state.asked)])[0])
+            state.wanted[state.asked] = int(self._keeps(self._name(state.asked))[0])
 
-    def _name(self, index: int) -> str:
-        return bytes(ffi.buffer(self._state.symbols[index])).decode("ascii").rstrip(" ")
+    def _name(self, index: int) -> npt.NDArray[np.bytes_]:
+        return np.array([bytes(ffi.buffer(self._state.symbols[index]))], f"S{NAME_BYTES}")
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""

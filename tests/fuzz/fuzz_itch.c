@@ -62,17 +62,13 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
   }
 }
 
-/* sd_itch_init() without clearing half a megabyte of names, nearly all of which are clear. */
 static void restart(sd_itch *itch, uint32_t skip, uint8_t *wanted, uint8_t *attributes) {
   if (itch->wanted) memset(itch->wanted, 0, itch->symbol_count);
   if (itch->attributes) memset(itch->attributes, 0, (size_t)itch->symbol_count * SD_ITCH_ATTRIBUTE_BYTES);
   memset(itch->symbols, 0, (size_t)itch->symbol_count * SD_ITCH_SYMBOL_BYTES);
-  memset(itch, 0, offsetof(sd_itch, symbols));
-  itch->midnight_ns = 1;
-  itch->skip = skip & 1;
+  sd_itch_init(itch, 1, skip & 1);
   itch->selective = skip >> 1 & 1;
   itch->start_ns = skip >> 2 & 1;
-  itch->span_ns = UINT64_MAX;
   itch->wanted = wanted;
   itch->attributes = attributes;
 }

@@ -22,6 +22,7 @@ enum { MAX_TICKS = 4096, MIN_FRAME = 14 };
 static uint8_t wanted[3][SD_ITCH_LOCATES];
 
 static void restart(sd_itch *itch, uint32_t how, uint8_t *mine) {
+  memset(itch->symbols, 0, sizeof itch->symbols);
   sd_itch_init(itch, 1, how & 1);
   memset(mine, 0, SD_ITCH_LOCATES);
   mine[1] = how >> 1 & 1;

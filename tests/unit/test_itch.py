@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from strand import TICK, UNDEF_PRICE
 from strand._bindings import ffi, itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.feeds._wanted import wanted_names
+from strand.feeds.selection import Selection
 
 MIDNIGHT_NS = 1_548_824_400_000_000_000
 AAPL = b"AAPL    "
@@ -336,8 +338,8 @@ def chosen(data: bytes, names: set[str], start: int, end: int, **how: Any) -> No
     within = (full["ts_recv"] >= start) & (full["ts_recv"] < end)
     mask = np.isin(symbols[full["instrument_id"]], list(names)) & within
 
-    def keeps(asked: Sequence[str]) -> np.ndarray:
-        return np.array([name in names for name in asked], np.bool_)
+    def keeps(asked: np.ndarray) -> np.ndarray:
+        return np.array([name.decode().rstrip(" ") in names for name in asked.tolist()], np.bool_)
 
     some, same, decoder = decode(data, **how, keeps=keeps, start_ns=start, end_ns=end)
     late = [i for i, name in enumerate(symbols.tolist()) if name and not DIRECTORY.get(i)]
@@ -349,6 +351,15 @@ def chosen(data: bytes, names: set[str], start: int, end: int, **how: Any) -> No
     if not counts.pop("sizes_clipped"):
         assert found.pop("sizes_clipped") == 0
         assert found == counts
+
+
+def test_names_that_no_message_can_hold_want_nothing_and_stop_nothing() -> None:
+    asked = np.array([b"A       ", b"ABCDEFGH", b"B       ", b" " * 8])
+    odd = ("A ", "ABCDEFGHI", "\u00c5", "A\0")
+    assert wanted_names(Selection(odd))(asked).tolist() == [False, False, False, False]
+    for names in (("A", "ABCDEFGH", *odd), ("A", "ABC*GH", *odd)):
+        assert wanted_names(Selection(names))(asked).tolist() == [True, True, False, False]
+    assert wanted_names(Selection(("",)))(asked).tolist() == [False, False, False, True]
 
 
 DIRECTORY = {1: b"A", 2: b"B", 3: b"BRK.A", 7: b"AAPL", 9: b"", 65535: b"ZZZZZZZZ"}

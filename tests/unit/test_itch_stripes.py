@@ -124,6 +124,21 @@ def test_nearly_all_of_a_day_is_taken_in_stripes(tmp_path: Path, threads: int, o
     assert adopted > 0.9 * len(body) / STRIPE
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_events_of_the_market_are_taken_with_their_stripes(tmp_path: Path, threads: int) -> None:
+    hours = b"".join(
+        deletes(700) + ref.frame(ref.message("S", 0, i, b"%c" % letter)) for i, letter in enumerate(b"OSQMEC")
+    )
+    path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + deletes(600) + hours + deletes(100))
+    size = path.stat().st_size
+    assert assert_the_same(path, EVERYTHING, "raise", threads) > 0.8 * size / STRIPE
+    with pytest.MonkeyPatch.context() as patch:
+        make_striped(patch, threads)
+        feed = ItchFeed(path, select=EVERYTHING)
+        drain(feed.batches())
+    assert "".join(event.code for event in feed.market_events) == "OSQMEC"
+
+
 def test_a_directory_entry_in_the_middle_counts_from_where_it_stands(tmp_path: Path) -> None:
     named = [ref.frame(ref.directory(locate, b"S%d" % locate)) for locate in range(1, 6)]
     content = b"".join(named[:2])

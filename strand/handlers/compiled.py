@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,6 @@ def _check_arguments(
             raise ConfigurationError(f"handler {name!r}: give {keyword}= to declare what its argument {argument} is")
 
 
-@lru_cache(maxsize=1)
 def numba_module() -> Any:
     """numba. Raises MissingExtraError."""
     try:
@@ -117,7 +116,8 @@ def numba_module() -> Any:
 
 def compile_loop(handler: Handler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
     """The loop over a batch around ``handler.on_tick``, and what is called at timers and the end, as the engine calls
-    them. Raises ConfigurationError."""
+    them. Raises ConfigurationError, MissingExtraError."""
+    numba_module()  # before what imports it
     from strand.handlers.compiled_loop import make_finish, make_loop, make_wake
 
     assert handler.on_tick is not None

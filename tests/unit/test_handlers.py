@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import ctypes
 import functools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from engine_support import COUNT_ROW, PAIR_ROW, balanced, run_python, spin_rows,
 from strand import TICK, UNDEF_PRICE, Dispatcher, Handler, batch_handler, handler, native
 from strand import handlers as handlers_module
 from strand.errors import ConfigurationError, HandlerError, MissingExtraError, UnknownSymbolError
-from strand.handlers import compiled, spin
+from strand.handlers import spin
 from strand.ticks import KIND_ORDER, KIND_TRADE
 
 
@@ -396,15 +396,10 @@ def test_a_handler_that_is_compiled_already_and_helpers_of_one_s_own_are_taken()
 
 
 def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "numba":
-            raise ImportError("No module named 'numba'")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    compiled.numba_module.cache_clear()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    # As in an environment that has none: what imports it has not been imported, whatever other tests have done.
+    for name in [name for name in sys.modules if name.startswith("strand.handlers.compiled_")]:
+        monkeypatch.delitem(sys.modules, name)
 
     @handler(state=[("n", "u8")])
     def plain(row, tick):  # type: ignore[no-untyped-def]

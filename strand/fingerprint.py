@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from strand.rows import Rows
 
 __all__ = [
+    "Names",
     "OutputDigest",
     "RowBytes",
     "Running",

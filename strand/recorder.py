@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
-from strand.fingerprint import Digests, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
+from strand.fingerprint import Digests, Names, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
 from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
 from strand.outputs import output_digests
 
@@ -170,10 +170,10 @@ class Recorder(NoRecorder):
         if self._file is not None:
             dump(self._file, whole)
 
-    def _learn(self) -> Sequence[str]:
+    def _learn(self) -> Names:
         """Names so far. A symbol that has got its name since is another symbol to a digest."""
         self._dispatcher.learn_symbols(self._names())
-        names = self._dispatcher.symbols[:]
+        names = self._dispatcher.symbols  # not a list of all: a feed has room for many more than come
         named = [i for i in self._nameless if not names[i].startswith("#")]
         self._touched[named] = True
         self._nameless.difference_update(named)

@@ -52,7 +52,9 @@ static void ask(sd_context *ctx, uint32_t key, uint64_t ns) {
   if (key >= s->n_rows) return;
   /* A handler with timers is given one record a call. */
   uint64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
-  s->wishes[key] = ns && ns <= now ? now + 1 : ns;
+  if (ns && ns <= now) ns = now + 1;
+  /* The greatest time is never, also where a record says it. */
+  s->wishes[key] = ns == UINT64_MAX ? 0 : ns;
 }
 
 static void open_context(sd_serial *s, sd_context *ctx) {

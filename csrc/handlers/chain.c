@@ -18,7 +18,9 @@ static void ask(sd_context *ctx, uint32_t key, uint64_t ns) {
   if (key >= ctx->n_rows) return;
   /* A part is given one record a call. */
   uint64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
-  own->wishes[key * own->stride] = ns && ns <= now ? now + 1 : ns;
+  if (ns && ns <= now) ns = now + 1;
+  /* As the engine has it, also where a record says that time. */
+  own->wishes[key * own->stride] = ns == SD_NEVER ? 0 : ns;
   *own->asked = 1;
 }
 

@@ -1,12 +1,13 @@
 """Handlers: the code that runs over each symbol's ticks, and the row of state each symbol has.
 
-Four kinds, all accepted wherever a handler is asked for:
+Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain``:
 
 - the name of a built-in one (``"bars"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``, ``"spin"``,
   ``"spread"``, ``"trade_stats"``, ``"volatility"``, ``"vwap"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
-- ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time.
+- ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time;
+- a class with ``on_tick``, ``on_trade``, ``on_book``, ...: an object a symbol, alone or by ``@object_handler(...)``.
 """
 
 from __future__ import annotations

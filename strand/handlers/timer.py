@@ -13,6 +13,8 @@ from strand.errors import ConfigurationError
 __all__ = ["Timer"]
 
 _NO_TICKS: Final = np.empty(0, np.uint64)
+#: The greatest time: no timer fires then, also where a tick says it.
+_NEVER: Final = 2**64 - 1
 
 
 def _ns(value: Any) -> int:
@@ -26,6 +28,12 @@ def _ns(value: Any) -> int:
             f"wake_at: {ns} is no time: nanoseconds since the epoch fit in 64 bits, without a sign"
         )
     return ns
+
+
+def _wish(ns: int, now: int) -> int:
+    """When a timer that is asked for at a time is due; 0: never."""
+    wish = ns and max(ns, now + 1)
+    return wish if wish < _NEVER else 0
 
 
 class Timer:
@@ -71,7 +79,7 @@ class Timer:
                 f"{who}: tick {place} is behind the timer that tick {last} asked for: handle the {self.end} before it, "
                 f"and return {self.end}"
             )
-        wish = ns and max(ns, int(self.times[place]) + 1)
+        wish = _wish(ns, int(self.times[place]))
         self._asked.append((place, wish))
         self.end = n if not wish else int(np.searchsorted(self.times, np.uint64(wish)))
         return self.end
@@ -81,7 +89,7 @@ class Timer:
         ns = _ns(ns)
         if self._ended:
             raise ConfigurationError(f"handler {self.handler!r}: wake_at: the run has ended, and its timers with it")
-        self.wish = ns and max(ns, now + 1)
+        self.wish = _wish(ns, now)
         return 0
 
     def ask_early(self, ns: Any) -> int:

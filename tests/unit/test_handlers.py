@@ -1,4 +1,4 @@
-"""The four kinds of handlers, and what is said of those that cannot work."""
+"""The kinds of handlers, and what is said of those that cannot work."""
 
 from __future__ import annotations
 

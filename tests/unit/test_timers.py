@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, chain, native
+from strand import handler as compiled
 from strand._bindings.claims import Claims
 from strand.errors import ConfigurationError, HandlerError
 from strand.outputs import Outputs
@@ -46,6 +47,8 @@ if importlib.util.find_spec("numba") is not None:
             (FIRST, SECOND, THIRD),
         ),
     }
+
+NEVER = 2**64 - 1
 
 
 def collected(d: Dispatcher | SerialLoop) -> list[tuple[int, ...]]:
@@ -132,6 +135,49 @@ def test_a_time_that_is_undefined_fires_what_there_is_and_nothing_else(
         d.publish(ticks)
         assert d.drain(20)
     assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
+
+
+@pytest.mark.parametrize("make", [SerialLoop, partial(Dispatcher, workers=2, cores=None)])
+@pytest.mark.parametrize("kind", ["batches", "objects", "numba", "chain", "chain to batches"])
+def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: Any) -> None:
+    """Where a part of a chain took it for a time, its timer was waited for that nothing fires."""
+    fired = []
+
+    @batch_handler(state=[("n", "u8")], on_wake=lambda *_: fired.append("batches"))
+    def batches(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        assert [ctx.wake_at(NEVER, i) for i in range(len(ticks))] == [len(ticks)] * len(ticks)
+
+    class Objects:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+            ctx.wake_at(NEVER)
+
+        def on_tick(self, tick: Any) -> None:
+            self.ctx.wake_at(NEVER)
+
+        def on_wake(self, time: int) -> None:
+            fired.append("objects")
+
+    made: Any = {"batches": batches, "objects": Objects}.get(kind)
+    if made is None:
+        pytest.importorskip("numba")
+
+        def on_wake(row, time):  # type: ignore[no-untyped-def]
+            row.wakes += 1
+
+        @compiled(state=[("wakes", "u8")], on_wake=on_wake, cache=False)
+        def asks(row, tick, ctx):  # type: ignore[no-untyped-def]
+            ctx.wake_at(-1)
+
+        made = {"numba": asks, "chain": chain(asks, "count"), "chain to batches": chain(asks, batches)}[kind]
+    ticks = ticks_for([0, 1, 0, 0, 1])
+    ticks["ts_recv"] = [10, 20, NEVER, NEVER, 30]
+    with make(2, made) as d:
+        d.publish(ticks)
+        assert d.drain(20)
+    rows = d.rows.array["asks"] if kind.startswith("chain") else d.rows.array
+    assert not fired
+    assert "wakes" not in rows.dtype.names or not rows["wakes"].any()
 
 
 @pytest.mark.parametrize(("symbols", "n"), [(60, 90_000), (700, 40_000)])

@@ -25,6 +25,7 @@ from strand.fingerprint import (
     packed,
 )
 from strand.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
+from strand.run_header import describe_handlers
 
 
 def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
@@ -352,6 +353,30 @@ def test_a_file_holds_the_header_the_intervals_and_each_symbol_that_changed(
         assert (state[names[i]].ticks, state[names[i]].sequence) == (len(mine), int(mine["sequence"][-1]))
     assert file.end is not None
     assert (file.end.ticks, file.end.fingerprint, file.end.dropped) == (len(ticks), result.fingerprint, 0)
+
+
+def test_the_text_of_what_runs_at_timers_and_the_end_is_part_of_a_handler_s_code() -> None:
+    def on_tick(row, tick, ctx):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    def wake_once(row, time):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    def wake_twice(row, time):  # type: ignore[no-untyped-def]
+        row.n += 2
+
+    def finish_once(row):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    def finish_twice(row):  # type: ignore[no-untyped-def]
+        row.n += 2
+
+    def code(on_wake: Any, on_finish: Any) -> Any:
+        like = strand.handler(state=[("n", "u8")], on_wake=on_wake, on_finish=on_finish)(on_tick)
+        return describe_handlers({"*": like})["*"]["code"]
+
+    assert code(wake_once, finish_once) == code(wake_once, finish_once) is not None
+    assert len({code(wake, finish) for wake in (wake_once, wake_twice) for finish in (finish_once, finish_twice)}) == 4
 
 
 def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, day: Any) -> None:

@@ -113,7 +113,7 @@ catch_fault() {
   rm -rf "$folder"
   echo "caught      fault $1, $(head -1 <<<"${said:-it crashed}")"
 }
-fault "relisted by a helper, nobody woken" sd_worker.c 's/slot >= d->n_workers && sd_idle_wake_one/0 \&\& sd_idle_wake_one/'
+fault "relisted by a helper, nobody woken" sd_visit.c 's/slot >= d->n_workers && sd_idle_wake_one/0 \&\& sd_idle_wake_one/'
 fault "the bit cleared before the count" sd_idle.h 's/^  sd_fetch_sub(&idle->state, 1u, acq_rel, I4);/  sd_fetch_and(\&idle->state, ~SD_WAKING, acq_rel, I4), sd_fetch_sub(\&idle->state, 1u, acq_rel, I4);/;s/^  sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);$//'
 fault "claimed whatever is pending" sd_strand.h 's/sd_load(&s->pending, acquire, P3) != 0/0/'
 fault "handled what was not claimed" sd_claim.c 's/if (SD_LIKELY(sd_strand_claim(\(.*\)))) continue;/sd_strand_claim(\1); continue;/'
@@ -124,12 +124,12 @@ fault "the frontier taken after the lanes were read" sd_output.c 's/^  sd_due_so
 fault "room asked for one record where a chunk may come" sd_queue.c 's/room_for(d, s, most) < most/room_for(d, s, 1) < 1/'
 fault "numbered before the locks" sd_queue.c 's/^  open_groups(d, p);$/  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk); open_groups(d, p);/;s/^  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);$//'
 fault "numbers kept though others came first" sd_queue.c 's/d->last_number\[strand\] > p->marks\[pick\[0\]\].number/0/'
-fault "emitted for a record that failed" sd_worker.c 's/sd_sinks_void(ctx, marks\[done\].number)/sd_sinks_commit(ctx)/'
+fault "emitted for a record that failed" sd_visit.c 's/sd_sinks_void(ctx, marks\[done\].number)/sd_sinks_commit(ctx)/'
 fault "merged without asking how far lanes are filled" sd_sink.c 's/^  lane->done_chunk = lane->chunk;$/&\n  if (lane->before) return;/'
-fault "a task counted as a record" sd_worker.c 's/^  if (SD_LIKELY(!sd_strand_tasks(s))) return pending;/  return pending;/'
+fault "a task counted as a record" sd_worker.h 's/^  if (SD_LIKELY(!sd_strand_tasks(s))) return pending;/  return pending;/'
 fault "a task that records pass when they are conflated" sd_queue.c '/sd_task_keep/d'
 fault "a task that records pass when they are discarded" sd_queue.c '/sd_task_pass/d'
-fault "a task that the helper keeps" sd_worker.c 's/if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);/sd_strand_release(s, 0);/'
+fault "a task that the helper keeps" sd_task.c 's/if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);/sd_strand_release(s, 0);/'
 fault "a record before its timer" sd_timer.c 's/next_due(d, from) <= sd_wish_until/next_due(d, from) < sd_wish_until/'
 # When a wish is seen by a sweep that is not a drain's (next_wish, clock_until) decides how soon a timer fires, not where:
 # faults there are not seen here, because a drain looks at all wishes.

@@ -1,0 +1,102 @@
+/* Tasks: how they come to a strand, from any thread, and their turn there, for whoever has the strand in hand. Of their
+ * chains sd_task.h knows.
+ */
+#include "sd_clock.h"
+#include "sd_error.h"
+#include "sd_timer.h"
+#include "sd_worker.h"
+
+int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  uint32_t task = sd_task_new(&d->tasks), list = 0;
+  sd_lock(&s->publish_lock);
+  int revived = sd_task_revive(&d->tasks, s, tag), ready = 0;
+  if (!revived && task) {
+    sd_task_link(&d->tasks, s, task, tag);
+    ready = sd_strand_add(s, 1);
+    /* The token is ours: so are `last` and `oldest`. */
+    if (ready) {
+      list = s->last;
+      s->oldest = sd_now();
+    }
+  }
+  sd_unlock(&s->publish_lock);
+  if (revived && task) sd_task_free(&d->tasks, task);
+  if (!revived && !task) return SD_AGAIN;
+  if (ready) {
+    sd_make_ready(d, list, &strand, 1);
+    sd_idle_wake_one(&d->arena->idle);
+  }
+  return SD_OK;
+}
+
+int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  sd_lock(&s->publish_lock);
+  int done = sd_task_cancel(&d->tasks, s, tag);
+  sd_unlock(&s->publish_lock);
+  return done ? SD_OK : SD_AGAIN;
+}
+
+/* Ends the first task of a strand in hand, and the visit with it. */
+static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  uint32_t task = sd_task_unlink(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  sd_task_free(&d->tasks, task);
+  s->last = slot;
+  if (sd_strand_release(s, 1)) sd_list_again(d, slot, index);
+}
+
+/* The clock's task has its turn: fires timers, or leaves the next one to Python. */
+static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  sd_clock_begins(d, index);
+  if (d->handlers[s->handler].fn) {
+    if (!sd_timer_fire_all(d, slot, index, time)) {
+      end_task(d, slot, index);
+    } else if (sd_strand_release(s, 0)) {
+      /* One failed: the others come when the strand is let go on. */
+      sd_list_again(d, slot, index);
+    }
+    return TASK_GONE;
+  }
+  *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now()};
+  claim->wake_key = sd_timer_due(d, index, time, &claim->wake_time);
+  if (claim->wake_key != SD_NONE) return TASK_WAKES;
+  end_task(d, slot, index);
+  return TASK_GONE;
+}
+
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
+  int found = TASK_LATER;
+  uint64_t tag = t->tag;
+  if (sd_task_ahead(&d->tasks, s) == 0) {
+    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : claim ? TASK_TAKEN : TASK_LEFT;
+    /* From here on it can neither be given up nor be used again. */
+    if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
+  }
+  sd_unlock(&s->publish_lock);
+  if ((tag & SD_TASK_CLOCK) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
+    return run_clock(d, slot, index, tag & ~SD_TASK_CLOCK, claim);
+  if (found == TASK_TAKEN) {
+    *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
+  } else if (found == TASK_GONE) {
+    end_task(d, slot, index);
+  } else if (found == TASK_LEFT) {
+    /* Listed with a worker: from a publisher's own list it would come back to the publisher first. */
+    uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
+    s->last = list;
+    if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+  }
+  return found;
+}
+
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim) { end_task(d, slot, claim->strand); }

@@ -1,0 +1,203 @@
+/* Visits: a native handler over a strand in hand, what is booked of it, and the strand let go or listed again.
+ *
+ * sd_worker.c begins them; sd_task.c and sd_python.c, which visit in their own ways, end theirs here. The context of a
+ * handler, and its call, are for all that have records for one: publishers (sd_claim.c) and timers (sd_timer.c) too.
+ */
+#include "sd_clock.h"
+#include "sd_timer.h"
+#include "sd_worker.h"
+
+#include <stdio.h>
+
+void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
+  ctx->params = handler->params;
+  ctx->row_stride = d->arena->row_stride;
+  ctx->n_rows = d->arena->n_symbols;
+  ctx->record_size = d->arena->record_size;
+  ctx->slot = slot;
+  ctx->error_code = 0;
+  ctx->message[0] = 0;
+  ctx->engine = d;
+  ctx->publish = sd_publish_from_handler;
+  ctx->marks = NULL;
+  ctx->wake_at = handler->wake ? sd_wake_at : NULL;
+  ctx->keys = NULL;
+  ctx->n_outputs = handler->n_outputs;
+  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, handler) : NULL;
+  ctx->wake_key = 0;
+  ctx->wake_time = 0;
+  ctx->wake_number = SD_TIMER;
+  ctx->yield = ctx->stopped = 0;
+}
+
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
+                       int64_t n, sd_context *ctx) {
+  int64_t done;
+  if (SD_UNLIKELY(handler->finish != NULL)) sd_note_seen(d, records, n);
+  if (SD_LIKELY(!handler->wake)) {
+    ctx->marks = marks;
+    ctx->keys = records + d->arena->key_offset;
+    done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
+  } else {
+    done = sd_run_timed(d, handler, records, marks, n, ctx);
+    if (SD_UNLIKELY(ctx->stopped)) return done;
+  }
+  if (SD_LIKELY(done == n)) {
+    if (ctx->n_outputs) sd_sinks_commit(ctx);
+    return n;
+  }
+  if (done < 0 || done > n) {
+    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
+             (long long)n);
+    done = 0;
+  }
+  if (ctx->n_outputs) sd_sinks_void(ctx, marks[done].number);
+  return done;
+}
+
+/* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the holder. */
+static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int failed, uint64_t start, uint64_t end) {
+  sd_counters *c = &d->slots[slot].counters;
+  uint64_t took = end - start, waited = start > s->oldest ? start - s->oldest : 0, records = (uint64_t)(n + failed);
+  sd_bump_finished(&s->handled, (uint64_t)n);
+  sd_bump(&c->handled, (uint64_t)n);
+  if (failed) {
+    sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
+    sd_bump(&c->failed, 1);
+  }
+  sd_bump(&c->visits, 1);
+  sd_bump(&c->busy, took);
+  if (SD_UNLIKELY(d->strand_time != NULL)) {
+    sd_strand_time *time = &d->strand_time[s - d->strands];
+    sd_bump(&time->counts, took);
+    sd_bump(&time->records, records);
+  }
+  if (!records) return;
+  sd_record(&c->wait, waited, records);
+  sd_record(&c->handler, took / records, records);
+  sd_record(&c->end_to_end, waited + took, records);
+}
+
+void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_make_ready(d, slot, &index, 1);
+  if (slot >= d->n_workers && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+}
+
+/* Ends a visit to a strand that is not lossy: n records are off its queue. */
+static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  /* What is left was published after `start`, if all that was there then is done. */
+  if (n == pending) s->oldest = start;
+  else sd_bump(&d->slots[slot].counters.cut, 1);
+  if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
+  if (sd_strand_release(s, n)) sd_list_again(d, slot, index);
+}
+
+int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
+  sd_lock(&s->publish_lock);
+  int64_t n = sd_strand_pending(s);
+  if (n > s->queued) n = s->queued;
+  if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
+    n = (int64_t)sd_task_ahead(&d->tasks, s);
+  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  /* What is copied out cannot be put back where Python ends its batch at a timer. */
+  if (SD_UNLIKELY(d->handlers[s->handler].wakes) && n > 1) n = 1;
+  sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
+  sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
+  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, d->scratch[slot], d->scratch_marks[slot], n);
+  sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
+  sd_task_pass(&d->tasks, s, (uint32_t)n);
+  s->queued = s->queued - (uint32_t)n;
+  sd_unlock(&s->publish_lock);
+  return n;
+}
+
+/* What a lossy strand's holder cannot put back when it stops short. */
+static void lose(sd_dispatcher *d, uint32_t slot, sd_strand *s, uint64_t n) {
+  sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, release, M7);
+  sd_bump(&d->slots[slot].counters.lost, n);
+}
+
+/* Ends a visit to a lossy strand: n records were copied out. */
+static void finish_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  s->oldest = start;
+  if (d->shed) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
+  if (sd_strand_release(s, n)) sd_list_again(d, slot, index);
+}
+
+static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  const sd_handler *handler = &d->handlers[s->handler];
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  int64_t n = sd_copy_out(d, slot, s),
+          done = n ? sd_run_handler(d, handler, d->scratch[slot], d->scratch_marks[slot], n, &ctx) : 0;
+  int failed = done < n && !ctx.stopped;
+  uint64_t end = sd_now();
+  if (failed)
+    sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, done, ctx.error_code, ctx.message);
+  book(d, slot, s, done, failed, start, end);
+  if (n > done + failed) lose(d, slot, s, (uint64_t)(n - done - failed));
+  finish_lossy(d, slot, index, n, start);
+  return end;
+}
+
+uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  if (s->lossy) return visit_lossy(d, slot, index, start);
+  const sd_handler *handler = &d->handlers[s->handler];
+  sd_block_cache *cache = &d->slots[slot].cache;
+  const uint32_t records_a_block = d->pool.records;
+  int64_t pending = sd_records_pending(d, s), n = pending, done = 0;
+  int failed = 0;
+  uint64_t end;
+  /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
+  uint32_t *most = &d->slots[slot].most_a_call;
+  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  while (done < n) {
+    unsigned char *records;
+    uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
+    if (SD_UNLIKELY(run > *most)) run = *most;
+    uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
+    if (next != SD_NONE) {
+      sd_prefetch(sd_block_record(&d->pool, next, 0));
+      sd_prefetch(sd_block_at(&d->pool, next));
+    }
+    const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
+    int64_t ran = sd_run_handler(d, handler, records, marks, run, &ctx);
+    failed = ran < run && !ctx.stopped;
+    if (SD_UNLIKELY(failed))
+      sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code, ctx.message);
+    uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
+    sd_store(&s->at, at, relaxed, Q2);
+    done += ran;
+    if (failed || ctx.stopped) break;
+    if (done < n && (at == records_a_block || run == *most)) {
+      end = sd_now();
+      if (end - start > d->quantum_counts) break;
+    }
+  }
+  end = sd_now();
+  if (SD_UNLIKELY(end - start > d->quantum_counts)) *most = *most > 1 ? *most / 2 : 1;
+  else if (SD_UNLIKELY(*most < records_a_block)) *most = 2 * *most;
+  book(d, slot, s, done, failed, start, end);
+  finish(d, slot, index, done + failed, pending, start);
+  return end;
+}
+
+void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed) {
+  sd_strand *s = &d->strands[claim->strand];
+  book(d, slot, s, n, failed, claim->start, sd_now());
+  if (s->lossy) {
+    if (claim->n > n + failed) lose(d, slot, s, (uint64_t)(claim->n - n - failed));
+    finish_lossy(d, slot, claim->strand, claim->n, claim->start);
+  } else {
+    sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)(n + failed));
+    finish(d, slot, claim->strand, n + failed, claim->pending, claim->start);
+  }
+}

@@ -1,3 +1,6 @@
+/* The dispatcher from its making to its end: what it owns, its handlers, its stop; failures; strands that are held back;
+ * and the wait until all is drained.
+ */
 #include "sd_dispatcher.h"
 
 #include <stdio.h>
@@ -154,10 +157,7 @@ int sd_dispatcher_stopping(sd_dispatcher *d) {
   return sd_load(&d->arena->stopping, acquire, T2) != 0;
 }
 
-static uint64_t finished(sd_strand *s) {
-  /* M6: acquire; pairs with M7: what the handlers of the records counted emitted may be read. */
-  return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
-}
+/* ---- failures, and strands held back */
 
 static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
                  const char *message) {
@@ -191,7 +191,7 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
   if (record) {
     memcpy(&key, record + a->key_offset, sizeof key);
     if (a->sequence_offset != SD_NONE) memcpy(&sequence, record + a->sequence_offset, sizeof sequence);
-    else sequence = finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
+    else sequence = sd_records_finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
   }
   fail(d, slot, strand, key, sequence, code, message);
 }
@@ -201,7 +201,7 @@ void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t k
   char text[SD_MESSAGE_BYTES];
   snprintf(text, sizeof text, "its %s at %llu ns%s%s", at_end ? "end" : "timer", (unsigned long long)time,
            message && *message ? ": " : "", message ? message : "");
-  fail(d, slot, strand, key, finished(&d->strands[strand]) - d->config.sizes.counters_start, code, text);
+  fail(d, slot, strand, key, sd_records_finished(&d->strands[strand]) - d->config.sizes.counters_start, code, text);
 }
 
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {
@@ -255,9 +255,9 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
   return 1;
 }
 
-/* One look at each strand in turn is not enough where handlers, or tasks, publish: one may have put records on a strand looked at before,
- * and be done by the time its own is looked at. Two looks in a row that find nothing, and nothing accepted between them, show
- * that there was nothing at the end of the first. */
+/* One look at each strand in turn is not enough where handlers, or tasks, publish: one may have put records on a strand
+ * looked at before, and be done by the time its own is looked at. Two looks in a row that find nothing, and nothing
+ * accepted between them, show that there was nothing at the end of the first. */
 static int drained(sd_dispatcher *d) {
   uint64_t first, second;
   if (!only_held(d, &first)) return 0;
@@ -287,247 +287,4 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
 #endif
     }
   }
-}
-
-/* ---- watermark
- *
- * Kept off the hot path: a round takes T, the lowest sequence that may still be unpublished, then notes for every strand
- * that has something pending how far its count of finished records has to go, and ends when all are there. Then everything
- * below T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
- * seen empty has reached it in any case. */
-
-int64_t sd_records_left(sd_dispatcher *d, sd_strand *s) {
-  if (SD_LIKELY(!sd_strand_tasks(s))) return sd_load(&s->pending, acquire, A1);
-  sd_lock(&s->publish_lock);
-  int64_t left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
-  sd_unlock(&s->publish_lock);
-  return left;
-}
-
-uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
-  sd_arena *a = d->arena;
-  if (d->config.sizes.marked) sd_lock(&a->number_lock);
-  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
-  uint64_t low = sd_load(&a->next_sequence, acquire, M5);
-  *time = sd_load(&a->feed_time, relaxed, N1);
-  if (d->config.sizes.marked) sd_unlock(&a->number_lock);
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    /* M2: acquire; pairs with M1. */
-    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2), its;
-    do {
-      /* N2: acquire; a time of a later moment than the number's would bring the later number with it. */
-      its = sd_load(&d->slots[i].published_time, acquire, N2);
-      uint64_t again = sd_load(&d->slots[i].publishing, acquire, M2);
-      if (again == at) break;
-      at = again;
-    } while (1);
-    if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
-    low = at;
-    *time = its;
-  }
-  return low;
-}
-
-uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
-
-static void watermark_round(sd_dispatcher *d) {
-  uint64_t time, low = sd_lowest_unpublished(d, &time);
-  /* Who took its lower bound long ago may name one that has been passed. */
-  if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
-  d->watermark_next = low;
-  d->watermark_next_time = time;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
-    sd_strand *s = &d->strands[i];
-    int64_t pending = sd_records_left(d, s);
-    if (pending <= 0) continue;
-    d->watermark_strand[n] = i;
-    d->watermark_target[n++] = finished(s) + (uint64_t)pending;
-  }
-  d->watermark_left = n;
-}
-
-/* Crosses off the strands that have reached the round's goal; ends the round when that is all of them. */
-static int watermark_reached(sd_dispatcher *d) {
-  for (uint32_t i = 0; i < d->watermark_left;) {
-    sd_strand *s = &d->strands[d->watermark_strand[i]];
-    if (sd_records_left(d, s) <= 0 || (int64_t)(finished(s) - d->watermark_target[i]) >= 0) {
-      uint32_t last = --d->watermark_left;
-      d->watermark_strand[i] = d->watermark_strand[last];
-      d->watermark_target[i] = d->watermark_target[last];
-    } else {
-      i++;
-    }
-  }
-  if (d->watermark_left) return 0;
-  d->watermark = d->watermark_next;
-  d->watermark_time = d->watermark_next_time;
-  return 1;
-}
-
-uint64_t sd_watermark(sd_dispatcher *d) {
-  uint64_t time;
-  return sd_watermark_time(d, &time);
-}
-
-uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
-  sd_lock(&d->watermark_lock);
-  /* An old round that ends now tells of an old moment: look afresh. */
-  if (watermark_reached(d)) {
-    watermark_round(d);
-    watermark_reached(d);
-  }
-  uint64_t mark = d->watermark;
-  *time = d->watermark_time;
-  sd_unlock(&d->watermark_lock);
-  return mark;
-}
-
-/* ---- looking on */
-
-void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
-  sd_counters *c = &d->slots[slot].counters;
-  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,    &c->failed,     &c->dropped[0],
-                                       &c->dropped[1], &c->dropped[2], &c->dropped[3], &c->lost,
-                                       &c->visits,     &c->claimed,    &c->stolen,     &c->cut,
-                                       &c->busy,       &c->parks,      &c->wakes,      &c->waited};
-  for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
-  out[12] = sd_clock_ns(out[12]);
-  out[15] = sd_clock_ns(out[15]);
-}
-
-void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
-  memset(t, 0, sizeof *t);
-  const uint64_t base = d->config.sizes.counters_start;
-  /* What is finished is read before what was accepted. */
-  for (int pass = 0; pass < 2; pass++) {
-    for (uint32_t i = 0; i < d->n_slots; i++) {
-      sd_counters *c = &d->slots[i].counters;
-      if (pass) {
-        t->accepted += sd_peek(&c->accepted) - base;
-        continue;
-      }
-      t->handled += sd_peek(&c->handled) - base;
-      t->failed += sd_peek(&c->failed);
-      t->lost += sd_peek(&c->lost);
-      for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
-      t->visits += sd_peek(&c->visits);
-      t->claimed += sd_peek(&c->claimed);
-      t->stolen += sd_peek(&c->stolen);
-      t->cut += sd_peek(&c->cut);
-      t->parks += sd_peek(&c->parks);
-      t->wakes += sd_peek(&c->wakes);
-    }
-  }
-  t->pending = t->accepted - t->handled - t->failed - t->lost;
-  for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->pending -= t->dropped[why];
-  /* A reader without locks may see a count of finished records before the count that accepted them: what is finished has
-   * been accepted. */
-  if ((int64_t)t->pending < 0) {
-    t->accepted -= t->pending;
-    t->pending = 0;
-  }
-  t->failures = sd_load(&d->arena->failures, acquire, F2);
-  sd_free_list *list = &d->arena->free_list;
-  sd_lock(&list->lock);
-  t->blocks_used = list->unused - list->runs * SD_FREE_RUN;
-  sd_unlock(&list->lock);
-  t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
-}
-
-void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
-  memset(counts, 0, SD_BUCKETS * sizeof *counts);
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    sd_counters *c = &d->slots[i].counters;
-    sd_histogram *h = which == SD_WAIT ? &c->wait : which == SD_HANDLER_TIME ? &c->handler : &c->end_to_end;
-    for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&h->bucket[b]);
-  }
-}
-
-void sd_bucket_floors(double *ns) {
-  sd_clock_init();
-  for (unsigned b = 0; b < SD_BUCKETS; b++) ns[b] = (double)sd_bucket_floor(b) * sd_the_clock.ns_per_count;
-}
-
-int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out) {
-  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
-  sd_strand *s = &d->strands[strand];
-  out->pending = sd_load(&s->pending, acquire, A1);
-  out->owner = sd_load(&s->owner, relaxed, C2);
-  out->handled = sd_peek(&s->handled) - d->config.sizes.counters_start;
-  out->failed = sd_load(&s->failed, relaxed, C2);
-  out->lost = sd_load(&s->lost, relaxed, C2);
-  for (int why = 0; why < SD_PUBLISH_REASONS; why++) out->dropped[why] = sd_peek(&s->dropped[why]);
-  out->accepted = sd_peek(&s->accepted) - d->config.sizes.counters_start;
-  out->control = sd_load(&s->control, relaxed, C2);
-  out->capacity = s->capacity;
-  out->tasks = 0;
-  if (sd_strand_tasks(s)) {
-    sd_lock(&s->publish_lock);
-    out->tasks = sd_task_count(&d->tasks, s);
-    /* A1 */
-    out->pending = sd_load(&s->pending, acquire, A1) - out->tasks;
-    sd_unlock(&s->publish_lock);
-  }
-  return SD_OK;
-}
-
-int sd_dispatcher_time_strands(sd_dispatcher *d) {
-  if (!d->strand_time) d->strand_time = calloc(d->arena->n_strands, sizeof *d->strand_time);
-  return d->strand_time ? SD_OK : SD_E_NO_MEMORY;
-}
-
-void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
-  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
-    ns[i] = d->strand_time ? sd_clock_ns(sd_peek(&d->strand_time[i].counts)) : 0;
-    records[i] = d->strand_time ? sd_peek(&d->strand_time[i].records) : 0;
-  }
-}
-
-static int listed_times(sd_dispatcher *d, uint32_t *times) {
-  for (uint32_t l = 0; l < d->n_slots; l++) {
-    sd_list *list = &d->lists[l];
-    sd_lock(&list->lock);
-    for (uint32_t i = 0; i < sd_list_length(list); i++) {
-      uint32_t strand = sd_list_peek(list, sd_ring(d, l), i);
-      if (strand >= d->arena->n_strands) {
-        sd_unlock(&list->lock);
-        return SD_E_CORRUPT;
-      }
-      times[strand]++;
-    }
-    sd_unlock(&list->lock);
-  }
-  return SD_OK;
-}
-
-static const char *wrong_with(const sd_look *k, uint32_t listed) {
-  uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3];
-  if (k->owner) return "owned although nothing runs";
-  if (k->pending < 0) return "pending is negative";
-  if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
-    return "accepted is not handled + dropped + pending";
-  uint32_t places = listed + ((k->control & SD_ASIDE) != 0);
-  if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
-  if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";
-  return NULL;
-}
-
-int sd_dispatcher_check(sd_dispatcher *d, uint32_t *strand, char *what) {
-  uint32_t *listed = calloc(d->arena->n_strands, sizeof *listed);
-  if (!listed) return SD_E_NO_MEMORY;
-  *strand = SD_NONE;
-  int code = listed_times(d, listed);
-  if (code) snprintf(what, 128, "a list names a strand that does not exist");
-  for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
-    sd_look look;
-    sd_strand_look(d, i, &look);
-    const char *wrong = wrong_with(&look, listed[i]);
-    if (!wrong) continue;
-    snprintf(what, 128, "%s", wrong);
-    *strand = i;
-    code = SD_E_CORRUPT;
-  }
-  free(listed);
-  return code;
 }

@@ -158,6 +158,8 @@ void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t k
                     int32_t code, const char *message);
 /* Records that are pending on a strand, without its tasks (and one more while one is ending). */
 int64_t sd_records_left(sd_dispatcher *d, sd_strand *s);
+/* Records that a strand's handlers are done with; what they emitted for them may be read. */
+uint64_t sd_records_finished(sd_strand *s);
 /* The greatest time of a record so far; 0 where records carry no marks. */
 uint64_t sd_feed_time(sd_dispatcher *d);
 /* Calls sd_finish_fn of all symbols that have had records, in order of keys. At rest, after the workers' end. */

@@ -1,7 +1,7 @@
 /* Publishers: a call's records go out chunk by chunk, and what finds no room waits, is dropped or refused.
  *
  * Two ways, chosen by what they cost here and now (sd_claim.c):
- *   queue   records are copied into their strands' blocks and workers drain them (sd_queue.c);
+ *   queue   records are copied into their strands' blocks and workers drain them (sd_queue.c, sd_put.c);
  *   claim   the publisher takes the records' idle strands and runs the handler where they lie (sd_claim.c).
  */
 #include "sd_clock.h"

@@ -1,5 +1,5 @@
-/* A publisher's private part, shared by the files that publish: sd_publish.c (the call), sd_claim.c (records handled where
- * they lie, and whether that pays) and sd_queue.c (records into their strands). */
+/* A publisher's private part, shared by the files that publish: sd_publish.c (the call), sd_claim.c (records handled
+ * where they lie, and whether that pays), sd_queue.c and sd_put.c (records into their strands). */
 #ifndef SD_PUBLISHER_H
 #define SD_PUBLISHER_H
 

@@ -2,12 +2,9 @@
  * is the plainest there is, and all that is rare (nineteen digits and more, exponents) is out of its way. */
 #include "decode/decimal.h"
 
+#include "decode/cells.h"
+
 #include <string.h>
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
 
 enum { SAFE_DIGITS = 19 }; /* so many never overflow 64 bits */
 
@@ -34,20 +31,7 @@ static const uint64_t powers[20] = {1ull,
                                     1000000000000000000ull,
                                     10000000000000000000ull};
 
-typedef struct field {
-  const uint8_t *at;
-  const uint8_t *end;
-} field;
-
 static inline int is_digit(uint8_t c) { return (uint8_t)(c - '0') < 10; }
-
-static inline field cell(const sd_cells *cells, uint64_t i) {
-  uint64_t row = cells->rows ? cells->rows[i] : i;
-  field f = {cells->bytes + cells->offsets[row], cells->bytes + cells->offsets[row + 1]};
-  while (UNLIKELY(f.at < f.end && *f.at == ' ')) f.at++;
-  while (UNLIKELY(f.at < f.end && f.end[-1] == ' ')) f.end--;
-  return f;
-}
 
 /* The number that the next digits are, added to `value` times a power of ten; eight at once where there are so many. Not
  * for more than SAFE_DIGITS in all. */
@@ -332,29 +316,6 @@ int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, 
   return taken(cell(&cells, 0), rule, rule->form, value);
 }
 
-static inline void note(uint16_t *fault, uint32_t column, int why) {
-  if (*fault == 0) *fault = (uint16_t)(column << 8 | (uint32_t)why);
-}
-
-/* Little-endian: a narrower field is the value's first bytes. */
-static inline void put(const sd_target *target, uint64_t i, const void *value) {
-  uint8_t *out = target->out + i * target->stride;
-  switch (target->width) {
-  case 8:
-    memcpy(out, value, 8);
-    break;
-  case 4:
-    memcpy(out, value, 4);
-    break;
-  case 2:
-    memcpy(out, value, 2);
-    break;
-  default:
-    memcpy(out, value, 1);
-    break;
-  }
-}
-
 /* Compiled once a form, so that no branch in the loop asks for it. */
 static inline __attribute__((always_inline)) uint64_t run(const sd_cells *cells, const sd_number_rule *rule, int form,
                                                           uint32_t column, const sd_target *target, uint16_t *faults) {
@@ -382,63 +343,4 @@ uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t 
   default:
     return run(cells, rule, rule->form, column, target, faults);
   }
-}
-
-uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, int64_t otherwise, uint32_t column,
-                    const sd_target *target, uint16_t *faults) {
-  uint64_t bad = 0;
-  uint64_t keys[64];
-  if (entries > 64) entries = 64;
-  for (uint32_t e = 0; e < entries; e++) memcpy(&keys[e], table[e].text, 8);
-  for (uint64_t i = 0; i < cells->count; i++) {
-    field f = cell(cells, i);
-    uint64_t length = (uint64_t)(f.end - f.at);
-    int64_t value = otherwise;
-    if (LIKELY(length <= 8)) {
-      uint64_t key = 0;
-      for (uint64_t b = 0; b < length; b++) key |= (uint64_t)f.at[b] << 8 * b;
-      for (uint32_t e = 0; e < entries; e++) {
-        if (keys[e] == key && table[e].length == length) {
-          value = table[e].value;
-          break;
-        }
-      }
-    }
-    if (UNLIKELY(value < 0)) {
-      note(&faults[i], column, length ? SD_FAULT_UNKNOWN : SD_FAULT_EMPTY);
-      bad++;
-      continue;
-    }
-    put(target, i, &value);
-  }
-  return bad;
-}
-
-uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint8_t *sizes, uint8_t *flags,
-                      uint64_t stride, uint8_t flag) {
-  uint64_t lossy = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    uint64_t amount = amounts[i] > 0 ? (uint64_t)amounts[i] : 0;
-    uint64_t whole = amount / (uint64_t)unit;
-    int lost = whole > UINT32_MAX || whole * (uint64_t)unit != amount;
-    uint32_t size = whole > UINT32_MAX ? UINT32_MAX : (uint32_t)whole;
-    memcpy(sizes + i * stride, &size, sizeof size);
-    flags[i * stride] |= lost ? flag : 0;
-    lossy += (uint64_t)lost;
-  }
-  return lossy;
-}
-
-uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
-  uint64_t found = 0;
-  while (count) {
-    /* No more at once than a byte counts to: compilers then count sixteen side by side. */
-    uint64_t run = count < 255 ? count : 255;
-    uint8_t here = 0;
-    for (uint64_t i = 0; i < run; i++) here += bytes[i] == byte;
-    found += here;
-    bytes += run;
-    count -= run;
-  }
-  return found;
 }

@@ -1,6 +1,8 @@
 /* See the header. Files hold runs of one symbol, so the last name is tried before the table is. */
 #include "decode/names.h"
 
+#include "decode/cells.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,20 +109,16 @@ uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, 
   uint32_t last_length = 0;
   uint32_t last_index = 0;
   for (uint64_t i = 0; i < cells->count; i++) {
-    uint64_t row = cells->rows ? cells->rows[i] : i;
-    const uint8_t *text = cells->bytes + cells->offsets[row];
-    const uint8_t *end = cells->bytes + cells->offsets[row + 1];
-    while (text < end && *text == ' ') text++;
-    while (text < end && end[-1] == ' ') end--;
-    uint64_t length = (uint64_t)(end - text);
-    if (last == NULL || length != last_length || memcmp(text, last, length) != 0) {
-      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, text, (uint32_t)length);
+    field f = cell(cells, i);
+    uint64_t length = (uint64_t)(f.end - f.at);
+    if (last == NULL || length != last_length || memcmp(f.at, last, length) != 0) {
+      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length);
       if (index < 0) {
-        if (faults[i] == 0) faults[i] = (uint16_t)(column << 8 | (length ? SD_FAULT_NAMES : SD_FAULT_EMPTY));
+        note(&faults[i], column, length ? SD_FAULT_NAMES : SD_FAULT_EMPTY);
         bad++;
         continue;
       }
-      last = text;
+      last = f.at;
       last_length = (uint32_t)length;
       last_index = (uint32_t)index;
     }

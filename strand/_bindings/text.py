@@ -1,4 +1,4 @@
-"""Columns of text into numbers, letters and indices of names: csrc/decode/decimal.h and names.h, one call a column."""
+"""Columns of text into numbers, letters, indices of names (csrc/decode/columns.h, decimal.h, names.h), one a call."""
 
 from __future__ import annotations
 

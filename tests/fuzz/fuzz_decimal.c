@@ -1,9 +1,10 @@
 /* Any text cut into any fields: the columns read nothing outside their bytes, write nothing outside their targets, note
  * a fault for each row they count one of, and say the same of a row alone as in its column.
  *
- * fuzz-sources: decode/decimal.c decode/names.c
+ * fuzz-sources: decode/columns.c decode/decimal.c decode/names.c
  *
  * The input's first four bytes choose: form, scale, what is allowed, bytes a field. The rest is the fields. */
+#include "decode/decimal.h"
 #include "decode/names.h"
 
 #include "fuzz.h"

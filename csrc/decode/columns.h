@@ -1,0 +1,61 @@
+/* Columns of text, as a CSV parser leaves them, into fields of ticks. Here is what a column is, and what becomes of one
+ * whose fields are no numbers; those are decimal.h's, and names are names.h's.
+ *
+ * A column is Arrow's layout of variable-size binary: count + 1 offsets of 32 bits into one run of bytes. Each function
+ * takes a whole column in one call and writes a field of each tick (any stride), so that nothing is done twice.
+ *
+ * A field that cannot be taken leaves its output alone and notes in `faults`, one word a row, its column and why: the
+ * first fault of a row stays. Spaces around a field do not count. Called by one thread at a time; touches nothing but
+ * its arguments, and never a byte outside those between the first and the last offset.
+ */
+#ifndef SD_DECODE_COLUMNS_H
+#define SD_DECODE_COLUMNS_H
+
+#include <stdint.h>
+
+/* A column, and which of its rows are meant. */
+typedef struct sd_cells {
+  const int32_t *offsets; /* one more than there are rows, ascending */
+  const uint8_t *bytes;
+  const uint32_t *rows; /* those meant, `count` of them; NULL: the first `count` */
+  uint64_t count;
+} sd_cells;
+
+/* Where one number a row goes: `width` bytes (1, 2, 4 or 8), `stride` bytes apart. */
+typedef struct sd_target {
+  uint8_t *out;
+  uint64_t stride;
+  uint32_t width;
+} sd_target;
+
+/* The low byte of a word of `faults`; the high byte is the column. */
+enum {
+  SD_FAULT_EMPTY = 1,     /* a field that is needed */
+  SD_FAULT_TEXT = 2,      /* not of the form */
+  SD_FAULT_PRECISION = 3, /* more decimals than the result holds */
+  SD_FAULT_RANGE = 4,     /* outside lowest to highest, or more than 19 digits */
+  SD_FAULT_UNKNOWN = 5,   /* not in the table of letters */
+  SD_FAULT_NAMES = 6      /* a name too many, or longer than SD_NAME_BYTES */
+};
+
+/* Text of at most eight bytes that stands for a number. */
+typedef struct sd_letter {
+  uint8_t text[8]; /* padded with zeros */
+  uint32_t length;
+  uint32_t value;
+} sd_letter;
+
+/* Each field through a table of up to 64 entries. `otherwise`: the number for what is not in it, -1: that is a fault. */
+uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, int64_t otherwise, uint32_t column,
+                    const sd_target *target, uint16_t *faults);
+
+/* Whole amounts to 32-bit sizes: divided by `unit`, rounded down, at most 2^32-1; where that loses anything, `flag` is
+ * set in the row's flags. `sizes` and `flags` are `stride` apart. Negative amounts count as 0. Returns how many rows
+ * lost something. */
+uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint8_t *sizes, uint8_t *flags,
+                      uint64_t stride, uint8_t flag);
+
+/* How many of the bytes are this one. */
+uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
+
+#endif

@@ -1,3 +1,4 @@
+/* What comes in is put in order, goes out, or is given up. What a receiver says of itself is mold_look.c's. */
 #include "live/mold.h"
 
 #include "live/mold_state.h"
@@ -11,13 +12,6 @@
 _Static_assert((SD_MOLD_WINDOW & (SD_MOLD_WINDOW - 1)) == 0, "slots are found by masking");
 _Static_assert(SD_MOLD_WINDOW > SD_MOLD_PACKET / 3, "a packet's messages fit the window");
 _Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
-
-static inline mold_slot *slot_of(const sd_mold *m, uint64_t sequence) { return &m->slots[sequence & (WINDOW - 1)]; }
-
-static inline int is_held(const sd_mold *m, uint64_t sequence) {
-  const mold_slot *slot = slot_of(m, sequence);
-  return slot->sequence == sequence && slot->state == SLOT_HELD;
-}
 
 sd_mold *sd_mold_new(const sd_mold_options *options) {
   sd_mold *m = options->first_sequence <= SD_MOLD_SEQUENCE_MAX ? calloc(1, sizeof *m) : NULL;
@@ -83,8 +77,8 @@ static void release(sd_mold *m, mold_slot *slot) {
 /* Everything held from the next message on, as far as there is room. */
 static void deliver(sd_mold *m) {
   uint32_t last_packet = UINT32_MAX;
-  while (m->counts.held > 0 && is_held(m, m->counts.next_sequence) && !limit_reached(m)) {
-    mold_slot *slot = slot_of(m, m->counts.next_sequence);
+  while (m->counts.held > 0 && mold_is_held(m, m->counts.next_sequence) && !limit_reached(m)) {
+    mold_slot *slot = mold_slot_of(m, m->counts.next_sequence);
     const mold_packet *packet = &m->packets[slot->packet];
     uint64_t bytes = 2 + sd_be16(packet->bytes + slot->at);
     if (bytes > m->out_bytes - m->out_used) break;
@@ -103,23 +97,17 @@ static void deliver(sd_mold *m) {
   if (m->gap_to < m->counts.next_sequence) m->gap_to = m->counts.next_sequence;
 }
 
-/* How far what is held, or known to be missing, may reach. */
-static uint64_t window_end(const sd_mold *m) {
-  uint64_t next = m->counts.next_sequence;
-  return m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
-}
-
 /* Where the head gap ends. The message held right behind it says since when it has been one. */
 static void find_gap(sd_mold *m) {
   uint64_t next = m->counts.next_sequence;
-  uint64_t end = window_end(m);
+  uint64_t end = mold_window_end(m);
   m->gap_to = next;
-  if (next >= m->counts.high || is_held(m, next)) return;
+  if (next >= m->counts.high || mold_is_held(m, next)) return;
   if (m->counts.held > 0) {
     for (uint64_t s = next + 1; s < end; s++) {
-      if (!is_held(m, s)) continue;
+      if (!mold_is_held(m, s)) continue;
       m->gap_to = s;
-      m->gap_since_ns = m->packets[slot_of(m, s)->packet].arrived_ns;
+      m->gap_since_ns = m->packets[mold_slot_of(m, s)->packet].arrived_ns;
       return;
     }
   }
@@ -148,37 +136,6 @@ void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
   while (m->gap_to > m->counts.next_sequence && now_ns - m->gap_since_ns >= m->options.gap_timeout_ns &&
          now_ns >= m->gap_since_ns && !m->counts.ended)
     give_up(m);
-}
-
-uint64_t sd_mold_deadline(const sd_mold *m) {
-  if (m->counts.ended || m->gap_to <= m->counts.next_sequence) return UINT64_MAX;
-  return m->gap_since_ns + m->options.gap_timeout_ns;
-}
-
-sd_range sd_mold_hole_at(const sd_mold *m, uint64_t from) {
-  sd_range hole = {from, from};
-  if (m->counts.ended || from < m->counts.next_sequence) return hole;
-  uint64_t end = window_end(m);
-  while (hole.to < end && !is_held(m, hole.to)) hole.to++;
-  return hole;
-}
-
-uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t capacity) {
-  uint64_t found = 0;
-  uint64_t from = m->counts.next_sequence;
-  uint64_t end = window_end(m);
-  if (m->counts.ended || m->gap_to <= from) return 0;
-  for (uint64_t s = from; s < end && found < capacity;) {
-    if (is_held(m, s)) {
-      s++;
-      continue;
-    }
-    sd_range hole = sd_mold_hole_at(m, s);
-    s = hole.to;
-    uint64_t since = s < end ? m->packets[slot_of(m, s)->packet].arrived_ns : m->high_since_ns;
-    if (now_ns >= since + m->options.request_after_ns) holes[found++] = hole;
-  }
-  return found;
 }
 
 /* ---- packets in */
@@ -259,10 +216,10 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
   uint32_t users = 0;
   uint64_t at = SD_MOLD_HEADER;
   for (uint64_t s = h->sequence; s < h->sequence + h->count; s++) {
-    mold_slot *slot = slot_of(m, s);
+    mold_slot *slot = mold_slot_of(m, s);
     if (s < next) {
       count_known(m, line, s, s + 1);
-    } else if (is_held(m, s)) {
+    } else if (mold_is_held(m, s)) {
       line->duplicates++;
     } else {
       *slot = (mold_slot){s, index, (uint16_t)at, SLOT_HELD};
@@ -364,7 +321,7 @@ int sd_mold_finish(sd_mold *m) {
   return SD_OK;
 }
 
-/* ---- looking, and output */
+/* ---- output */
 
 void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
                     uint64_t realtime_ns) {
@@ -376,42 +333,4 @@ void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *r
   m->run_count = 0;
   m->realtime_ns = realtime_ns;
   if (m->counts.started) after_progress(m);
-}
-
-uint64_t sd_mold_out_bytes(const sd_mold *m) { return m->out_used; }
-uint64_t sd_mold_out_runs(const sd_mold *m) { return m->run_count; }
-
-int sd_mold_has_room(const sd_mold *m) {
-  return m->out_bytes - m->out_used >= SD_MOLD_PACKET && m->run_count < m->run_capacity;
-}
-
-const sd_range *sd_mold_gaps(const sd_mold *m, int line, uint64_t *count) {
-  const sd_ranges *gaps = line < 0 ? &m->gaps : &m->track[line].gaps;
-  *count = gaps->count;
-  return gaps->at;
-}
-
-const sd_mold_counts *sd_mold_look(sd_mold *m) {
-  sd_mold_counts *c = &m->counts;
-  c->gap_count = m->gaps.count + m->gaps.unlisted;
-  c->gap_messages = m->gaps.messages;
-  c->gaps_unlisted = m->gaps.unlisted;
-  for (int i = 0; i < SD_MOLD_REPLIES; i++) {
-    const sd_ranges *gaps = &m->track[i].gaps;
-    c->line[i].gap_count = gaps->count + gaps->unlisted;
-    c->line[i].gap_messages = gaps->messages;
-    c->line[i].gaps_unlisted = gaps->unlisted;
-  }
-  return c;
-}
-
-void sd_mold_stamp(sd_tick *ticks, uint64_t count, const sd_mold_run *runs, uint64_t run_count, uint64_t shift) {
-  uint64_t r = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    uint64_t position = ticks[i].sequence + shift;
-    while (r + 1 < run_count && runs[r + 1].position <= position) r++;
-    if (run_count == 0 || runs[r].position > position) continue;
-    ticks[i].ts_recv = runs[r].ts_recv;
-    ticks[i].sequence = runs[r].sequence + (position - runs[r].position);
-  }
 }

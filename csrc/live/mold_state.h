@@ -1,4 +1,4 @@
-/* What mold.c and mold_socket.c share of a receiver. */
+/* What mold.c, mold_look.c and mold_socket.c share of a receiver. */
 #ifndef SD_LIVE_MOLD_STATE_H
 #define SD_LIVE_MOLD_STATE_H
 
@@ -57,6 +57,21 @@ struct sd_mold {
 
   struct mold_sockets *sockets; /* mold_socket.c */
 };
+
+static inline mold_slot *mold_slot_of(const sd_mold *m, uint64_t sequence) {
+  return &m->slots[sequence & (WINDOW - 1)];
+}
+
+static inline int mold_is_held(const sd_mold *m, uint64_t sequence) {
+  const mold_slot *slot = mold_slot_of(m, sequence);
+  return slot->sequence == sequence && slot->state == SLOT_HELD;
+}
+
+/* How far what is held, or known to be missing, may reach. */
+static inline uint64_t mold_window_end(const sd_mold *m) {
+  uint64_t next = m->counts.next_sequence;
+  return m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
+}
 
 /* mold_socket.c; NULL where there is no memory or no descriptor left. */
 struct mold_sockets *sd_mold_sockets_new(void);

@@ -10,6 +10,7 @@
 #define SD_MOLD_HELD_PACKETS_LOG2 3
 
 #include "live/mold.c"
+#include "live/mold_look.c"
 
 #include "fuzz.h"
 

@@ -194,8 +194,6 @@ void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim)
 /* One visit to one ready strand, native handlers only. Zero: none was ready. */
 int sd_help(sd_dispatcher *d, uint32_t slot);
 
-/* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it failed
- * on the next one, and *ctx says why: call sd_fail. */
 /* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the claim. */
 int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
                     const void *records, int64_t n, char *message);
@@ -205,6 +203,8 @@ int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, 
 /* The claim is over: what was emitted for the first `handled` records of it counts. */
 void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
+/* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it
+ * failed on the next one, and *ctx says why: call sd_fail. */
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
                        int64_t n, sd_context *ctx);
 

@@ -75,11 +75,11 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
       const uint32_t cut = p->kind != SD_BARS_TIME || row->end - row->start < p->step ? SD_BAR_CUT : 0;
       if (!is_fresh(row)) {
         if (close_bar(row, p, ctx, i, cut)) return -1;
-      } else if (p->fill && row->bars) {
-        if (close_bar(row, p, ctx, i, cut | SD_BAR_EMPTY)) return -1;
+      } else if (row->empty_left) {
+        if (sd_tell_empty(&row->empty_left, ctx) || close_bar(row, p, ctx, i, cut | SD_BAR_EMPTY)) return -1;
       }
-      if (p->fill && row->bars) at = row->end;
-    } else if (p->fill && row->bars && row->start) {
+      if (row->empty_left) at = row->end;
+    } else if (row->empty_left && row->start) {
       if (time < row->start) return 0;
       at = row->start;
     }
@@ -126,6 +126,7 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   if (is_fresh(row)) {
     row->open = price;
     if (kind != SD_BARS_TIME) row->start = row->last_time = time;
+    if (p->fill && (time || row->empty_left)) row->empty_left = SD_MOST_EMPTY;
     wish(row, key, ctx);
   }
   if (price > row->high) row->high = price;
@@ -199,7 +200,7 @@ int sd_wake_bars(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_bars_row *row = row_of(rows, key, ctx);
   if (turn(row, p, ctx, -1, time)) return -1;
-  if (p->fill && row->bars) wish(row, key, ctx);
+  if (row->empty_left) wish(row, key, ctx);
   return 0;
 }
 

@@ -14,7 +14,7 @@
 #ifndef SD_HANDLERS_BARS_H
 #define SD_HANDLERS_BARS_H
 
-#include "handlers/calendar.h"
+#include "handlers/interval.h"
 #include "handlers/tape.h"
 
 enum { SD_BARS_TIME = 0, SD_BARS_TICKS = 1, SD_BARS_VOLUME = 2, SD_BARS_NOTIONAL = 3 };
@@ -51,6 +51,7 @@ typedef struct sd_bars_row {
   int64_t notional_high; /* notional, in 1e-9, is notional_high x 2^64 + notional_low */
   uint64_t last_time;    /* of the last trade; where no bar is under way, the moment up to which all are closed */
   sd_stretch stretch;    /* the session it is in, or what is between two */
+  uint64_t empty_left;   /* how many bars without a trade may come next; 0: none is told */
   uint64_t bars;         /* closed so far */
   uint64_t outside;      /* trades outside of sessions: left out */
   uint64_t late;         /* trades that came after their bar was closed: in the next one */
@@ -61,7 +62,7 @@ typedef struct sd_bars_row {
 typedef struct sd_bars_params {
   sd_source source;
   uint32_t kind;       /* SD_BARS_* */
-  uint32_t fill;       /* time bars without a trade are emitted too, once there was one with */
+  uint32_t fill;       /* time bars without a trade are emitted too, once there was one with, at a time above 0 */
   uint32_t outside;    /* trades outside of sessions make bars of their own */
   uint32_t partial;    /* the bar under way is emitted at the end */
   uint64_t zero_sizes; /* prices of trades of size 0 count: for feeds of ready-made bars */

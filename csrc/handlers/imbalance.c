@@ -21,7 +21,7 @@ static int both(const sd_top *top) {
 /* Gives what was in force the time since the last event. */
 static void pass_time(sd_imbalance_row *row, const sd_imbalance_params *p, uint64_t time) {
   if (time <= row->last_time) return;
-  if (row->quotes && both(&row->top)) {
+  if (row->last_time && row->quotes && both(&row->top)) {
     const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
     row->queue_ns += ns;
     row->queue_sum += row->queue * (double)ns;
@@ -52,7 +52,7 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
 static int end_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, int64_t i,
                         uint64_t time) {
   if (!sd_interval_over(&row->interval, time)) return 0;
-  pass_time(row, p, row->interval.end);
+  if (row->last_time) pass_time(row, p, row->interval.end);
   if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
   row->interval.end = 0;
   return 0;
@@ -63,7 +63,7 @@ static void start_interval(sd_imbalance_row *row, const sd_imbalance_params *p, 
   sd_interval begun;
   sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
   /* From then on the top that is in force counts for the interval. */
-  pass_time(row, p, begun.start);
+  if (row->last_time) pass_time(row, p, begun.start);
   row->interval = begun;
   row->interval_ofi = 0;
   row->interval_events = row->interval_ns = 0;

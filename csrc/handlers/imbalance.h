@@ -6,7 +6,7 @@
  *
  * R. Cont, A. Kukanov, S. Stoikov, The price impact of order book events, J. of Financial Econometrics 12 (2014), section 2.1.
  * An empty side has size 0 and the worst price there is. The first quote, and the first in a session, only says where flow
- * starts from. What is outside of sessions counts for nothing.
+ * starts from. What is outside of sessions counts for nothing, and no time passes before the first one above 0.
  *
  * With `every`, the flow of each interval of so much time is emitted when it ends, where there was any event.
  */

@@ -1,4 +1,8 @@
-/* Intervals of feed time whose figures are emitted when they end: by the symbol's timer, or its first tick after them. */
+/* Intervals of feed time whose figures are emitted when they end: by the symbol's timer, or its first tick after them.
+ *
+ * A time of 0 is none: it lies decades before all others. What comes with it has its interval, but none follows in which
+ * nothing came, until there is a time.
+ */
 #ifndef SD_HANDLERS_INTERVAL_H
 #define SD_HANDLERS_INTERVAL_H
 
@@ -6,6 +10,8 @@
 #include "sd_handler.h"
 
 enum { SD_INTERVAL_PARTIAL = 1 }; /* in the flags of what is emitted: the run ended first */
+/* Told in a row though nothing came, at most: all that a wrong time costs is a second, and less than output_memory holds. */
+enum { SD_MOST_EMPTY = 1 << 22 };
 
 typedef struct sd_interval {
   uint64_t start, end; /* ns, end not in it; cut by the session. end 0: none is under way */
@@ -13,6 +19,14 @@ typedef struct sd_interval {
 
 /* Nonzero: it ends at or before a moment. */
 static inline int sd_interval_over(const sd_interval *v, uint64_t time) { return v->end && time >= v->end; }
+
+/* Nonzero: no further empty one is to be told. *left: how many are. */
+static inline int sd_tell_empty(uint64_t *left, sd_context *ctx) {
+  if (--*left) return 0;
+  snprintf(ctx->message, sizeof ctx->message,
+           "%d empty intervals in a row: the next tick's time is wrong, or the intervals are too short", SD_MOST_EMPTY);
+  return -1;
+}
 
 /* Begins the one that a moment of stretch *s belongs to, and wishes to be woken at its end. */
 static inline void sd_interval_begin(sd_interval *v, const sd_stretch *s, uint64_t every, uint64_t time,

@@ -35,7 +35,7 @@ static void average_trades(sd_spread_totals *t) {
 /* Gives the top that was in force the time since the last event. */
 static void pass_time(sd_spread_row *row, const sd_spread_params *p, uint64_t time) {
   if (time <= row->last_time) return;
-  if (sd_top_sound(&row->top)) {
+  if (row->last_time && sd_top_sound(&row->top)) {
     const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
     const int64_t spread = (int64_t)((uint64_t)row->top.ask - (uint64_t)row->top.bid);
     const double mid = 0.5 * ((double)row->top.bid + (double)row->top.ask);
@@ -68,7 +68,7 @@ static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx
   sd_interval begun;
   sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
   /* From its start on the top that is in force counts for it. */
-  pass_time(row, p, begun.start);
+  if (row->last_time) pass_time(row, p, begun.start);
   row->interval = begun;
   row->events = 0;
   row->its = (sd_spread_totals){0};
@@ -81,13 +81,16 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
     uint64_t at = row->interval.end;
     if (at) {
       if (time < at) return 0;
-      pass_time(row, p, at);
-      if (is_told(row, p) && emit_interval(row, ctx, i, 0)) return -1;
+      if (row->last_time) pass_time(row, p, at);
+      if (is_told(row, p)) {
+        if (row->events == 0 && sd_tell_empty(&row->empty_left, ctx)) return -1;
+        if (emit_interval(row, ctx, i, 0)) return -1;
+      }
       row->interval.end = 0;
     } else {
       at = row->last_time;
     }
-    if (!p->fill || !sd_top_sound(&row->top)) return 0;
+    if (!row->empty_left || !sd_top_sound(&row->top)) return 0;
     /* Between two sessions it goes on with the next. */
     if (!sd_stretch_at(&row->stretch, &p->calendar, at)) at = row->stretch.end;
     if (at > time) {
@@ -139,7 +142,9 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
   /* The trade first: it met the top that its own fill changes. */
   if (e->size) trade(row, p, e);
   if (e->bid || e->ask) quote(row, p, e);
-  return p->fill && !row->interval.end ? advance(row, p, ctx, i, key, e->time) : 0;
+  if (!p->fill || !row->last_time) return 0;
+  row->empty_left = SD_MOST_EMPTY;
+  return row->interval.end ? 0 : advance(row, p, ctx, i, key, e->time);
 }
 
 int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {

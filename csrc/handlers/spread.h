@@ -10,7 +10,7 @@
  *
  * With `every`, the spreads of each interval with a trade or a change of the top are emitted when it ends, the time from the
  * top that stood at its start on included; with `fill` also those in which a sound top only stood. Receive times that run
- * backwards then count as the latest so far.
+ * backwards then count as the latest so far. No time passes before the first one above 0.
  */
 #ifndef SD_HANDLERS_SPREAD_H
 #define SD_HANDLERS_SPREAD_H
@@ -60,7 +60,8 @@ typedef struct sd_spread_row {
   sd_stretch stretch;
   /* only with `every` */
   sd_interval interval;
-  uint64_t events; /* in it: trades and changes of the top */
+  uint64_t events;     /* in it: trades and changes of the top */
+  uint64_t empty_left; /* how many without any may come next; 0: none is told */
   sd_spread_totals its;
 } sd_spread_row;
 

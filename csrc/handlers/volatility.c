@@ -69,7 +69,7 @@ static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_c
   const uint64_t last = session_end && time > session_end ? session_end : time;
   while (row->end && row->end <= last) {
     sample_until(row, p, row->end);
-    if (row->window.returns && emit_window(row, ctx, i, 0)) return -1;
+    if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
     const uint64_t end = row->end;
     row->end = 0;
     if (end == session_end || row->next == 0) break;
@@ -106,12 +106,13 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   if (p->every && row->end == 0) start_window(row, p, time);
   row->prices++;
   row->price = price;
+  row->empty_left = SD_MOST_EMPTY;
   if (!p->by_time) {
     if (row->sampled == 0 || ++row->count >= p->step) {
       row->count = 0;
       sample(row);
     }
-  } else if (row->next == 0) {
+  } else if (row->next == 0 && time) {
     uint64_t start;
     sd_grid(&row->stretch, p->step, time, &start, &row->next);
   }

@@ -5,7 +5,7 @@
  *   volatility  sqrt(rv)
  *
  * Samples are taken on a grid of time (the last price before each point of it: previous-tick sampling), aligned to the session's
- * start, else to the UNIX epoch; or every n-th price. No return spans two sessions.
+ * start, else to the UNIX epoch, from the first time above 0 on; or every n-th price. No return spans two sessions.
  *
  * T. Andersen, T. Bollerslev, F. Diebold, P. Labys, Modeling and forecasting realized volatility, Econometrica 71 (2003); O.
  * Barndorff-Nielsen, N. Shephard, Power and bipower variation with stochastic volatility and jumps, J. of Financial Econometrics
@@ -17,7 +17,7 @@
 #ifndef SD_HANDLERS_VOLATILITY_H
 #define SD_HANDLERS_VOLATILITY_H
 
-#include "handlers/calendar.h"
+#include "handlers/interval.h"
 #include "handlers/tape.h"
 
 /* Emitted; also what a row sums up. */
@@ -44,6 +44,7 @@ typedef struct sd_volatility_row {
   uint64_t last_time;
   uint64_t count;      /* prices since the last sample, where every n-th is one */
   uint64_t start, end; /* of the window under way; end 0: none */
+  uint64_t empty_left; /* how many without a price may come next */
   sd_variation window;
   sd_top top;
   sd_stretch stretch;

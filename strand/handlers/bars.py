@@ -57,6 +57,7 @@ BARS_ROW: Final = np.dtype(
         ("notional_high", "<i8"),
         ("last_time", "<u8"),
         *STRETCH,
+        ("empty_left", "<u8"),
         ("bars", "<u8"),
         ("outside", "<u8"),
         ("late", "<u8"),

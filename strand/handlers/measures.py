@@ -81,7 +81,14 @@ SPREAD_ROW: Final = np.dtype(
     ]
 )
 _SPREAD_EVERY_ROW: Final = np.dtype(
-    [*SPREAD_ROW.descr, *_SPAN, ("events", "<u8"), *_interval(_SPREADS), *_interval(_SPREAD_SUMS)]
+    [
+        *SPREAD_ROW.descr,
+        *_SPAN,
+        ("events", "<u8"),
+        ("empty_left", "<u8"),
+        *_interval(_SPREADS),
+        *_interval(_SPREAD_SUMS),
+    ]
 )
 #: An interval's spreads, NaN where nothing makes one, and the top at its end.
 SPREAD: Final = np.dtype([*_SPAN, *_SPREADS, *TOP, *_FLAGS])
@@ -137,6 +144,7 @@ VOLATILITY_ROW: Final = np.dtype(
         ("count", "<u8"),
         ("start", "<u8"),
         ("end", "<u8"),
+        ("empty_left", "<u8"),
         *((f"window_{name}", dtype) for name, dtype in _VARIATION),
         *TOP,
         *STRETCH,

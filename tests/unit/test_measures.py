@@ -14,7 +14,7 @@ from measure_reference import Top
 from plain_run import AT_END, TIMER, plain_run
 
 from strand import TICK, UNDEF_PRICE, Sessions, bars, imbalance, spread, trade_stats, volatility, vwap
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.handlers import VWAP_ROW
 from strand.handlers.measures import (
@@ -26,6 +26,7 @@ from strand.handlers.measures import (
     VOLATILITY,
     VWAP,
 )
+from strand.serial import SerialLoop
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 SECOND = 1_000_000_000
@@ -651,3 +652,64 @@ def test_a_merge_of_orders_and_quotes_has_to_be_told() -> None:
 def test_options_that_cannot_work_are_named(make: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         make()
+
+
+# ---- no time, and times far off
+
+
+NOW = 1_767_623_400 * SECOND  # 2026-01-05 09:30 in New York
+
+
+@pytest.mark.parametrize("sessions", [None, "09:30-16:00 America/New_York"])
+@pytest.mark.parametrize("timers", [True, False])
+@pytest.mark.parametrize(
+    ("handler", "ticks"),
+    [
+        (spread, (quote(0, 100, 1, 102, 1), quote(NOW, 100, 1, 104, 1), quote(NOW + 3 * SECOND, 100, 1, 103, 1))),
+        (bars, (trade(0, 100, 1), trade(NOW, 101, 1), trade(NOW + 3 * SECOND, 102, 1))),
+    ],
+    ids=["spread", "bars"],
+)
+def test_empty_intervals_begin_where_a_symbol_has_a_time(handler: Any, ticks: Any, timers: bool, sessions: Any) -> None:
+    ran = plain_run(handler("1s", fill=True, sessions=sessions), stream(*ticks), 1, timers=timers)
+    first = [] if sessions else [0]
+    assert ran.records["start"].tolist() == [*first, *(NOW + i * SECOND for i in range(4))]
+
+
+def test_a_quote_without_a_time_stands_for_no_time() -> None:
+    ticks = stream(quote(0, 100, 2, 102, 1), quote(NOW, 100, 1, 104, 1), quote(NOW + 5, 100, 1, 105, 1))
+    for every in (None, "1s"):
+        quoted = plain_run(spread(every), ticks, 1).rows[0]
+        assert (quoted["quoted_ns"], quoted["quoted"], quoted["quotes"]) == (5, pytest.approx(4e-9), 3)
+        queued = plain_run(imbalance(every), ticks, 1).rows[0]
+        assert (queued["queue_ns"], queued["queue_mean"], queued["quotes"]) == (5, 0, 3)
+
+
+def test_a_price_without_a_time_is_no_sample_of_a_grid() -> None:
+    ticks = stream(trade(0, 100, 1), *(trade(NOW + i * SECOND, 100 + i, 1) for i in range(4)))
+    ran = plain_run(volatility("1s", every="2s"), ticks, 1)
+    assert ran.rows[0]["returns"] == 2
+    assert ran.records["start"].tolist() == [NOW, NOW + 2 * SECOND]
+
+
+@pytest.mark.parametrize(
+    ("handler", "output", "tick"),
+    [
+        (spread("1s", fill=True), "spread", lambda ts: quote(ts, 100, 1, 104, 1)),
+        (bars("1s", fill=True), "bars", lambda ts: trade(ts, 100, 1)),
+        (volatility("1s", every="1s"), "volatility", lambda ts: trade(ts, 100, 1)),
+    ],
+    ids=["spread", "bars", "volatility"],
+)
+def test_too_many_empty_intervals_in_a_row_are_an_error(handler: Any, output: str, tick: Any) -> None:
+    loop = SerialLoop(1, handler)
+    with pytest.raises(HandlerError, match="empty intervals in a row: the next tick's time is wrong"), loop:
+        loop.publish(stream(tick(NOW), tick(NOW + SECOND), tick(NOW + 2 * SECOND)))
+        left = loop._memory.rows(handler.state)["empty_left"]
+        assert left[0] == 4_194_304
+        left[0] = 10
+        loop.publish(stream(tick(NOW + 9 * SECOND)))
+        assert left[0] == 4_194_304
+        left[0] = 10
+        loop.publish(stream(tick(NOW + 10**6 * SECOND)))
+    assert len(loop.outputs[output].array()) < 30

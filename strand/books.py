@@ -11,15 +11,13 @@ import numpy.typing as npt
 from strand._bindings.books import LEVEL, ORDER, BookMemory
 from strand._bindings.depths import DEPTH_LEVEL, DepthMemory
 from strand.errors import ConfigurationError
+from strand.numbers import whole
 
 if TYPE_CHECKING:
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
 __all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook", "keeps_books"]
-
-#: More than any book has.
-_ALL = 1 << 20
 
 
 class _Levels:
@@ -43,7 +41,7 @@ class _Levels:
         """
         letter = _letter(side)
         there = int(self._row["bid_levels" if letter == "B" else "ask_levels"])
-        return self._levels_of(self._index, letter, there if n is None else min(_count("n", n), there))
+        return self._levels_of(self._index, letter, there if n is None else min(whole("n", n, 0), there))
 
     def bids(self, n: int | None = None) -> npt.NDArray[Any]:
         """``levels("bid", n)``."""
@@ -67,7 +65,7 @@ class Book(_Levels):
 
     def order(self, order_id: int) -> np.void | None:
         """One resting order, a record of ``ORDER`` with what is ahead of it in its queue; None: it does not rest."""
-        found = self._memory.order(self._index, _count("order_id", order_id, 2**64 - 1))
+        found = self._memory.order(self._index, whole("order_id", order_id, 0, 2**64 - 1))
         return None if found is None else found[0]
 
     def __len__(self) -> int:
@@ -148,9 +146,3 @@ def _letter(side: str) -> str:
     if side not in ("bid", "ask"):
         raise ConfigurationError(f"side: {side!r} is not one of bid, ask")
     return "B" if side == "bid" else "A"
-
-
-def _count(name: str, value: int, most: int = _ALL) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 0 to {most:,}")
-    return int(value)

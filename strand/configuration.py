@@ -21,6 +21,7 @@ from strand.errors import ConfigurationError
 from strand.grouping import strands_for
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.state import padded
+from strand.numbers import whole
 from strand.records import RecordReader
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
@@ -34,7 +35,6 @@ __all__ = [
     "engine_config",
     "padded",
     "pool_blocks",
-    "positive",
     "symbol_counts",
     "worker_cores",
 ]
@@ -57,13 +57,6 @@ def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
     return bool(timed)
 
 
-def positive(name: str, value: int, most: int) -> int:
-    """A whole number from 1 to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
-    return int(value)
-
-
 def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
     """One of the words in ``choices``."""
     if value not in choices:
@@ -73,7 +66,7 @@ def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
 def check_limits(ticks: Mapping[str, int], quantum_us: float, words: Mapping[str, str]) -> None:
     """What bounds queues and visits, and the choices that are words."""
     for name, most in _MOST.items():
-        positive(name, ticks[name], most)
+        whole(name, ticks[name], 1, most)
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
         choice(name, words[name], choices)
     if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:

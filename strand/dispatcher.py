@@ -20,7 +20,6 @@ from strand.configuration import (
     check_conflate,
     check_limits,
     engine_config,
-    positive,
     symbol_counts,
     worker_cores,
 )
@@ -36,6 +35,7 @@ from strand.failures import describe, failures_of
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
+from strand.numbers import whole
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
 from strand.publishers import NONE, Publishers, publish_error
@@ -121,7 +121,7 @@ class Dispatcher(RunView):
         dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype)
         allowed = self._allowed = sorted(os.sched_getaffinity(0))
-        self._workers = positive("workers", max(1, len(allowed) - 1) if workers is None else workers, 1024)
+        self._workers = whole("workers", max(1, len(allowed) - 1) if workers is None else workers, 1, 1024)
         self._cores = worker_cores(cores, allowed, self._workers)
         if not isinstance(policy, Fifo):
             raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.numbers import is_whole
 
 __all__ = ["Grouping", "StrandsLike", "strand_count", "strands_for"]
 
@@ -42,8 +43,8 @@ def strand_count(
         return symbols
     if strands == "auto":
         wanted = max(LEAST_STRANDS, STRANDS_A_WORKER * workers)
-    elif isinstance(strands, int) and not isinstance(strands, bool) and strands >= 1:
-        wanted = strands
+    elif is_whole(strands) and int(strands) >= 1:
+        wanted = int(strands)
     else:
         raise ConfigurationError(f"strands: {strands!r} is not 'auto', 'per-symbol' or a number of at least 1")
     sizes = np.bincount(handler_of_symbol, minlength=len(alone))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from strand._bindings import pace as _pace
 from strand.errors import ConfigurationError
+from strand.numbers import whole
 from strand.stats import Latency
 
 __all__ = ["Clock", "Pacer", "Pacing", "SystemClock"]
@@ -91,9 +92,7 @@ class Pacer:
         self, speed: float = 1.0, *, late_after_ns: int = 1_000_000, paused: bool = False, clock: Clock | None = None
     ) -> None:
         self._speed = _checked(speed)
-        if isinstance(late_after_ns, bool) or not isinstance(late_after_ns, int) or late_after_ns < 0:
-            raise ConfigurationError(f"late_after_ns: {late_after_ns!r} is not a number of ns from 0 up")
-        self._late_after_ns = late_after_ns
+        self._late_after_ns = whole("late_after_ns", late_after_ns, 0)
         self._clock: Clock = SystemClock() if clock is None else clock
         self._changed = threading.Condition()
         self._paused = paused
@@ -168,9 +167,8 @@ class Pacer:
         """
         if (ticks is None) == (until is None):
             raise ConfigurationError("step: give either ticks= or until=")
-        for name, value in (("ticks", ticks), ("until", until)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise ConfigurationError(f"{name}: {value!r} is not a number from 0 up")
+        ticks = None if ticks is None else whole("ticks", ticks, 0)
+        until = None if until is None else whole("until", until, 0)
         with self._changed:
             if not self._paused:
                 self._hold()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.fingerprint import Digests, Names, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
 from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
     from strand.serial import SerialLoop
 
-__all__ = ["NoRecorder", "Recorder", "check_recording", "recorder_for"]
+__all__ = ["NoRecorder", "Recorder", "recorder_for"]
 
 
 class NoRecorder:
@@ -200,9 +199,3 @@ def recorder_for(
     if every is None and path is None:
         return NoRecorder()
     return Recorder(dispatcher, lambda: feed.symbols, every, path, header() if path is not None else {})
-
-
-def check_recording(every: int | None) -> None:
-    """Refuses an interval of no ticks."""
-    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-        raise ConfigurationError(f"fingerprint_every: {every!r} is not a number of ticks from 1 up")

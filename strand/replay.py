@@ -18,10 +18,11 @@ from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
+from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import output_digests
 from strand.pacing import Pacer
-from strand.recorder import check_recording, recorder_for
+from strand.recorder import recorder_for
 from strand.replay_result import ReplayResult
 from strand.replay_run import Run, Timed, chain, pinned
 from strand.run_header import run_header
@@ -77,7 +78,8 @@ def replay(
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has. Raises HandlerError, ConfigurationError.
     """
-    check_recording(fingerprint_every)
+    if fingerprint_every is not None:
+        fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
     pacer = _check(limit, position, speed, pacer)
     given = handler
     if handler is not None:

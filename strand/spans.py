@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from strand.errors import ConfigurationError
+from strand.numbers import is_whole
 
 __all__ = ["SpanLike", "span_ns"]
 
@@ -30,8 +31,8 @@ def span_ns(name: str, value: SpanLike) -> int:
     ns: int | None = None
     if isinstance(value, dt.timedelta):
         ns = (value.days * 86_400 + value.seconds) * 1_000_000_000 + value.microseconds * 1_000
-    elif isinstance(value, int) and not isinstance(value, bool):
-        ns = value
+    elif is_whole(value):
+        ns = int(value)  # type: ignore[arg-type]
     elif isinstance(value, str) and (found := _TEXT.fullmatch(value.strip())) and found[2] in _UNITS:
         ns = int(found[1]) * _UNITS[found[2]]
     if ns is None or not 0 < ns < 2**63:

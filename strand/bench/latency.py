@@ -10,6 +10,7 @@ import numpy as np
 from strand._bindings.ping import ping
 from strand.bench.machine import choose_cores
 from strand.errors import ConfigurationError
+from strand.numbers import whole
 
 __all__ = ["LatencyResult", "measure_latency"]
 
@@ -45,8 +46,7 @@ def measure_latency(spinning: int = 100_000, parked: int = 1_000) -> list[Latenc
     Raises ConfigurationError for a count below 1, or with fewer than two cores.
     """
     for name, value in (("spinning", spinning), ("parked", parked)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**8:
-            raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to 100,000,000")
+        whole(name, value, 1, 10**8)
     cores = choose_cores(1)
     worker = cores.workers[0]
     if cores.publisher is None or worker is None:

@@ -17,6 +17,7 @@ from strand.feeds.calibration import Skew
 from strand.feeds.synthetic import route_stream
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import spin
+from strand.numbers import whole
 
 __all__ = ["RouteOptions", "make_job", "parse_skew", "parse_strands", "route"]
 
@@ -48,8 +49,7 @@ class RouteOptions:
             ("batch", self.batch, 1, 65_536),
             ("rounds", self.rounds, 1, 1000),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigurationError(f"{name}: {value!r} is not a whole number from {low:,} to {high:,}")
+            whole(name, value, low, high)
 
 
 def parse_skew(text: str) -> Skew:

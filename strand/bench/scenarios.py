@@ -25,6 +25,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.synthetic import route_stream
 from strand.grouping import StrandsLike
 from strand.handlers import Handler, spin
+from strand.numbers import whole
 from strand.stats import Latency
 
 __all__ = ["SCENARIOS", "Percentiles", "Scenario", "ScenarioOptions", "ScenarioResult", "run_scenarios"]
@@ -106,8 +107,7 @@ class ScenarioOptions:
             ("rounds", self.rounds, 1, 1000),
             ("work", self.work, 0, 2**31),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigurationError(f"{name}: {value!r} is not a whole number from {low:,} to {high:,}")
+            whole(name, value, low, high)
         known = [s.name for s in SCENARIOS]
         for name in self.only:
             if name not in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Fills, Handler
 from strand.handlers.options import built_in
 from strand.handlers.tape import STRETCH, one_of, tape_handler
+from strand.numbers import is_whole, whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE
@@ -114,7 +115,7 @@ def bars(
         least = _notional(notional)
     else:
         name = "ticks" if ticks is not None else "volume"
-        step = _count(name, ticks if ticks is not None else volume)
+        step = whole(name, ticks if ticks is not None else volume, 1)
     params = struct.pack(
         "=IIIIQQQq",
         kind,
@@ -138,15 +139,10 @@ def bars(
     )
 
 
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63:
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number above 0")
-    return value
-
-
 def _notional(value: int | str | Decimal) -> int:
     """Units of currency in 1e-9, exactly."""
     try:
+        value = int(value) if is_whole(value) else value
         units = Decimal(value) * PRICE_SCALE if not isinstance(value, float) else Decimal(str(value)) * PRICE_SCALE
     except (InvalidOperation, TypeError, ValueError) as error:
         raise ConfigurationError(f"notional: {value!r} is no amount of currency") from error

@@ -15,6 +15,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.context import Bound, Context
 from strand.handlers.options import Builtin, Origin, built_in
 from strand.handlers.parameters import by_symbol
+from strand.numbers import whole
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -201,9 +202,8 @@ def count() -> Handler:
 def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
     """The benchmark's handler: ``work`` dependent multiply-add steps a tick; symbols whose index divides by
     ``dear_every`` take ``dear_times`` as many. Its row counts ticks whose sequence does not follow the last one's."""
-    if work < 0 or dear_every < 0 or dear_times < 1:
-        raise ConfigurationError("work and dear_every must not be negative, dear_times must be at least 1")
-    return _builtin("spin", SPIN_ROW, struct.pack("=qqq", work, dear_every, dear_times))
+    given = (whole("work", work, 0), whole("dear_every", dear_every, 0), whole("dear_times", dear_times, 1))
+    return _builtin("spin", SPIN_ROW, struct.pack("=qqq", *given))
 
 
 @built_in

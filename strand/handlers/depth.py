@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from strand._bindings.depths import MOST_TOP, DepthMemory
-from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.options import built_in
+from strand.numbers import whole
 
 __all__ = ["depth", "depth_row"]
 
@@ -53,9 +53,7 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
     levels. ``max_levels``: what a side of a symbol keeps at most, which bounds its memory to 24 bytes a level; when
     it is full the worst level goes, which ``beyond`` counts. Raises ConfigurationError for other values.
     """
-    for name, value, most in (("top", top, MOST_TOP), ("max_levels", max_levels, MOST_LEVELS)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most:,}")
+    shown, kept = whole("top", top, 1, MOST_TOP), whole("max_levels", max_levels, 1, MOST_LEVELS)
     return Handler(
-        "depth", depth_row(top), memory=lambda n: DepthMemory(n, top=top, max_levels=max_levels), needs_ticks=True
+        "depth", depth_row(shown), memory=lambda n: DepthMemory(n, top=shown, max_levels=kept), needs_ticks=True
     )

@@ -17,6 +17,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import VWAP_ROW, Fills, Handler
 from strand.handlers.options import built_in
 from strand.handlers.tape import STRETCH, TOP, one_of, tape_handler
+from strand.numbers import whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
 
@@ -301,14 +302,13 @@ def volatility(
     """
     if (step is None) == (ticks is None):
         raise ConfigurationError("volatility: give one of step and ticks")
-    if ticks is not None and (not isinstance(ticks, int) or not 0 < ticks < 2**63):
-        raise ConfigurationError(f"ticks: {ticks!r} is not a whole number above 0")
     grid = 0 if step is None else span_ns("step", step)
     window = _step(every)
     if grid and window % grid:
         raise ConfigurationError(f"every: {every!r} is not a multiple of the step {step!r}")
     mid = one_of("price", price, ("trade", "mid"))
-    params = struct.pack("=IIQQQ", grid > 0, mid, grid or ticks or 0, window, bool(partial))
+    sampled = grid if ticks is None else whole("ticks", ticks, 1)
+    params = struct.pack("=IIQQQ", grid > 0, mid, sampled, window, bool(partial))
     return tape_handler(
         "volatility",
         VOLATILITY_ROW,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias
 import numpy as np
 
 from strand.errors import ConfigurationError
+from strand.numbers import is_whole
 from strand.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _flag(text: str) -> bool:
 def _show_span(value: Any) -> str:
     if isinstance(value, dt.timedelta):
         return f"{value // dt.timedelta(microseconds=1)}us"
-    return f"{value}ns" if isinstance(value, int) else str(value)
+    return f"{value}ns" if is_whole(value) else str(value)
 
 
 _FLAGS: Final = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
@@ -74,7 +75,6 @@ NUMBER: Final = Kind("a number", float, lambda value: repr(float(value)))
 TEXT: Final = Kind("text")
 SPAN: Final = Kind("a span of time, as 1m or 500ms", show=_show_span)
 AMOUNT: Final = Kind("an amount of currency")
-LETTERS: Final = Kind("text", str.encode, bytes.decode)
 SESSIONS: Final = Kind(
     "hours and zone, as '09:30-16:00 America/New_York'", show=lambda value: value if isinstance(value, str) else None
 )
@@ -89,6 +89,15 @@ def _one_of(choices: tuple[Any, ...]) -> Kind:
         return by_text[text]
 
     return Kind(f"one of {', '.join(by_text)}", read)
+
+
+def _letters(most: int) -> Kind:
+    def read(text: str) -> bytes:
+        if len(found := text.encode()) > most:
+            raise ValueError(text)
+        return found
+
+    return Kind(f"text of at most {most} bytes", read, bytes.decode)
 
 
 def _kind_of_hint(hint: Any) -> Kind | None:
@@ -106,7 +115,7 @@ def _kind_of_hint(hint: Any) -> Kind | None:
 def _kind_of_field(dtype: np.dtype[Any]) -> Kind | None:
     """What a field of parameters holds; None: a record within a record."""
     base = dtype.base
-    kinds = {"b": FLAG, "i": WHOLE, "u": WHOLE, "f": NUMBER, "S": LETTERS}
+    kinds = {"b": FLAG, "i": WHOLE, "u": WHOLE, "f": NUMBER, "S": _letters(base.itemsize)}
     kind = kinds.get(base.kind)
     if kind is None or not dtype.shape:
         return kind

@@ -113,6 +113,8 @@ def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], where: str) -> None
             rows[field] = array
             if kind in "iu" and not (rows[field][0] == array).all():
                 raise ValueError("it is out of range")
+            if kind in "SU" and not (rows[field][0] == array.astype(kind)).all():
+                raise ValueError("it is too long")
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(
                 f"{where}: {field} is {value!r}, which {rows.dtype[field]} cannot hold: {error}"

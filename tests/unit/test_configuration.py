@@ -20,7 +20,7 @@ MISSING = max(os.sched_getaffinity(0)) + 1
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"workers": 0}, "workers: 0 is not a whole number from 1 to 1024"),
+        ({"workers": 0}, "workers: 0 is not a whole number from 1 to 1,024"),
         ({"workers": -1}, "workers: -1"),
         ({"workers": 1.5}, "workers: 1.5"),
         ({"workers": True}, "workers: True"),
@@ -31,7 +31,7 @@ MISSING = max(os.sched_getaffinity(0)) + 1
         ({"cores": "0,1"}, "cores: '0,1' is not 'auto', None or a list"),
         ({"cores": 3}, "cores: 3 is not 'auto', None or a list"),
         ({"capacity_ticks": 0}, "capacity_ticks: 0"),
-        ({"capacity_ticks": 2**31}, "capacity_ticks: 2147483648 is not a whole number from 1 to 2147483647"),
+        ({"capacity_ticks": 2**31}, "capacity_ticks: 2147483648 is not a whole number from 1 to 2,147,483,647"),
         ({"quantum_ticks": 0}, "quantum_ticks: 0"),
         ({"quantum_us": 0}, "quantum_us: 0 is not"),
         ({"quantum_us": float("nan")}, "quantum_us: nan"),

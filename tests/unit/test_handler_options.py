@@ -180,6 +180,27 @@ def test_a_built_in_handler_knows_what_makes_it_again(like: Handler) -> None:
     assert params_of(load_handler(like.origin.load, like.origin.options)) == params_of(like)
 
 
+@pytest.mark.parametrize(
+    ("numpy_s", "python_s"),
+    [
+        (lambda n: strand.bars(n(60_000_000_000)), "60000000000ns"),
+        (lambda n: strand.bars(ticks=n(50)), "50"),
+        (lambda n: strand.bars(notional=n(5)), "5"),
+        (lambda n: strand.vwap(n(7)), "7ns"),
+        (lambda n: strand.volatility(ticks=n(50)), "50"),
+        (lambda n: strand.depth(top=n(3), max_levels=n(9)), "3"),
+        (lambda n: strand.handlers.spin(n(9), dear_every=n(2)), "9"),
+    ],
+)
+def test_numpy_s_whole_numbers_are_whole_numbers(numpy_s: Any, python_s: str) -> None:
+    given, same = numpy_s(np.int64), numpy_s(int)
+    assert (given.state, given.origin) == (same.state, same.origin)
+    assert getattr(given.function, "params", None) == getattr(same.function, "params", None)
+    assert next(iter(given.origin.options.values())) == python_s
+    with pytest.raises(ConfigurationError, match="True.* is no"):
+        numpy_s(np.bool_)
+
+
 def test_what_text_cannot_say_is_told_apart_and_not_loaded() -> None:
     origins = [strand.bars("1m", sessions=strand.Sessions(np.array([[0, end]]))).origin for end in (10, 20)]
     assert origins[0] != origins[1]
@@ -211,6 +232,18 @@ def test_parameters_of_ones_own_are_read_by_their_fields(mine: str) -> None:
     }  # fmt: skip
     found = strand.replay(sample_path(), handler, feed_options={"date": SAMPLE_DATE}, workers=1, cores=None)
     assert found.rows.array["n"].sum() > 0
+
+
+def test_text_that_is_longer_than_its_field_is_refused(mine: str) -> None:
+    assert options_of(find(f"{mine}:large"))["name"].kind.words == "text of at most 4 bytes"
+    with pytest.raises(ConfigurationError, match="large: name takes text of at most 4 bytes, not 'abcde'; its options"):
+        load_handler(f"{mine}:large", {"name": "abcde"})
+    with pytest.raises(ConfigurationError, match="at most 4 bytes"):
+        load_handler(f"{mine}:large", {"name": "ééé"})
+    like: Any = find(f"{mine}:large")
+    for name in (b"abcde", "abcde"):
+        with pytest.raises(ConfigurationError, match="name is b?'abcde', which .* cannot hold: it is too long"):
+            strand.Dispatcher(1, like.with_params({"*": {"name": name}}))
 
 
 def test_what_a_symbol_was_given_stays(mine: str) -> None:

@@ -1,0 +1,27 @@
+"""Whole numbers as options take them: Python's or numpy's, within bounds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from strand.errors import ConfigurationError
+
+__all__ = ["MOST", "is_whole", "whole"]
+
+#: The most that C takes.
+MOST: Final = 2**63 - 1
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, of Python or numpy. ``True`` and ``False`` are none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def whole(name: str, value: Any, least: int, most: int = MOST) -> int:
+    """The whole number, from ``least`` to ``most``, that the option ``name`` was given. Raises ConfigurationError."""
+    if not is_whole(value) or not least <= value <= most:
+        end = "2^63 - 1" if most == MOST else f"{most:,}"
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number from {least:,} to {end}")
+    return int(value)

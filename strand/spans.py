@@ -32,7 +32,7 @@ def span_ns(name: str, value: SpanLike) -> int:
     if isinstance(value, dt.timedelta):
         ns = (value.days * 86_400 + value.seconds) * 1_000_000_000 + value.microseconds * 1_000
     elif is_whole(value):
-        ns = int(value)  # type: ignore[arg-type]
+        ns = int(value)
     elif isinstance(value, str) and (found := _TEXT.fullmatch(value.strip())) and found[2] in _UNITS:
         ns = int(found[1]) * _UNITS[found[2]]
     if ns is None or not 0 < ns < 2**63:

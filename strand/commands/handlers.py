@@ -14,10 +14,9 @@ from rich.table import Table
 
 from strand.commands.handling import NAME, given_options
 from strand.commands.parameters import show
-from strand.errors import ConfigurationError
-from strand.handlers import BUILTIN, Handler
-from strand.handlers.loading import find
-from strand.handlers.options import Builtin, Makes, configured, options_of
+from strand.handlers import BUILTIN
+from strand.handlers.loading import configured, find, needs
+from strand.handlers.options import Builtin, Makes, options_of
 
 __all__ = ["handlers"]
 
@@ -61,19 +60,16 @@ def _summary(like: Makes) -> str:
 
 
 def _describe(name: str, like: Makes, given: dict[str, str]) -> dict[str, Any]:
-    made: Handler | None = None
-    try:
-        made = configured(like, given, name)
-    except ConfigurationError:
-        if given:
-            raise
-        # What it keeps depends on options that have to be given.
+    options, lacking = options_of(like), needs(like)
+    # What it keeps may depend on options that have to be given.
+    waits = not given and lacking and options.keys() >= set(lacking)
+    made = None if waits else configured(like, given, name)
     return {
         "handler": name,
         "about": _summary(like),
         "options": {
             option.name: {"takes": option.kind.words, "default": option.default, "about": option.about}
-            for option in options_of(like).values()
+            for option in options.values()
         },
         "row": None if made is None else _fields(made.state),
         "outputs": None if made is None else {output: _fields(dtype) for output, dtype in made.emitted},

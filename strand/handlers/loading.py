@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import sys
+import traceback
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import Any
 from strand.errors import ConfigurationError
 from strand.handlers.base import BUILTIN, Handler, resolve
 from strand.handlers.objects import is_object_class
-from strand.handlers.options import Makes, Origin, configured
+from strand.handlers.options import Makes, Option, Origin, options_of
 
-__all__ = ["find", "load_handler"]
+__all__ = ["configured", "find", "load_handler", "needs"]
 
 
 def load_handler(name: str, options: Mapping[str, str] | None = None) -> Handler:
@@ -32,6 +33,9 @@ def load_handler(name: str, options: Mapping[str, str] | None = None) -> Handler
     return dataclasses.replace(handler, origin=Origin(name, dict(options or {})))
 
 
+# ---- what a name stands for
+
+
 def find(name: str) -> Makes:
     """What a name stands for, as it is without options. Raises ConfigurationError."""
     if name in BUILTIN:
@@ -44,8 +48,9 @@ def find(name: str) -> Makes:
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigurationError(f"handler: cannot import {module_name!r}: {error}") from error
+    except Exception as error:
+        said = error if isinstance(error, ImportError) else _said(error)
+        raise ConfigurationError(f"handler: cannot import {module_name!r}: {said}") from error
     finally:
         sys.path.pop(0)
     found: Any = getattr(module, attribute, None)
@@ -62,5 +67,81 @@ def find(name: str) -> Makes:
 def _returns_a_handler(function: Any) -> bool:
     try:
         return typing.get_type_hints(function).get("return") is Handler
-    except NameError:
-        return False
+    except Exception:
+        # An annotation of another argument is at fault: what its options are asked for says so.
+        returned = inspect.get_annotations(function).get("return")
+        return returned is Handler or str(returned).rpartition(".")[2] == Handler.__name__
+
+
+# ---- a handler with options
+
+
+def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
+    """The handler with options as text. ``called``: its name in messages.
+
+    Raises ConfigurationError for a name that is none, and for text that its option does not take; it lists those that
+    there are. So it does for what a function that makes a handler raises, and where it makes none.
+    """
+    options = options_of(like)
+    values = {}
+    for name, text in given.items():
+        if name not in options:
+            raise ConfigurationError(f"handler {called}: it has no option {name!r}; {_listed(options)}")
+        try:
+            values[name] = options[name].kind.read(text)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"handler {called}: {name} takes {options[name].kind.words}, not {text!r}; {_listed(options)}"
+            ) from error
+    if isinstance(like, Handler):
+        return _with(like, values) if values else like
+    lacking = [name for name in needs(like) if name not in values]
+    if lacking:
+        unsaid = [name for name in lacking if name not in options]
+        why = f", and {', '.join(unsaid)} cannot be given as an option" if unsaid else ""
+        raise ConfigurationError(f"handler {called}: it needs {', '.join(lacking)}{why}; {_listed(options)}")
+    try:
+        made = like(**values)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"handler {called}: {error}; {_listed(options)}") from error
+    except Exception as error:
+        raise ConfigurationError(f"handler {called}: it raised {_said(error)}; {_listed(options)}") from error
+    if not isinstance(made, Handler):
+        raise ConfigurationError(f"handler {called}: it returned {made!r}, which is no handler")
+    return made
+
+
+def needs(like: Makes) -> list[str]:
+    """The arguments of a function that makes a handler which have no default."""
+    if not inspect.isfunction(like):
+        return []
+    parameters = inspect.signature(like).parameters.values()
+    return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.default is p.empty]
+
+
+def _said(error: BaseException) -> str:
+    """What was raised, in one line, and where."""
+    words = " ".join(str(error).split())
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, SyntaxError):
+        where = ""  # its own words say it
+    return f"{type(error).__name__}{': ' if words else ''}{words}{where}"
+
+
+def _with(handler: Handler, values: Mapping[str, Any]) -> Handler:
+    """A handler with parameters for all symbols that are given none of their own; of a chain, by part."""
+    if not handler.parts:
+        before = handler.params_values or {}
+        return handler.with_params({**before, "*": {**before.get("*", {}), **values}})
+    parts = []
+    for part, inner in handler.parts:
+        own = {name[len(part) + 1 :]: value for name, value in values.items() if name.startswith(f"{part}.")}
+        parts.append((part, _with(inner, own) if own else inner))
+    return dataclasses.replace(handler, parts=tuple(parts))
+
+
+def _listed(options: Mapping[str, Option]) -> str:
+    if not options:
+        return "it has no options"
+    return "its options: " + "; ".join(f"{option.name}, {option.kind.words}" for option in options.values())

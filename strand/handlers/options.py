@@ -28,7 +28,7 @@ from strand.sessions import Sessions
 if TYPE_CHECKING:
     from strand.handlers.base import Handler
 
-__all__ = ["Builtin", "Option", "Origin", "built_in", "configured", "options_of", "said_params"]
+__all__ = ["Builtin", "Option", "Origin", "built_in", "options_of", "said_params"]
 
 P = ParamSpec("P")
 
@@ -183,11 +183,11 @@ def options_of(like: Makes) -> dict[str, Option]:
 def _of_function(function: Callable[..., Any]) -> dict[str, Option]:
     try:
         hints = typing.get_type_hints(function)
-    except NameError as error:
-        raise ConfigurationError(f"handler: an annotation of {function.__name__} cannot be found: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"handler: an annotation of {function.__name__} says nothing: {error}") from error
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             continue
         given = None if parameter.default is parameter.empty else parameter.default
         kind = _kind_of_hint(hints.get(name, type(given)))
@@ -209,34 +209,6 @@ def _of_params(handler: Any) -> dict[str, Option]:
     return found
 
 
-def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
-    """The handler with options as text. ``called``: its name in messages.
-
-    Raises ConfigurationError for a name that is none, and for text that its option does not take; it lists those that
-    there are.
-    """
-    options = options_of(like)
-    values = {}
-    for name, text in given.items():
-        if name not in options:
-            raise ConfigurationError(f"handler {called}: it has no option {name!r}; {_listed(options)}")
-        try:
-            values[name] = options[name].kind.read(text)
-        except ValueError as error:
-            raise ConfigurationError(
-                f"handler {called}: {name} takes {options[name].kind.words}, not {text!r}; {_listed(options)}"
-            ) from error
-    if isinstance(like, Builtin) or inspect.isfunction(like):
-        lacking = [] if isinstance(like, Builtin) else _lacking(like, values)
-        if lacking:
-            raise ConfigurationError(f"handler {called}: it needs {', '.join(lacking)}; {_listed(options)}")
-        try:
-            return like(**values)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"handler {called}: {error}; {_listed(options)}") from error
-    return _with(like, values) if values else like  # type: ignore[arg-type,return-value]
-
-
 def said_params(handler: Handler) -> dict[str, str]:
     """The parameters a handler was given, as text, with a digest of those of single symbols; of a chain, by part."""
     if handler.parts:
@@ -247,30 +219,6 @@ def said_params(handler: Handler) -> dict[str, str]:
         digest = blake2b(repr(sorted((symbol, sorted(row.items())) for symbol, row in values.items())).encode())
         said["by symbol"] = f"{len(values):,} symbols, {digest.hexdigest()[:16]}"
     return said
-
-
-def _lacking(function: Callable[..., Any], values: Mapping[str, Any]) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()
-    needed = (p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.default is p.empty)
-    return [p.name for p in needed if p.name not in values]
-
-
-def _with(handler: Handler, values: Mapping[str, Any]) -> Handler:
-    """A handler with parameters for all symbols that are given none of their own; of a chain, by part."""
-    if not handler.parts:
-        before = handler.params_values or {}
-        return handler.with_params({**before, "*": {**before.get("*", {}), **values}})
-    parts = []
-    for part, inner in handler.parts:
-        own = {name[len(part) + 1 :]: value for name, value in values.items() if name.startswith(f"{part}.")}
-        parts.append((part, _with(inner, own) if own else inner))
-    return dataclasses.replace(handler, parts=tuple(parts))
-
-
-def _listed(options: Mapping[str, Option]) -> str:
-    if not options:
-        return "it has no options"
-    return "its options: " + "; ".join(f"{option.name}, {option.kind.words}" for option in options.values())
 
 
 # ---- where a handler comes from

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -67,6 +68,34 @@ class Object:
 
 def no_handler(n):
     return n
+
+
+def raises(n: int = 0) -> strand.Handler:
+    raise ValueError("nothing is\\nsmall enough")
+
+
+def muddles(n: int = 1) -> strand.Handler:
+    return n + "1"
+
+
+def by_place(n: int, /) -> strand.Handler:
+    return strand.bars(n)
+
+
+def makes_nothing() -> strand.Handler:
+    return None
+
+
+def makes_a_number() -> "strand.Handler":
+    return 5
+
+
+def of_a_list(values: list) -> strand.Handler:
+    return strand.bars(values[0])
+
+
+def of_what(n: "Nothing" = 1) -> strand.Handler:
+    return strand.bars(n)
 '''
 
 
@@ -197,7 +226,7 @@ def test_numpy_s_whole_numbers_are_whole_numbers(numpy_s: Any, python_s: str) ->
     assert (given.state, given.origin) == (same.state, same.origin)
     assert getattr(given.function, "params", None) == getattr(same.function, "params", None)
     assert next(iter(given.origin.options.values())) == python_s
-    with pytest.raises(ConfigurationError, match="True.* is no"):
+    with pytest.raises(ConfigurationError, match=r"True.* is no"):
         numpy_s(np.bool_)
 
 
@@ -242,12 +271,12 @@ def test_text_that_is_longer_than_its_field_is_refused(mine: str) -> None:
         load_handler(f"{mine}:large", {"name": "ééé"})
     like: Any = find(f"{mine}:large")
     for name in (b"abcde", "abcde"):
-        with pytest.raises(ConfigurationError, match="name is b?'abcde', which .* cannot hold: it is too long"):
+        with pytest.raises(ConfigurationError, match=r"name is b?'abcde', which .* cannot hold: it is too long"):
             strand.Dispatcher(1, like.with_params({"*": {"name": name}}))
 
 
 def test_what_a_symbol_was_given_stays(mine: str) -> None:
-    from strand.handlers.options import configured
+    from strand.handlers.loading import configured
 
     handler: Any = find(f"{mine}:large")
     given = handler.with_params({"A": {"least": 1}, "*": {"least": 2, "share": 1.0}})
@@ -273,6 +302,56 @@ def test_a_function_that_returns_a_handler_has_its_arguments_as_options(mine: st
     assert handler.state.names == ("n", "quote")
     with pytest.raises(ConfigurationError, match="it needs n; its options: n, a whole number; kind, text"):
         load_handler(f"{mine}:every_nth")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "words"),
+    [
+        (
+            "raises",
+            r"raises: it raised ValueError: nothing is small enough \(options_.*\.py, line \d+\); its options: n",
+        ),
+        ("muddles", "muddles: it raised TypeError: unsupported operand"),
+        ("by_place", "by_place: it needs n, and n cannot be given as an option"),
+        ("makes_nothing", "makes_nothing: it returned None, which is no handler"),
+        ("makes_a_number", "makes_a_number: it returned 5, which is no handler"),
+        ("of_a_list", "of_a_list: it needs values, and values cannot be given"),
+        ("of_what", "an annotation of of_what says nothing: name 'Nothing' is not defined"),
+    ],
+)
+@pytest.mark.parametrize("command", [["replay", "no-file", "--handler"], ["handlers"]])
+def test_a_function_that_makes_no_handler_is_an_error_in_one_line(
+    mine: str, command: list[str], attribute: str, words: str
+) -> None:
+    done = CliRunner().invoke(cli, [*command, f"{mine}:{attribute}"])
+    assert isinstance(done.exception, ConfigurationError)
+    assert re.search(words, str(done.exception))
+    assert "\n" not in str(done.exception)
+    assert done.output == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 / 0", r"ZeroDivisionError: division by zero \(broken_.*\.py, line 1\)"),
+        ("def (", "SyntaxError: .*line 1"),
+        ("import nowhere_at_all", "No module named 'nowhere_at_all'"),
+    ],
+)
+def test_a_module_that_fails_when_it_is_imported_is_named(mine: str, text: str, words: str) -> None:
+    name = f"broken_{len(text)}_{mine}"
+    Path(f"{name}.py").write_text(text)
+    with pytest.raises(ConfigurationError, match=f"handler: cannot import '{name}': {words}"):
+        load_handler(f"{name}:f")
+
+
+def test_a_failing_function_ends_the_command_with_status_2(mine: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "strand", "handlers", f"{mine}:raises"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"strand: handler {mine}:raises: it raised ValueError")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_parts_of_a_chain_are_named_before_their_options(mine: str) -> None:

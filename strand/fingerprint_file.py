@@ -29,7 +29,8 @@ __all__ = [
     "read_fingerprints",
 ]
 
-VERSION: Final = 1
+#: Of the format. Version 1 had no outputs in its intervals.
+VERSION: Final = 2
 #: How a fingerprint file's first line begins.
 _MAGIC: Final = '{"strand_fingerprints": '
 
@@ -134,7 +135,9 @@ class read_fingerprints:  # noqa: N801 - used like a function
             raise FormatError("this is no fingerprint file: make one with strand replay --fingerprints", path=self.path)
         if first["strand_fingerprints"] != VERSION:
             raise FormatError(
-                f"the file's version is {first['strand_fingerprints']}, and this release reads {VERSION}",
+                f"its format is version {first['strand_fingerprints']} (made by strand {first.get('version', '?')}), "
+                f"and this release reads version {VERSION}: make both files with one release, by strand replay "
+                "--fingerprints; the file's first line has the options of its run",
                 path=self.path,
                 line=number,
             )

@@ -440,8 +440,11 @@ def test_damaged_files_are_errors_that_name_the_line(tmp_path: Path, day: Any) -
         read(b"".join(lines[:-1]))
     with pytest.raises(TruncatedFeedError, match="line 3"):
         read(b"".join(lines[:3])[:-20])
-    with pytest.raises(FormatError, match="version is 99"):
-        read(json.dumps(json.loads(lines[0]) | {"strand_fingerprints": 99}).encode() + b"\n")
+    for version in (1, 99):  # of both sides: a file of version 1 has the same first line
+        other_version = json.dumps(json.loads(lines[0]) | {"strand_fingerprints": version, "version": "0.0.9"}).encode()
+        said = rf"its format is version {version} \(made by strand 0\.0\.9\), and this release reads version 2: make"
+        with pytest.raises(FormatError, match=said):
+            read(other_version + b"\n" + b'{"ticks": 0, "fingerprint": "", "input": "", "changed": {}}\n')
     with pytest.raises(FormatError, match="line 2"):
         read(lines[0] + b'{"ticks": 5}\n')
     for other in (b"", b"{}\n", b"[]\n", b"symbol,n\n", b"\x1f\x8b\x08rubbish"):

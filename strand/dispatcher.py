@@ -6,14 +6,14 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import PAUSED, QUARANTINED, Code, Engine, PythonHandler, StrandLook
+from strand._bindings.engine import Code, Engine, PythonHandler
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
@@ -23,7 +23,6 @@ from strand.configuration import (
     symbol_counts,
     worker_cores,
 )
-from strand.engine_statistics import statistics_of
 from strand.errors import (
     ConfigurationError,
     EngineError,
@@ -31,7 +30,7 @@ from strand.errors import (
     StoppedError,
     WouldDeadlockError,
 )
-from strand.failures import describe, failures_of
+from strand.failures import describe
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
@@ -43,8 +42,7 @@ from strand.python_handlers import PythonHandlers, stop_objects
 from strand.records import RecordReader
 from strand.routing import Routing
 from strand.rows import Rows
-from strand.run_view import RunView
-from strand.stats import Statistics
+from strand.strands_view import StrandsView
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 from strand.worker import run_worker
@@ -56,7 +54,7 @@ LINE = 64
 _live: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
 
 
-class Dispatcher(RunView):
+class Dispatcher(StrandsView):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
     ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
@@ -354,94 +352,6 @@ class Dispatcher(RunView):
         where a handler's failure has stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
         """
         return self._asked.submit(self, symbol, fn, args)
-
-    # ---- strands
-
-    def pause(self, symbol: str | int) -> None:
-        """Holds back the symbol's strand, and with it the symbols that share it, from the end of the visit under way;
-        its ticks queue up to its bound."""
-        self._engine.hold(self.strand_of(symbol), PAUSED)
-
-    def resume(self, symbol: str | int) -> None:
-        """Lets a paused strand go on."""
-        self._engine.resume(self.strand_of(symbol), PAUSED)
-
-    def release(self, symbol: str | int) -> None:
-        """Lets a quarantined strand go on, after the tick its handler failed on."""
-        self._engine.resume(self.strand_of(symbol), QUARANTINED)
-
-    def strand_of(self, symbol: str | int) -> int:
-        """The number of the strand a symbol belongs to."""
-        return int(self._routing.by_counts(None)[self._table.index(symbol)])
-
-    def look(self, symbol: str | int) -> StrandLook:
-        """The books of the symbol's strand."""
-        return self._engine.look(self.strand_of(symbol))
-
-    def time_handlers(self) -> None:
-        """To be called before the start: keeps the time that handlers take, for ``handler_times``."""
-        self._engine.time_strands()
-
-    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """By symbol, shape (n_symbols,): ns that its handler took, and the ticks that this was for.
-
-        Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled itself,
-        and without ``time_handlers``.
-        """
-        if not self._routing.is_known:
-            return np.zeros(len(self._table), np.uint64), np.zeros(len(self._table), np.uint64)
-        strand_of = self._routing.by_counts(None)
-        ns, ticks = self._engine.strand_times()
-        alone = np.bincount(strand_of, minlength=len(ns)) == 1
-        return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
-
-    # ---- looking on
-
-    @property
-    def workers(self) -> int:
-        return self._workers
-
-    @property
-    def n_strands(self) -> int:
-        return self._engine.config.n_strands
-
-    @property
-    def failures(self) -> list[HandlerError]:
-        """The first failures of handlers (64 at most), in the order they happened."""
-        return failures_of(self._engine, self._table, self._handlers, self._python.causes)
-
-    def watermark(self) -> int:
-        """Every record whose place in the order of publishing is below this has been handled or dropped."""
-        return self._engine.watermark()
-
-    def statistics(self) -> Statistics:
-        """Totals since the start; see Statistics."""
-        return statistics_of(self._engine, self._cores, self._abandoned)
-
-    def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
-        """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.
-
-        For the only thread that publishes. Pending is counted down after the handler's last write, which reading it as
-        0 makes visible here, and what this thread does not publish meanwhile nobody handles: so the values belong
-        together, and are those after all ticks published. A handler that publishes is seen by what the strand has
-        accepted since: None then, too.
-        """
-        strand = self.strand_of(index)
-        before = self._engine.accepted_at_rest(strand, self._look)
-        if before is None:
-            return None
-        values = [column[index] for column in columns]
-        return values if self._engine.accepted_at_rest(strand, self._look) == before else None
-
-    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
-        """What reads every slot's counters, for who looks often: much cheaper than ``statistics()``. It fills one array
-        of shape (slots, fields): workers in their order, then publishers; fields as ``COUNTERS`` of
-        strand._bindings.engine names them."""
-        return self._engine.counters_reader()
-
-    def check(self) -> None:
-        """Checks the contract's books at rest, for tests and tools. Raises EngineError where they do not balance."""
-        self._engine.check()
 
     # ---- inside
 

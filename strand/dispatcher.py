@@ -45,7 +45,7 @@ from strand.rows import Rows
 from strand.strands_view import StrandsView
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.worker import run_worker
+from strand.worker import Workers
 
 __all__ = ["Dispatcher"]
 
@@ -173,12 +173,11 @@ class Dispatcher(StrandsView):
             opened=self._opened,
             handler_of_symbol=self._handler_of_symbol,
         )
-        self._threads: list[threading.Thread] = []
+        self._crew = Workers()
+        self._threads = self._crew.threads
         self._close_lock = threading.Lock()
-        self._broken: BaseException | None = None
         self._publishers = Publishers(self._engine, self._threads)
         self._asked = Calls(self._engine)
-        self._at_work = 0
         self._stop_failure: HandlerError | None = None
         self._closed = self._closing = False
         self._abandoned = 0
@@ -202,14 +201,7 @@ class Dispatcher(StrandsView):
             return self
         _live.add(self)
         self._outputs.start(self._engine, allowed=self._allowed)
-        self._at_work = self._workers
-        for slot in range(self._workers):
-            core = self._cores[slot] if self._cores else None
-            thread = threading.Thread(
-                target=run_worker, args=(self, slot, core), name=f"strand-worker-{slot}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
+        self._crew.start(self, self._workers, self._cores)
         return self
 
     def __enter__(self) -> Self:
@@ -261,8 +253,7 @@ class Dispatcher(StrandsView):
     def _close(self, *, drained: bool) -> None:
         self._closing = True
         self._engine.stop()
-        for thread in self._threads:
-            thread.join()
+        self._crew.join()
         # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
         self._publishers.wait_for_others()
         with self._close_lock:
@@ -360,19 +351,6 @@ class Dispatcher(StrandsView):
         """The worker this thread is, if it is one: whoever calls from there is a handler."""
         return self._python.slot
 
-    def _worker_broke(self, error: BaseException) -> None:
-        """A thread ended otherwise than by a stop: nothing may wait for what it was to do."""
-        self._broken = self._broken or error
-        self._engine.stop()
-
-    def _worker_ended(self) -> None:
-        """The last one tells those who wait for an answer."""
-        with self._close_lock:
-            self._at_work -= 1
-            last = self._at_work == 0
-        if last:
-            self._asked.end(self)
-
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.STOPPED:
             return self._stopped_error()
@@ -385,9 +363,9 @@ class Dispatcher(StrandsView):
             return failures[0]
         if self._outputs.failure is not None:
             return self._outputs.failure
-        if self._broken is not None:
-            error = EngineError(f"a worker ended by {describe(self._broken)}")
-            error.__cause__ = self._broken
+        if self._crew.broken is not None:
+            error = EngineError(f"a worker ended by {describe(self._crew.broken)}")
+            error.__cause__ = self._crew.broken
             return error
         return StoppedError("the dispatcher has been stopped: nothing more can be published or drained")
 

@@ -1,8 +1,10 @@
-"""What a worker thread does: pins itself, lives in C, and runs the handlers that are Python's."""
+"""Worker threads: what each does, which is to live in C and run the handlers that are Python's, and how they end."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strand._bindings.claims import RECORDS, TASK, Claims
@@ -13,19 +15,49 @@ from strand.python_handlers import PythonHandlers
 if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
 
-__all__ = ["run_worker"]
+__all__ = ["Workers"]
 
 
-def run_worker(dispatcher: Dispatcher, slot: int, core: int | None) -> None:
-    """The body of worker ``slot``, until the dispatcher stops."""
-    try:
-        if core is not None:
-            os.sched_setaffinity(0, {core})  # 0: this thread alone
-        _work(dispatcher, slot)
-    except BaseException as error:
-        dispatcher._worker_broke(error)
-    finally:
-        dispatcher._worker_ended()
+class Workers:
+    """The threads that drain, ``threads`` once they are started; ``broken``: what ended one otherwise than a stop."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.broken: BaseException | None = None
+        self._at_work = 0
+        self._lock = threading.Lock()
+
+    def start(self, dispatcher: Dispatcher, n: int, cores: Sequence[int] | None) -> None:
+        """Starts ``n`` of them, each on its core."""
+        self._at_work = n
+        for slot in range(n):
+            # The dispatcher is the thread's to hold, and not this one's: it would live until the next collection.
+            args = (dispatcher, slot, cores[slot] if cores else None)
+            thread = threading.Thread(target=self._run, args=args, name=f"strand-worker-{slot}", daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join()
+
+    def _run(self, dispatcher: Dispatcher, slot: int, core: int | None) -> None:
+        """The body of worker ``slot``, until the dispatcher stops."""
+        try:
+            if core is not None:
+                os.sched_setaffinity(0, {core})  # 0: this thread alone
+            _work(dispatcher, slot)
+        except BaseException as error:
+            # Nothing may wait for what it was to do.
+            self.broken = self.broken or error
+            dispatcher._engine.stop()
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                last = self._at_work == 0
+            if last:
+                # Who waits for an answer has to hear that there will be none.
+                dispatcher._asked.end(dispatcher)
 
 
 def _work(dispatcher: Dispatcher, slot: int) -> None:

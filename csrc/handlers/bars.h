@@ -15,7 +15,6 @@
 #define SD_HANDLERS_BARS_H
 
 #include "handlers/interval.h"
-#include "handlers/tape.h"
 
 enum { SD_BARS_TIME = 0, SD_BARS_TICKS = 1, SD_BARS_VOLUME = 2, SD_BARS_NOTIONAL = 3 };
 

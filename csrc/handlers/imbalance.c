@@ -19,7 +19,7 @@ static int both(const sd_top *top) {
 }
 
 /* Gives what was in force the time since the last event. */
-static void pass_time(sd_imbalance_row *row, const sd_imbalance_params *p, uint64_t time) {
+static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, uint64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && row->quotes && both(&row->top)) {
     const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
@@ -49,8 +49,7 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
 }
 
 /* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
-static int end_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, int64_t i,
-                        uint64_t time) {
+static int end_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint64_t time) {
   if (!sd_interval_over(&row->interval, time)) return 0;
   if (row->last_time) pass_time(row, p, row->interval.end);
   if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
@@ -58,7 +57,7 @@ static int end_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_
   return 0;
 }
 
-static void start_interval(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, uint32_t key,
+static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, uint32_t key,
                            uint64_t time) {
   sd_interval begun;
   sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
@@ -71,7 +70,7 @@ static void start_interval(sd_imbalance_row *row, const sd_imbalance_params *p, 
 }
 
 /* Nonzero: no room. */
-static int quote(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context *ctx, int64_t i, uint32_t key,
+static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
   const uint64_t time = e->time > row->last_time ? e->time : row->last_time;
   const int first = row->quotes == 0;
@@ -98,7 +97,7 @@ static int quote(sd_imbalance_row *row, const sd_imbalance_params *p, sd_context
 }
 
 int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_imbalance_params *p = ctx->params;
+  const sd_interval_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
@@ -116,7 +115,7 @@ int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx) 
 }
 
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx) {
-  const sd_imbalance_params *p = ctx->params;
+  const sd_interval_params *p = ctx->params;
   const sd_imbalance_row *row = (const sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
   return p->partial && row->interval.end && row->interval_events ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

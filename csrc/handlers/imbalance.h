@@ -14,7 +14,6 @@
 #define SD_HANDLERS_IMBALANCE_H
 
 #include "handlers/interval.h"
-#include "handlers/tape.h"
 
 /* Emitted; also the interval's state. */
 typedef struct sd_imbalance {
@@ -45,17 +44,10 @@ typedef struct sd_imbalance_row {
   uint64_t session; /* start of the stretch that the last change was in */
 } sd_imbalance_row;
 
-typedef struct sd_imbalance_params {
-  sd_source source;
-  uint64_t every;   /* ns; 0: nothing is emitted */
-  uint64_t partial; /* the interval under way is emitted at the end */
-  sd_calendar calendar;
-} sd_imbalance_params;
-
 /* The flow of one change of the top. */
 int64_t sd_order_flow(const sd_top *was, const sd_top *is);
 
-/* Emits sd_imbalance to output 0. */
+/* Emits sd_imbalance to output 0. Its params are sd_interval_params. */
 int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx);

@@ -7,7 +7,7 @@
 #define SD_HANDLERS_INTERVAL_H
 
 #include "handlers/calendar.h"
-#include "sd_handler.h"
+#include "handlers/tape.h"
 
 enum { SD_INTERVAL_PARTIAL = 1 }; /* in the flags of what is emitted: the run ended first */
 /* Told in a row though nothing came, at most: all that a wrong time costs is a second, and less than output_memory holds. */
@@ -16,6 +16,14 @@ enum { SD_MOST_EMPTY = 1 << 22 };
 typedef struct sd_interval {
   uint64_t start, end; /* ns, end not in it; cut by the session. end 0: none is under way */
 } sd_interval;
+
+/* The params of a handler that is told nothing else. */
+typedef struct sd_interval_params {
+  sd_source source;
+  uint64_t every;   /* ns; 0: nothing is emitted */
+  uint64_t partial; /* the interval under way is emitted at the end */
+  sd_calendar calendar;
+} sd_interval_params;
 
 /* Nonzero: it ends at or before a moment. */
 static inline int sd_interval_over(const sd_interval *v, uint64_t time) { return v->end && time >= v->end; }

@@ -16,7 +16,6 @@
 #define SD_HANDLERS_SPREAD_H
 
 #include "handlers/interval.h"
-#include "handlers/tape.h"
 
 /* Of a stretch of time, in currency units. */
 typedef struct sd_spreads {

@@ -17,7 +17,6 @@
 #define SD_HANDLERS_TRADE_STATS_H
 
 #include "handlers/interval.h"
-#include "handlers/tape.h"
 
 enum { SD_SIGN_TICK = 0, SD_SIGN_SIDE = 1, SD_SIGN_OTHER_SIDE = 2 };
 

@@ -18,7 +18,6 @@
 #define SD_HANDLERS_VOLATILITY_H
 
 #include "handlers/interval.h"
-#include "handlers/tape.h"
 
 /* Emitted; also what a row sums up. */
 typedef struct sd_variation {

@@ -55,7 +55,7 @@ static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint64_
 }
 
 /* Nonzero: no room. */
-static int take_trade(sd_vwap_every_row *row, const sd_vwap_every_params *p, sd_context *ctx, int64_t i, uint32_t key,
+static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
   const uint64_t time = e->time > row->now ? e->time : row->now;
   if (pass_time(row, ctx, i, time)) return -1;
@@ -71,7 +71,7 @@ static int take_trade(sd_vwap_every_row *row, const sd_vwap_every_params *p, sd_
 }
 
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_vwap_every_params *p = ctx->params;
+  const sd_interval_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
@@ -88,7 +88,7 @@ int sd_wake_vwap_every(void *rows, uint32_t key, uint64_t time, sd_context *ctx)
 }
 
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx) {
-  const sd_vwap_every_params *p = ctx->params;
+  const sd_interval_params *p = ctx->params;
   const sd_vwap_every_row *row = row_of(rows, key, ctx);
   return p->partial && row->interval.end ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

@@ -10,7 +10,6 @@
 #define SD_HANDLERS_VWAP_H
 
 #include "handlers/interval.h"
-#include "handlers/tape.h"
 
 typedef struct sd_vwap_row {
   uint64_t trades;
@@ -37,14 +36,7 @@ typedef struct sd_vwap_every_row {
   uint64_t now; /* the latest time so far */
 } sd_vwap_every_row;
 
-typedef struct sd_vwap_every_params {
-  sd_source source;
-  uint64_t every;   /* ns; 0: nothing is emitted */
-  uint64_t partial; /* the interval under way is emitted at the end */
-  sd_calendar calendar;
-} sd_vwap_every_params;
-
-/* Emits sd_vwap to output 0. */
+/* Emits sd_vwap to output 0. Its params are sd_interval_params. */
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_vwap_every(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx);

@@ -312,7 +312,7 @@ def _rows(result: ReplayResult) -> Section | None:
 
 
 #: Halves and parts of sums, where a handler stands in its sessions, and what is under way in an interval.
-_INNER: Final = re.compile(r"^(?!last_).*_(low|high|sum|squares)$|^(stretch_|interval_)|^inside$")
+_INNER: Final = re.compile(r"^(?!last_).*_(low|high|sum|squares)$|^(stretch_|interval_)|^(inside|empty_left)$")
 _PREFERRED: Final = (
     "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
     "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strand._bindings.engine import Code
+from strand._bindings.engine_words import Code
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,

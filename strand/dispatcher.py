@@ -13,7 +13,8 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Code, Engine, PythonHandler
+from strand._bindings.engine import Engine
+from strand._bindings.engine_words import Code, PythonHandler
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strand._bindings.engine import Engine, histogram_floors_ns
+from strand._bindings.engine import Engine
+from strand._bindings.engine_words import histogram_floors_ns
 from strand.stats import Latency, Statistics, WorkerStatistics
 
 __all__ = ["statistics_of"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Until
+from strand._bindings.engine_words import Until
 from strand.errors import ConfigurationError, EngineError, FeedError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path

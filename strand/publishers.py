@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Code, Engine
+from strand._bindings.engine import Engine
+from strand._bindings.engine_words import Code
 from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
 
 __all__ = ["NONE", "NOT_STARTED", "Publishers", "publish_error"]

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from strand._bindings.chain import Chained
 from strand._bindings.claims import Claims, EndClaim
-from strand._bindings.engine import Engine, Stumbled
+from strand._bindings.engine import Engine
+from strand._bindings.engine_words import Stumbled
 from strand.errors import ConfigurationError, HandlerError
 from strand.failures import RAISED, describe
 from strand.handlers.context import Call, Context

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Engine, PythonHandler
+from strand._bindings.engine import Engine
+from strand._bindings.engine_words import PythonHandler
 from strand._bindings.native import NativeFunction
 from strand.grouping import strands_for
 from strand.python_handlers import PythonHandlers

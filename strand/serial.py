@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import histogram_floors_ns
+from strand._bindings.engine_words import histogram_floors_ns
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.configuration import assign_handlers, check_timed

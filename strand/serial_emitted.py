@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Until
+from strand._bindings.engine_words import Until
 from strand._bindings.serial import MARK, SerialOutput
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.chain import Chained
-from strand._bindings.engine import Stumbled
+from strand._bindings.engine_words import Stumbled
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import PlainRows, SerialRun, Stumble
 from strand.failures import RAISED, describe

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import PAUSED, QUARANTINED, Engine, StrandLook
+from strand._bindings.engine import Engine
+from strand._bindings.engine_words import PAUSED, QUARANTINED, StrandLook
 from strand.engine_statistics import statistics_of
 from strand.errors import HandlerError
 from strand.failures import failures_of
@@ -116,7 +117,7 @@ class StrandsView(RunView):
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """What reads every slot's counters, for who looks often: much cheaper than ``statistics()``. It fills one array
         of shape (slots, fields): workers in their order, then publishers; fields as ``COUNTERS`` of
-        strand._bindings.engine names them."""
+        strand._bindings.engine_words names them."""
         return self._engine.counters_reader()
 
     def check(self) -> None:

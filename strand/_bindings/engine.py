@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,107 +11,23 @@ import numpy.typing as npt
 from strand._bindings import ffi, lib
 from strand._bindings.claims import Claims, EndClaim
 from strand._bindings.engine_config import EngineConfig, block_bytes, config_struct
+from strand._bindings.engine_words import (
+    COUNTERS,
+    HISTOGRAMS,
+    PAUSED,
+    QUARANTINED,
+    Failure,
+    PythonHandler,
+    StrandLook,
+    Stumbled,
+    Until,
+    stumbled,
+)
 from strand._bindings.memory import Memory, bytes_of
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
-__all__ = [
-    "COUNTERS",
-    "PAUSED",
-    "QUARANTINED",
-    "Code",
-    "Engine",
-    "Failure",
-    "StrandLook",
-    "Until",
-    "histogram_floors_ns",
-]
-
-PAUSED: Final[int] = lib.SD_PAUSED
-QUARANTINED: Final[int] = lib.SD_QUARANTINED
-
-COUNTERS: Final = (
-    "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
-    "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
-)  # fmt: skip
-HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
-
-
-class Code:
-    """The core's result codes."""
-
-    OK: Final[int] = lib.SD_OK
-    AGAIN: Final[int] = lib.SD_AGAIN
-    KEY: Final[int] = lib.SD_E_KEY
-    FULL: Final[int] = lib.SD_E_FULL
-    WOULD_DEADLOCK: Final[int] = lib.SD_E_WOULD_DEADLOCK
-    STOPPED: Final[int] = lib.SD_E_STOPPED
-
-
-class Until(IntEnum):
-    """Up to where what handlers emitted is final, see csrc/sd_output.h."""
-
-    WATERMARK = lib.SD_FINAL_LIVE
-    FIRST_PENDING = lib.SD_FINAL_ABANDONED
-    END = lib.SD_FINAL_ALL
-
-
-@dataclass(frozen=True, slots=True)
-class PythonHandler:
-    """A handler that Python runs: whether it has timers, and an end."""
-
-    wakes: bool = False
-    finishes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Stumbled:
-    """How the native part of a chain failed: its own code and message."""
-
-    code: int
-    message: str
-
-
-def _stumbled(failure: Any) -> Stumbled:
-    return Stumbled(int(failure.code), ffi.string(failure.message).decode(errors="replace"))
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One failure of a handler; ``slot`` is the worker or publisher that ran it."""
-
-    strand: int
-    key: int | None
-    sequence: int
-    handler: int
-    slot: int
-    code: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class StrandLook:
-    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
-    ``calls`` that wait or run are not in ``pending``."""
-
-    pending: int
-    owner: int | None
-    accepted: int
-    handled: int
-    failed: int
-    lost: int
-    dropped: tuple[int, int, int, int]
-    paused: bool
-    quarantined: bool
-    capacity: int
-    calls: int = 0
-
-
-def histogram_floors_ns() -> npt.NDArray[np.float64]:
-    """Lower edges of the histograms' buckets, in ns."""
-    floors = np.empty(lib.SD_BUCKETS, dtype=np.float64)
-    lib.sd_bucket_floors(ffi.cast("double *", ffi.from_buffer(floors)))
-    return floors
+__all__ = ["Engine"]
 
 
 class Engine:
@@ -215,14 +129,14 @@ class Engine:
         done = lib.sd_chain_track(
             self._d, slot, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
         )
-        return int(done), _stumbled(failure) if failed[0] else None
+        return int(done), stumbled(failure) if failed[0] else None
 
     def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Stumbled | None:
         """Runs the timers of such a chain that are due for a symbol of a strand that a slot holds, or its end."""
         failure = ffi.new("sd_failure *")
         handler = self._tracked_handler(function)
         failed = lib.sd_chain_act(self._d, slot, handler, key, time, at_end, failure)
-        return _stumbled(failure) if failed else None
+        return stumbled(failure) if failed else None
 
     def _tracked_handler(self, function: NativeFunction) -> Any:
         """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""

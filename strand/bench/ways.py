@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import route
-from strand._bindings.engine import Code, histogram_floors_ns
+from strand._bindings.engine_words import Code, histogram_floors_ns
 from strand._bindings.native import NativeFunction
 from strand.bench.machine import Cores, pinned
 from strand.dispatcher import Dispatcher

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.chain import Chained
-from strand._bindings.engine import Stumbled
+from strand._bindings.engine_words import Stumbled
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler

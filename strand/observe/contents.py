@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,11 +16,10 @@ from strand.bench.machine import describe
 from strand.errors import FeedError, MissingExtraError
 from strand.observe import figures
 from strand.observe.bars import bars_of
+from strand.observe.final_rows import final_rows
 from strand.observe.prices import has_prices
 from strand.observe.svg import PLACEHOLDERS, inline_svg
 from strand.report import duration
-from strand.tables import is_price
-from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 if TYPE_CHECKING:
     from strand.replay import ReplayResult
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["contents"]
 
 ROWS: Final = 10
-COLUMNS: Final = 9
 #: Workers in a table that is open; a longer one is opened by who wants it.
 SHOWN: Final = 17
 
@@ -281,57 +278,10 @@ def _handler_times(result: ReplayResult) -> tuple[str, list[Table]]:
 
 
 def _rows(result: ReplayResult) -> Section | None:
-    """Final rows of the busiest symbols that have the same handler as the busiest."""
-    busiest = _busiest(result, ROWS)
-    if not busiest:
+    found = final_rows(result, _busiest(result, ROWS))
+    if found is None:
         return None
-    dtype = result.rows.at(busiest[0]).dtype
-    plain = [name for name in dtype.names if dtype[name].shape == () and dtype[name].names is None]
-    plain = [name for name in plain if not _INNER.search(name)]
-    if not plain:
-        return None
-    known = [name for name in plain if name in _PREFERRED] if len(plain) > COLUMNS else []
-    fields = (known + [name for name in plain if name not in known])[:COLUMNS]
-    rows = [
-        (
-            result.symbols[i],
-            f"{result.ticks_by_symbol[i]:,}",
-            *(_cell(name, result.rows.at(i)[name]) for name in fields),
-        )
-        for i in busiest
-        if result.rows.at(i).dtype == dtype
-    ]
-    left = len(plain) - len(fields)
-    note = "As the handler left them. Prices are in units of the currency, times are UTC."
-    note += f" {left} more fields are in result.rows." if left else ""
-    heads = ("symbol", "ticks", *(name.replace("_", " ") for name in fields if name != "ticks"))
-    if "ticks" in fields:
-        at = 2 + fields.index("ticks")
-        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
-    return Section("rows", "Final rows of the busiest symbols", note, (), [Table(heads, rows)])
-
-
-#: Halves and parts of sums, where a handler stands in its sessions, and what is under way in an interval.
-_INNER: Final = re.compile(r"^(?!last_).*_(low|high|sum|squares)$|^(stretch_|interval_)|^(inside|empty_left)$")
-_PREFERRED: Final = (
-    "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
-    "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",
-)  # fmt: skip
-
-
-_TIMES: Final = frozenset(("start", "end", "recv", "event", "time"))
-
-
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, np.int64) and is_price(name, value.dtype):
-        return "" if int(value) in (0, UNDEF_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
-    if isinstance(value, np.uint64) and name.rpartition("_")[2] in _TIMES:
-        return str(np.datetime64(int(value), "ns"))[:23].replace("T", " ") if value else ""
-    if isinstance(value, np.bytes_):
-        return value.decode(errors="replace")
-    if isinstance(value, np.integer):
-        return f"{int(value):,}"
-    return f"{float(value):,.6g}" if isinstance(value, np.floating) else str(value)
+    return Section("rows", "Final rows of the busiest symbols", found.note, (), [Table(found.heads, found.rows)])
 
 
 def _details(result: ReplayResult) -> Section:

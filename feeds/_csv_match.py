@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from strand.errors import FormatError, UnknownFormatError
-from strand.feeds._csv_profile import Profile, built_in, normal
+from strand.feeds._csv_profile import built_in
+from strand.feeds._csv_rules import Profile, normal
 
 __all__ = ["BOM", "Match", "choose", "match"]
 

@@ -6,7 +6,6 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from importlib import resources
 from pathlib import Path
@@ -15,9 +14,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from strand._bindings.text import LETTER_BYTES
 from strand.errors import ConfigurationError
+from strand.feeds._csv_rules import FieldRule, Layout, Profile, SymbolRule
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
 
-__all__ = ["FieldRule", "Layout", "Profile", "SymbolRule", "built_in", "named_profile", "normal", "read_profile"]
+__all__ = ["built_in", "named_profile", "read_profile"]
 
 _KINDS: Final = {
     "none": KIND_NONE,
@@ -47,85 +47,6 @@ _KEYS: Final = {
     **{name: {"map", "otherwise"} for name in (*_SMALL, *_LETTERS, "kind")},
     "side": {"map", "otherwise", "later_of"},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FieldRule:
-    """Where a field of the tick comes from. ``columns``: what its column may be called; empty for a constant.
-
-    ``map`` and ``otherwise`` hold numbers (letters by their code), ``worth`` is one unit of the file in currency or
-    shares, ``unit`` a time's, or those it may be in.
-    """
-
-    field: str
-    columns: tuple[str, ...] = ()
-    constant: int | None = None
-    optional: bool = False
-    empty: bool = False
-    zero: bool = False
-    worth: Decimal = Decimal(1)
-    unit: tuple[str, ...] = ()
-    since: str = "epoch"
-    digits: int = 0
-    text: bool = False
-    map: tuple[tuple[str, int], ...] = ()
-    otherwise: int | None = None
-    pair: tuple[tuple[str, ...], ...] = ()
-    earlier: bool = False
-    exact: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolRule:
-    """The symbol: of a column, of the file's name (the first group of a pattern), or one for all."""
-
-    columns: tuple[str, ...] = ()
-    file_name: re.Pattern[str] | None = None
-    constant: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Columns of a file without a header, and what a field of each looks like, to recognise it by."""
-
-    columns: tuple[str, ...]
-    shape: tuple[re.Pattern[str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How the lines of a CSV file become ticks."""
-
-    name: str
-    about: str
-    source: str
-    symbol: SymbolRule
-    fields: tuple[FieldRule, ...]
-    delimiters: tuple[str, ...] = (",",)
-    encodings: tuple[str, ...] = ("utf-8",)
-    header: bool = True
-    layouts: tuple[Layout, ...] = ()
-    requires: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    like: tuple[tuple[str, re.Pattern[str]], ...] = ()
-    end: str | None = None
-    venue: str | None = None
-    zone: str = "UTC"
-    date_columns: tuple[str, ...] = ()
-    size_unit: Decimal = Decimal(1)
-
-    def needed(self) -> list[tuple[str, ...]]:
-        """Names of each column that has to be there."""
-        wanted = [rule.columns for rule in self.fields if rule.columns and not rule.optional]
-        wanted += [names for rule in self.fields for names in rule.pair]
-        wanted += [names for names in (self.symbol.columns, self.date_columns) if names]
-        return wanted + [(name,) for name in self.requires]
-
-
-@functools.lru_cache(maxsize=4096)
-def normal(name: str) -> str:
-    """A column's name as it is compared: case, underscores and outer spaces do not count."""
-    return name.strip().replace("_", " ").casefold()
 
 
 class _Table:

@@ -28,7 +28,7 @@ from strand._bindings.text import (
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
-from strand.feeds._csv_profile import FieldRule, Profile
+from strand.feeds._csv_rules import FieldRule, Profile
 from strand.feeds.base import TickBatch
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, UNDEF_PRICE

@@ -149,25 +149,59 @@ static int add_ticks(sd_outputs *o, sd_output *output, sd_lane *lane, unsigned c
   return SD_OK;
 }
 
-static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane) {
+/* Goes on to the chunk that has the next entry, where there is one. */
+static inline void find_next(sd_lane *lane) {
+  if (!lane->reading) {
+    lane->reading = lane->oldest = lane->first;
+    lane->at = entries_of(lane->reading);
+  } else if (lane->at == entries_of(lane->reading) + lane->chunk_bytes) {
+    lane->reading = lane->reading->next;
+    lane->at = entries_of(lane->reading);
+  }
+}
+
+/* Where a lane's entries lie in a row from lane->at on, of those that come before byte `to` of it. */
+static inline unsigned char *end_of_row(const sd_lane *lane, uint64_t to) {
+  unsigned char *end = entries_of(lane->reading) + lane->chunk_bytes;
+  return (uint64_t)(end - lane->at) > to - lane->read ? lane->at + (to - lane->read) : end;
+}
+
+static inline void pass(sd_lane *lane, unsigned char *at) {
+  lane->read += (uint64_t)(at - lane->at);
+  lane->at = at;
+}
+
+/* Whether the numbers of all entries that a lane has from lane->at to `filled` rise. */
+static int rises(sd_lane *lane, uint64_t filled) {
+  uint64_t ahead = lane->read;
+  const unsigned char *at = lane->at;
+  for (sd_chunk *chunk = lane->reading;; chunk = chunk->next, at = entries_of(chunk)) {
+    /* E4: relaxed; where it is of an entry below filled, E2 has it. */
+    if (sd_load(&chunk->mixed, relaxed, E4)) return 0;
+    ahead += (uint64_t)(entries_of(chunk) + lane->chunk_bytes - at);
+    if (ahead >= filled) return 1;
+  }
+}
+
+static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane, int may_be_straight) {
   /* E2: acquire; pairs with E1. After the watermark: who read that has all that was emitted below it. */
   uint64_t filled = sd_load(&lane->filled, acquire, E2);
+  lane->straight = lane->read;
+  if (lane->read == filled) return SD_OK;
+  find_next(lane);
+  if (may_be_straight && rises(lane, filled)) {
+    lane->straight = filled;
+    return SD_OK;
+  }
   while (lane->read < filled) {
-    if (!lane->reading) {
-      lane->reading = lane->oldest = lane->first;
-      lane->at = entries_of(lane->reading);
-    } else if (lane->at == entries_of(lane->reading) + lane->chunk_bytes) {
-      lane->reading = lane->reading->next;
-      lane->at = entries_of(lane->reading);
-    }
-    unsigned char *start = entries_of(lane->reading), *end = start + lane->chunk_bytes;
-    if ((uint64_t)(end - lane->at) > filled - lane->read) end = lane->at + (filled - lane->read);
+    find_next(lane);
+    unsigned char *start = entries_of(lane->reading), *end = end_of_row(lane, filled);
     uint32_t ref = lane->reading->index << SD_REF_BITS | (uint32_t)((lane->at - start) / output->entry_bytes + 1);
     int code = lane->timers ? add_timers(output, lane, end, ref) : add_ticks(o, output, lane, end, ref);
     if (SD_UNLIKELY(code)) return code;
-    lane->read += (uint64_t)(end - lane->at);
-    lane->at = end;
+    pass(lane, end);
   }
+  lane->straight = lane->read;
   return SD_OK;
 }
 
@@ -240,7 +274,7 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
   }
   for (uint32_t slot = 0; slot < o->n_slots; slot++)
     for (uint32_t i = 0; i < 2 * o->n; i++) {
-      int code = read_lane(o, &o->output[i % o->n], o->lane[slot * 2 * o->n + i]);
+      int code = read_lane(o, &o->output[i % o->n], o->lane[slot * 2 * o->n + i], i < o->n && d->all_native);
       if (code) return code;
     }
   return SD_OK;
@@ -302,6 +336,13 @@ static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
   return due < o->armed ? due : o->armed;
 }
 
+/* Hands out timers that come before a tick's record of this time, from stop_at() on. */
+static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
+  /* The greatest time stands for never. */
+  if (time == UINT64_MAX) time--;
+  return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_ROOM : 0;
+}
+
 /* Hands out what was emitted for `many` numbers from output->next on, whose references these are. NOT_YET: a timer is armed for
  * a time that is not after the next record's. */
 INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
@@ -324,9 +365,7 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
     const sd_emitted *head = (const sd_emitted *)e;
     if (SD_UNLIKELY(head->time >= stop)) {
       h->to = to;
-      /* The greatest time stands for never. */
-      const uint64_t time = head->time < UINT64_MAX ? head->time : UINT64_MAX - 1;
-      stopped = time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_ROOM : 0;
+      stopped = take_before(o, output, head->time, h);
       to = h->to;
       stop = stop_at(o, output);
       if (stopped) break;
@@ -368,6 +407,129 @@ static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint
   }
 }
 
+/* The lane whose next entry has the lowest number of those that are handed out where they lie, and that number: at least
+ * output->next. *beyond: the next lane's. NULL: there is none. */
+static sd_lane *lowest_lane(sd_outputs *o, sd_output *output, uint32_t index, uint64_t *number, uint64_t *beyond) {
+  sd_lane *lowest = NULL;
+  *number = *beyond = UINT64_MAX;
+  for (uint32_t slot = 0; slot < o->n_slots; slot++) {
+    sd_lane *lane = o->lane[slot * 2 * o->n + index];
+    for (; lane->read < lane->straight; pass(lane, lane->at + output->entry_bytes)) {
+      find_next(lane);
+      const uint64_t its = ((const sd_emitted *)lane->at)->number;
+      if (SD_UNLIKELY(its < output->next)) {
+        o->late++;
+        continue;
+      }
+      if (its < *number) {
+        *beyond = *number;
+        *number = its;
+        lowest = lane;
+      } else if (its < *beyond) {
+        *beyond = its;
+      }
+      break;
+    }
+  }
+  return lowest;
+}
+
+/* Hands out entries from `at` to `end` that lie in a row and whose numbers rise, as far as these are below `below`. Returns where
+ * it ends; *stopped as take_refs. */
+INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at, const unsigned char *end,
+                                     uint64_t below, uint32_t bytes, hand_out *h, int *stopped) {
+  const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
+  unsigned char *to = h->to, *const full = h->end;
+  uint64_t stop = stop_at(o, output);
+  for (; at < end; at += size) {
+    const sd_emitted *head = (const sd_emitted *)at;
+    sd_prefetch(at + LANE_AHEAD);
+    if (head->number >= below) break;
+    if (SD_UNLIKELY(head->time >= stop)) {
+      h->to = to;
+      *stopped = take_before(o, output, head->time, h);
+      to = h->to;
+      stop = stop_at(o, output);
+      if (*stopped) break;
+    }
+    if (SD_UNLIKELY(to == full)) {
+      *stopped = NO_ROOM;
+      break;
+    }
+    copy_out(to, head, bytes);
+    to += merged;
+  }
+  h->to = to;
+  return at;
+}
+
+/* The same by a loop of its own for each usual size. */
+static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, const unsigned char *at,
+                                           const unsigned char *end, uint64_t below, hand_out *h, int *stopped) {
+  switch ((output->record_bytes + 7) / 8) {
+  case 1:
+    return take_row(o, output, at, end, below, 8, h, stopped);
+  case 2:
+    return take_row(o, output, at, end, below, 16, h, stopped);
+  case 3:
+    return take_row(o, output, at, end, below, 24, h, stopped);
+  case 4:
+    return take_row(o, output, at, end, below, 32, h, stopped);
+  default:
+    return take_row(o, output, at, end, below, output->record_bytes, h, stopped);
+  }
+}
+
+/* Hands out what a lane whose numbers rise has for numbers below `below`. */
+static int take_straight(sd_outputs *o, sd_output *output, sd_lane *lane, uint64_t below, hand_out *h) {
+  int stopped = 0;
+  while (!stopped && lane->read < lane->straight) {
+    find_next(lane);
+    unsigned char *end = end_of_row(lane, lane->straight);
+    unsigned char *at = (unsigned char *)take_sized_row(o, output, lane->at, end, below, h, &stopped);
+    if (at > lane->at) {
+      const uint64_t top = ((const sd_emitted *)(at - output->entry_bytes))->number;
+      if (top > lane->reading->top) lane->reading->top = top;
+      output->next = top + 1;
+    }
+    pass(lane, at);
+    if (at < end) break;
+  }
+  return stopped;
+}
+
+/* Hands out what references of numbers below `end` lead to. */
+static int take_pages(sd_outputs *o, sd_output *output, uint64_t end, hand_out *h) {
+  int stopped = 0;
+  while (!stopped && output->next < end) {
+    uint64_t here = output->next >> SD_PAGE_BITS, to = (here + 1) << SD_PAGE_BITS;
+    if (here >= output->high_page) {
+      output->next = end;
+      break;
+    }
+    if (to > end) to = end;
+    sd_page *page = here < output->low_page ? NULL : output->pages[here & (output->n_pages - 1)];
+    if (page) stopped = take_page(o, output, page, to, h);
+    else output->next = to;
+  }
+  return stopped;
+}
+
+/* The first number from `from` on, and below `end`, that has a reference; else `end`. */
+static uint64_t first_ref(const sd_output *output, uint64_t from, uint64_t end) {
+  while (from < end) {
+    const uint64_t here = from >> SD_PAGE_BITS;
+    if (here >= output->high_page) return end;
+    const uint64_t to = (here + 1) << SD_PAGE_BITS;
+    const sd_page *page = here < output->low_page ? NULL : output->pages[here & (output->n_pages - 1)];
+    if (page)
+      for (; from < to && from < end; from++)
+        if (page->ref[from & (SD_PAGE - 1)]) return from;
+    from = to;
+  }
+  return end;
+}
+
 int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int64_t room) {
   sd_outputs *o = d->outputs;
   sd_output *output = &o->output[index];
@@ -376,15 +538,12 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
   if (output->rest) output->rest = take_chain(o, output, output->rest, &h);
   int stopped = output->rest ? NO_ROOM : 0;
   while (!stopped && output->next < o->frontier) {
-    uint64_t here = output->next >> SD_PAGE_BITS, end = (here + 1) << SD_PAGE_BITS;
-    if (here >= output->high_page) {
-      output->next = o->frontier;
-      break;
-    }
-    if (end > o->frontier) end = o->frontier;
-    sd_page *page = here < output->low_page ? NULL : output->pages[here & (output->n_pages - 1)];
-    if (page) stopped = take_page(o, output, page, end, &h);
-    else output->next = end;
+    uint64_t number, beyond;
+    sd_lane *lane = lowest_lane(o, output, index, &number, &beyond);
+    stopped = take_pages(o, output, number < o->frontier ? number : o->frontier, &h);
+    if (stopped || number >= o->frontier) continue;
+    uint64_t end = beyond < o->frontier ? beyond : o->frontier;
+    stopped = take_straight(o, output, lane, first_ref(output, number + 1, end), &h);
   }
   /* Timers that are due, and that no earlier record can come before. */
   if (stopped != NO_ROOM) {

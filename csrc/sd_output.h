@@ -49,6 +49,7 @@ typedef struct sd_chunk {
   struct sd_chunk *next; /* the lane's next one; written before a lane says that it is filled beyond this one */
   uint64_t top;          /* the merger's: the greatest number in it, a timer's time, as far as it was read */
   uint32_t index;        /* in the pool's table */
+  sd_a32 mixed;          /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
 } sd_chunk;
 
 /* Chunks of all lanes; those that are free go to who freed one last. */
@@ -70,6 +71,7 @@ typedef struct sd_lane {
   sd_chunk *done_chunk;                  /* where what is filled ends, ... */
   unsigned char *done;                   /* ... and where in it */
   sd_chunk *first;                       /* written before anything is said to be filled */
+  uint64_t last;                         /* while numbers rise: the last one that was committed */
   uint32_t chunk_bytes;                  /* of entries in a chunk */
   SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that the merger may read */
   /* the merger's */
@@ -77,6 +79,7 @@ typedef struct sd_lane {
   sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
   uint64_t read;
   unsigned char *at;
+  uint64_t straight; /* up to here, from `read` on, numbers rise, and entries are handed out where they lie; else `read` */
   int timers;
 } sd_lane;
 

@@ -62,6 +62,8 @@ static int more(sd_context *ctx, sd_sink *sink) {
   }
   chunk->next = NULL;
   chunk->top = 0;
+  /* E4: relaxed; who reads it has E1 of what it says, or may as well not know yet. */
+  sd_store(&chunk->mixed, 0u, relaxed, E4);
   if (lane->chunk) {
     lane->chunk->next = chunk;
     lane->before += lane->chunk_bytes;
@@ -75,9 +77,33 @@ static int more(sd_context *ctx, sd_sink *sink) {
   return 0;
 }
 
+/* Finds out whether numbers still rise with what was emitted since the last commit. Where they do not in a chunk, those of the
+ * next one have to be beyond all that this commit left behind there: what comes later is of other records, whose numbers are
+ * others. */
+static void look_at_numbers(sd_lane *lane) {
+  const unsigned char *at = lane->done, *const to = lane->sink.at;
+  const uint32_t size = lane->sink.entry_bytes;
+  uint64_t last = lane->last;
+  for (sd_chunk *chunk = lane->done_chunk;; chunk = chunk->next, at = entries_of(chunk)) {
+    const unsigned char *end = chunk == lane->chunk ? to : entries_of(chunk) + lane->chunk_bytes;
+    int rises = !sd_load(&chunk->mixed, relaxed, E4);
+    if (!rises && chunk == lane->chunk) return;
+    for (; at < end; at += size) {
+      const uint64_t number = ((const sd_emitted *)at)->number;
+      const int beyond = number >= last && number < SD_VOID;
+      rises &= beyond;
+      if (beyond) last = number + 1;
+    }
+    if (SD_UNLIKELY(!rises)) sd_store(&chunk->mixed, 1u, relaxed, E4);
+    if (chunk == lane->chunk) break;
+  }
+  lane->last = last;
+}
+
 static void commit(sd_lane *lane) {
   unsigned char *at = lane->sink.at;
   if (at == lane->done) return;
+  if (!lane->timers) look_at_numbers(lane);
   lane->done = at;
   lane->done_chunk = lane->chunk;
   /* E1: release; pairs with E2: the entries below it are there. */

@@ -71,7 +71,7 @@ typedef struct sd_lane {
   sd_chunk *done_chunk;                  /* where what is filled ends, ... */
   unsigned char *done;                   /* ... and where in it */
   sd_chunk *first;                       /* written before anything is said to be filled */
-  uint64_t last;                         /* while numbers rise: the last one that was committed */
+  uint64_t least;                        /* while numbers rise: the next one has to be at least this */
   uint32_t chunk_bytes;                  /* of entries in a chunk */
   SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that the merger may read */
   /* the merger's */

@@ -142,7 +142,12 @@ static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, c
   for (int64_t i = 0; i < n; i++, from += size) {
     group *g = &p->groups[p->in_group[i]];
     unsigned char *to = link_one(d, slot, g, from, size);
-    if (marks && to) ((sd_mark *)(g->end + past))[-(int64_t)((size_t)(g->end - to) / size)] = marks[i];
+    if (!marks || !to) continue;
+    sd_mark *end = (sd_mark *)(g->end + past), *mark = end - (size_t)(g->end - to) / size;
+    sd_mark *far = mark + SD_LINE / sizeof *mark;
+    /* As in link_one, for the line after this one. */
+    sd_prefetch_write(far < end ? far : mark);
+    *mark = marks[i];
   }
 }
 

@@ -77,27 +77,47 @@ static int more(sd_context *ctx, sd_sink *sink) {
   return 0;
 }
 
-/* Finds out whether numbers still rise with what was emitted since the last commit. Where they do not in a chunk, those of the
- * next one have to be beyond all that this commit left behind there: what comes later is of other records, whose numbers are
- * others. */
-static void look_at_numbers(sd_lane *lane) {
-  const unsigned char *at = lane->done, *const to = lane->sink.at;
+/* Whether the numbers of entries from `at` to `end` rise, the first one being at least *least; then *least is one more than the last. */
+static inline int rise(const unsigned char *at, const unsigned char *end, uint32_t size, uint64_t *least) {
+  uint64_t before = *least - 1;
+  int rises = *least < SD_VOID;
+  for (; at < end; at += size) {
+    const uint64_t number = ((const sd_emitted *)at)->number;
+    rises &= number + 1 > before + 1;
+    before = number;
+  }
+  rises &= before + 1 < SD_VOID;
+  if (rises) *least = before + 1;
+  return rises;
+}
+
+/* A commit that goes beyond a chunk whose numbers do not rise: those of the next one have to be beyond all that it left there.
+ * What was committed before is of other records, whose numbers are others. */
+static SD_NOINLINE void look_beyond(sd_lane *lane) {
   const uint32_t size = lane->sink.entry_bytes;
-  uint64_t last = lane->last;
+  const unsigned char *at = lane->done;
   for (sd_chunk *chunk = lane->done_chunk;; chunk = chunk->next, at = entries_of(chunk)) {
-    const unsigned char *end = chunk == lane->chunk ? to : entries_of(chunk) + lane->chunk_bytes;
+    const unsigned char *end = chunk == lane->chunk ? lane->sink.at : entries_of(chunk) + lane->chunk_bytes;
     int rises = !sd_load(&chunk->mixed, relaxed, E4);
-    if (!rises && chunk == lane->chunk) return;
     for (; at < end; at += size) {
       const uint64_t number = ((const sd_emitted *)at)->number;
-      const int beyond = number >= last && number < SD_VOID;
+      const int beyond = number >= lane->least && number < SD_VOID;
       rises &= beyond;
-      if (beyond) last = number + 1;
+      if (beyond) lane->least = number + 1;
     }
-    if (SD_UNLIKELY(!rises)) sd_store(&chunk->mixed, 1u, relaxed, E4);
-    if (chunk == lane->chunk) break;
+    if (!rises) sd_store(&chunk->mixed, 1u, relaxed, E4);
+    if (chunk == lane->chunk) return;
   }
-  lane->last = last;
+}
+
+/* Finds out whether numbers still rise with what was emitted since the last commit. */
+static inline void look_at_numbers(sd_lane *lane) {
+  if (SD_UNLIKELY(lane->done_chunk != lane->chunk)) {
+    look_beyond(lane);
+  } else if (!sd_load(&lane->chunk->mixed, relaxed, E4) &&
+             !rise(lane->done, lane->sink.at, lane->sink.entry_bytes, &lane->least)) {
+    sd_store(&lane->chunk->mixed, 1u, relaxed, E4);
+  }
 }
 
 static void commit(sd_lane *lane) {

@@ -186,6 +186,7 @@ static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_
   sd_prefetch_write(sd_block_at(pool, index));
   sd_prefetch_write(sd_block_record(pool, index, 0));
   sd_prefetch_write(sd_block_record(pool, index, 0) + SD_LINE);
+  if (pool->marks_at) sd_prefetch_write(sd_block_mark(pool, index, 0));
 #endif
 }
 

@@ -167,6 +167,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     if (next != SD_NONE) {
       sd_prefetch(sd_block_record(&d->pool, next, 0));
       sd_prefetch(sd_block_at(&d->pool, next));
+      if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, next, 0));
     }
     const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     int64_t ran = sd_run_handler(d, handler, records, marks, run, &ctx);

@@ -40,7 +40,11 @@ static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t lengt
   sd_list *list = &d->lists[slot];
   sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(d, slot), 0)];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
-  if (head != SD_NONE) sd_prefetch(sd_block_record(&d->pool, head, at < d->pool.records ? at : 0));
+  if (head != SD_NONE) {
+    if (at >= d->pool.records) at = 0;
+    sd_prefetch(sd_block_record(&d->pool, head, at));
+    if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, head, at));
+  }
   if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)]);
 }
 

@@ -42,9 +42,10 @@ HEAD_BYTES = 20
 PIECE_BYTES, SPARE_PIECES = 1 << 20, 8
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 LINE = 64
-#: Between two looks at what is final: at least, at most, and as a multiple of what a look takes, which takes workers'
-#: lines away.
-LEAST_S, MOST_S, TIMES = 0.001, 0.05, 16
+#: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most, and as
+#: a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches, and so are
+#: the chunks that are filled next.
+LEAST_S, IDLE_S, MOST_S, TIMES = 0.0003, 0.001, 0.05, 8
 
 
 def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
@@ -280,9 +281,11 @@ class Outputs(Mapping[str, Output]):
     def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         # Where the publisher is pinned, this thread would be so too.
         os.sched_setaffinity(0, allowed)
-        pause_s = LEAST_S
+        pause_s, records = IDLE_S, 0
         while not self._stop.wait(pause_s) and self.failure is None:
-            pause_s = min(max(LEAST_S, TIMES * self._round(engine, Until.WATERMARK)), MOST_S)
+            looked_s = self._round(engine, Until.WATERMARK)
+            before, records = records, sum(output.records for output in self._outputs.values())
+            pause_s = min(max(LEAST_S if records > before else IDLE_S, TIMES * looked_s), MOST_S)
 
     def _round(self, engine: Source, until: Until) -> float:
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""

@@ -436,8 +436,9 @@ static sd_lane *lowest_lane(sd_outputs *o, sd_output *output, uint32_t index, ui
 
 /* Hands out entries from `at` to `end` that lie in a row and whose numbers rise, as far as these are below `below`. Returns where
  * it ends; *stopped as take_refs. */
-INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at, const unsigned char *end,
-                                     uint64_t below, uint32_t bytes, hand_out *h, int *stopped) {
+INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at,
+                                     const unsigned char *end, uint64_t below, uint32_t bytes, hand_out *h,
+                                     int *stopped) {
   const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
   unsigned char *to = h->to, *const full = h->end;
   uint64_t stop = stop_at(o, output);

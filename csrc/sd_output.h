@@ -6,6 +6,10 @@
  * dense, so records are put in order by counting: a table holds for each number the first record emitted there, which leads to
  * the next one by its link. Records stay where the slot wrote them until they are handed out, in order.
  *
+ * Where a lane's numbers rise, as those of a publisher that handles records in place do, its entries are in order already:
+ * they are handed out where they lie, between what references lead to. Slots find out whether they rise as they commit, while
+ * the lines are theirs. Only where all handlers are native: what C and Python emit for one tick lies in several lanes.
+ *
  * Who calls what: sd_emit* and sd_sinks_* the thread that runs the slot; sd_outputs_round and _take one thread at a time; the rest anyone.
  */
 #ifndef SD_OUTPUT_H
@@ -49,7 +53,7 @@ typedef struct sd_chunk {
   struct sd_chunk *next; /* the lane's next one; written before a lane says that it is filled beyond this one */
   uint64_t top;          /* the merger's: the greatest number in it, a timer's time, as far as it was read */
   uint32_t index;        /* in the pool's table */
-  sd_a32 mixed;          /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
+  sd_a32 mixed; /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
 } sd_chunk;
 
 /* Chunks of all lanes; those that are free go to who freed one last. */
@@ -79,7 +83,8 @@ typedef struct sd_lane {
   sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
   uint64_t read;
   unsigned char *at;
-  uint64_t straight; /* up to here, from `read` on, numbers rise, and entries are handed out where they lie; else `read` */
+  uint64_t
+      straight; /* up to here, from `read` on, numbers rise, and entries are handed out where they lie; else `read` */
   int timers;
 } sd_lane;
 

@@ -12,6 +12,7 @@ enum {
   STEAL_LENGTH = 2,
   STEAL_TURNS = 2,
   SPIN_TURNS = 2,
+  GIVE_WAY_TURNS = 1,
   YIELD_TURNS = 1,
   PARK_TURNS = 1,
   EAGER_TURNS = 1,
@@ -24,6 +25,7 @@ enum {
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
   SPIN_TURNS = 4000,
+  GIVE_WAY_TURNS = 16, /* looks before a core is offered to the merger, where there is one */
   YIELD_TURNS = 64,
   PARK_TURNS = 64,
   /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
@@ -135,6 +137,11 @@ static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
   if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) ||
       (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
     const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
+    /* The merger may find no other core free, or only the publisher's, and would keep that one waiting. */
+    if (how == SD_IDLE_BACKOFF && d->outputs && turn >= GIVE_WAY_TURNS) {
+      sd_give_way();
+      return 0;
+    }
     for (int i = 0; i < pauses; i++) sd_pause();
   } else if (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS + YIELD_TURNS) {
     sd_give_way();

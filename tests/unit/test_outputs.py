@@ -130,6 +130,28 @@ def test_a_long_stream_comes_out_whole_and_in_order(c_handlers: Path, workers: i
     same(collected(d), serial(ticks))
 
 
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_a_call_emits_in_several_turns_is_put_in_order_amid_what_is_in_order_already(
+    c_handlers: Path, workers: int, publisher_drains: bool
+) -> None:
+    ticks = stream(np.random.default_rng(2).integers(0, 300, 120_000))
+    third = len(ticks) // 3
+    ticks["depth"][:third] = ticks["depth"][-third:] = 1
+    handler = native(c_handlers, "on_echo_in_turns", state=ROW, pure=True, outputs=OUTPUTS)
+    with Dispatcher(300, handler, workers=workers, cores=None, publisher_drains=publisher_drains) as d:
+        for part in np.array_split(ticks, 60):
+            d.publish(part)
+    found = d.outputs["seen"].array()
+    depth = ticks["depth"].astype(np.int64)
+    np.testing.assert_array_equal(found["sequence"], np.repeat(np.arange(len(ticks)), depth))
+    np.testing.assert_array_equal(found["instrument_id"], np.repeat(ticks["instrument_id"], depth))
+    np.testing.assert_array_equal(found["size"], np.repeat(ticks["size"], depth))
+    np.testing.assert_array_equal(
+        found["place"], np.arange(depth.sum()) - np.repeat(np.cumsum(depth) - depth, depth)
+    )
+
+
 def test_a_batch_that_is_kept_stays_as_it_is_while_the_memory_of_others_is_used_again(c_handlers: Path) -> None:
     ticks = stream(np.random.default_rng(3).integers(0, 300, 300_000))
     kept: list[npt.NDArray[Any]] = []

@@ -64,7 +64,7 @@ def run(handler: Handler, ticks: Any, workers: int, publisher_drains: bool) -> f
         return time.perf_counter() - begun
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("publisher_drains", [True, False], ids=["either-way", "queued"])
 def test_emitting_one_record_a_tick(
     benchmark: Any, handlers: tuple[Handler, Handler], workers: int, publisher_drains: bool

@@ -42,9 +42,9 @@ HEAD_BYTES = 20
 PIECE_BYTES, SPARE_PIECES = 1 << 20, 8
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 LINE = 64
-#: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most, and as
-#: a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches, and so are
-#: the chunks that are filled next.
+#: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most,
+#: and as a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches,
+#: and so are the chunks that are filled next.
 LEAST_S, IDLE_S, MOST_S, TIMES = 0.0003, 0.001, 0.05, 8
 
 

@@ -147,9 +147,7 @@ def test_what_a_call_emits_in_several_turns_is_put_in_order_amid_what_is_in_orde
     np.testing.assert_array_equal(found["sequence"], np.repeat(np.arange(len(ticks)), depth))
     np.testing.assert_array_equal(found["instrument_id"], np.repeat(ticks["instrument_id"], depth))
     np.testing.assert_array_equal(found["size"], np.repeat(ticks["size"], depth))
-    np.testing.assert_array_equal(
-        found["place"], np.arange(depth.sum()) - np.repeat(np.cumsum(depth) - depth, depth)
-    )
+    np.testing.assert_array_equal(found["place"], np.arange(depth.sum()) - np.repeat(np.cumsum(depth) - depth, depth))
 
 
 def test_a_batch_that_is_kept_stays_as_it_is_while_the_memory_of_others_is_used_again(c_handlers: Path) -> None:

@@ -5,11 +5,10 @@
 
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_lane.h"
 #include "sd_timer.h"
 
 enum { FIRST_SLABS = 2 };
-
-static unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
 
 /* Room for more chunks. Zero: no memory. */
 static int add_slab(sd_chunk_pool *pool) {

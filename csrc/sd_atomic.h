@@ -95,13 +95,18 @@ static inline void sd_unlock(sd_a32 *lock) {
 
 #define SD_ALIGNED(n) __attribute__((aligned(n)))
 #define SD_NOINLINE __attribute__((noinline))
-/* Asks for a line to read, and for one to write. Without -march compilers turn a write prefetch into a read prefetch on
- * x86-64, which then costs a second trip to take the line from its last writer: so the instruction is spelled out. Every
- * x86-64 processor decodes it; those that cannot do it do nothing. */
-#define sd_prefetch(p) __builtin_prefetch(p)
+/* Asks for a line to read, and for one to write. Spelled out, because compilers do neither reliably: a function that does
+ * nothing but __builtin_prefetch counts as one without effects, and its calls go; and without -march a write prefetch becomes a
+ * read prefetch on x86-64, which then costs a second trip to take the line from its last writer. Every processor decodes these;
+ * those that cannot do them do nothing. */
 #if defined(__x86_64__)
+#define sd_prefetch(p) __asm__ __volatile__("prefetcht0 %0" ::"m"(*(const char *)(p)))
 #define sd_prefetch_write(p) __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)(p)))
+#elif defined(__aarch64__)
+#define sd_prefetch(p) __asm__ __volatile__("prfm pldl1keep, %0" ::"Q"(*(const char *)(p)))
+#define sd_prefetch_write(p) __asm__ __volatile__("prfm pstl1keep, %0" ::"Q"(*(const char *)(p)))
 #else
+#define sd_prefetch(p) __builtin_prefetch(p)
 #define sd_prefetch_write(p) __builtin_prefetch((p), 1)
 #endif
 

@@ -40,12 +40,12 @@ void sd_books_destroy(sd_books *books) {
 
 enum { NO_MEMORY = 1, NO_BOOK = 2 };
 
-/* What a tick is applied to, and with what guesses: the slot of the order it speaks of, the place of its price. */
+/* What a tick is applied to, and with what guesses: the slot of the order it speaks of, the level its price has. */
 typedef struct sd_change {
   sd_book *book;
   sd_pool *pool;
   sd_book_row *row;
-  uint32_t order, rung;
+  uint32_t order, level;
 } sd_change;
 
 static void trade(sd_book_row *row, const sd_tick *t, int64_t price, uint32_t size) {
@@ -57,19 +57,20 @@ static void trade(sd_book_row *row, const sd_tick *t, int64_t price, uint32_t si
 
 static inline uint32_t find(const sd_change *c, uint64_t id) {
   const sd_book *b = c->book;
-  if (SD_LIKELY(c->order >> 3 < b->n_buckets)) {
-    const sd_order *o = sd_book_at(b, c->order);
-    if (SD_LIKELY(o->id == id && o->size)) return c->order;
+  if (SD_LIKELY(c->order >> 2 < b->n_buckets)) {
+    const sd_bucket *bucket = sd_book_bucket(b, c->order);
+    const uint32_t place = sd_bucket_place(c->order);
+    if (SD_LIKELY(bucket->id[place] == id && bucket->size[place])) return c->order;
   }
   return sd_book_find(b, id);
 }
 
 /* Takes `size` off an order, all of it where no more is left. */
 static inline void take(sd_change *c, uint32_t order, uint32_t size) {
-  sd_order *o = sd_book_at(c->book, order);
-  if (SD_UNLIKELY(size > o->size)) c->row->clipped++;
-  if (size < o->size) sd_book_reduce(c->book, order, size, c->rung);
-  else sd_book_remove(c->book, order, c->rung);
+  const uint32_t left = sd_book_bucket(c->book, order)->size[sd_bucket_place(order)];
+  if (SD_UNLIKELY(size > left)) c->row->clipped++;
+  if (size < left) sd_book_reduce(c->book, order, size);
+  else sd_book_remove(c->book, order);
 }
 
 static inline int side_of_tick(const sd_tick *t) { return t->side == 'B' ? SD_BID : SD_ASK; }
@@ -81,7 +82,7 @@ static inline int add(sd_change *c, const sd_tick *t) {
     c->row->unusable++;
     return 1;
   }
-  int added = sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, t->size, c->rung);
+  int added = sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, t->size, c->level);
   c->row->duplicates += added == SD_BOOK_DUPLICATE;
   return added;
 }
@@ -92,8 +93,8 @@ static int change(sd_change *c, const sd_tick *t, uint32_t order) {
     return 1;
   }
   if (t->ref_id == 0 || t->ref_id == t->order_id)
-    return sd_book_change(c->book, c->pool, order, t->price, t->size, c->rung);
-  int added = sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->rung);
+    return sd_book_change(c->book, c->pool, order, t->price, t->size, c->level);
+  int added = sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->level);
   c->row->duplicates += added == SD_BOOK_DUPLICATE;
   return added;
 }
@@ -106,19 +107,25 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
   case 'A':
     return add(c, t);
   case 'C':
+    order = find(c, t->order_id);
+    if (SD_UNLIKELY(order == SD_NO_ORDER)) c->row->unknown++;
+    else take(c, order, t->size ? t->size : sd_book_bucket(b, order)->size[sd_bucket_place(order)]);
+    return 1;
   case 'F':
-  case 'M':
-    if (t->action == 'F' && fills_report) return 1;
+    if (fills_report) return 1;
     order = find(c, t->order_id);
     if (SD_UNLIKELY(order == SD_NO_ORDER)) {
       c->row->unknown++;
-      if (t->action == 'F') trade(c->row, t, t->price, t->size);
+      trade(c->row, t, t->price, t->size);
       return 1;
     }
-    const sd_order *o = sd_book_at(b, order);
-    if (t->action == 'M') return change(c, t, order);
-    if (t->action == 'F') trade(c->row, t, t->price == SD_UNDEF_PRICE ? o->price : t->price, t->size);
-    take(c, order, t->action == 'C' && t->size == 0 ? o->size : t->size);
+    trade(c->row, t, t->price == SD_UNDEF_PRICE ? sd_book_price(b, order) : t->price, t->size);
+    take(c, order, t->size);
+    return 1;
+  case 'M':
+    order = find(c, t->order_id);
+    if (SD_LIKELY(order != SD_NO_ORDER)) return change(c, t, order);
+    c->row->unknown++;
     return 1;
   case 'R':
     sd_book_clear(b);
@@ -134,22 +141,23 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
 }
 
 static void show_best(const sd_book *b, int side, int64_t *price, uint64_t *size, uint32_t *orders) {
-  const uint32_t n = b->n[side];
-  const sd_level best = n ? sd_book_levels(b, side)[n - 1] : (sd_level){0, 0};
-  *price = n ? sd_ladder_key(side, sd_book_keys(b, side)[n - 1]) : SD_UNDEF_PRICE;
-  *size = best.size;
-  *orders = (uint32_t)best.orders;
+  const sd_level *best = &b->levels[b->top[side]];
+  *price = b->n[side] ? best->price : SD_UNDEF_PRICE;
+  *size = b->n[side] ? best->size : 0;
+  *orders = b->n[side] ? best->orders : 0;
 }
 
-/* Brings the row up to date; there were so many levels. What the tick did not change is not even looked at. */
-static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t, const uint32_t levels[2]) {
-  if (b->best) {
-    if (b->best & 1u << SD_BID) show_best(b, SD_BID, &row->bid_price, &row->bid_size, &row->bid_orders);
-    if (b->best & 1u << SD_ASK) show_best(b, SD_ASK, &row->ask_price, &row->ask_size, &row->ask_orders);
-    b->best = 0;
+/* Brings the row up to date. What the tick did not change is not even looked at. */
+static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
+  if (b->changed) {
+    if (b->changed & SD_TOP(SD_BID)) show_best(b, SD_BID, &row->bid_price, &row->bid_size, &row->bid_orders);
+    if (b->changed & SD_TOP(SD_ASK)) show_best(b, SD_ASK, &row->ask_price, &row->ask_size, &row->ask_orders);
+    if (b->changed & SD_LADDER) {
+      row->bid_levels = b->n[SD_BID];
+      row->ask_levels = b->n[SD_ASK];
+    }
+    b->changed = 0;
   }
-  if (levels[SD_BID] != b->n[SD_BID]) row->bid_levels = b->n[SD_BID];
-  if (levels[SD_ASK] != b->n[SD_ASK]) row->ask_levels = b->n[SD_ASK];
   row->orders = b->live;
   row->ticks++;
   row->last_ts_recv = t->ts_recv;
@@ -158,20 +166,25 @@ static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t, const ui
 
 /* ---- ahead of the ticks
  *
- * A tick touches its book and row, then a bucket of orders, then keys of a ladder, then a level: each found through the one
- * before. So all ticks of a group take one step together before any takes the next, and wait for memory together. What was
- * found is a guess by the time a tick's turn comes: it is checked then.
+ * A tick touches its book and row, then a bucket of orders or the best prices of a side, then a level: each found through the one
+ * before. So ticks go in groups, and while one group is handled, the next one asks for its levels, the one after it for its
+ * orders, and the one after that for its books: nobody waits for what he has just asked for. What was found is a guess by the
+ * time a tick's turn comes: it is checked then.
  */
 
-enum { GROUP = 32, AHEAD_LEAST = 3 };
+#ifndef GROUP
+#define GROUP 16
+#endif
+enum { STEPS = 4, AHEAD_LEAST = 3 };
 
 typedef struct sd_group {
-  sd_book *book[GROUP];
-  int64_t key[GROUP];
-  uint32_t order[GROUP], rung[GROUP];
-  uint8_t side[GROUP];
-  uint8_t sided[GROUP];  /* ticks of which it is known, those that add an order first */
-  uint8_t others[GROUP]; /* ticks about an order that is there */
+  const sd_tick *ticks;
+  uint32_t n;
+  uint32_t adds, others, moves;
+  uint32_t order[GROUP], level[GROUP];
+  uint8_t add[GROUP];   /* those of its ticks that add an order */
+  uint8_t other[GROUP]; /* those about an order that is there, ... */
+  uint8_t move[GROUP];  /* ... and of them, those that may change its price */
 } sd_group;
 
 /* Actions about an order that is there. */
@@ -181,79 +194,87 @@ static inline uint32_t is_other(char action) {
 }
 
 static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
-  uintptr_t bucket = (uintptr_t)b->buckets + sizeof(sd_bucket) * sd_book_home(b, sd_book_hash(id));
-  sd_prefetch_write((const char *)bucket);
-  sd_prefetch_write((const char *)(bucket + SD_LINE));
+  const uint64_t home = sd_book_home(b, sd_book_hash(id));
+  sd_prefetch_write((const char *)((uintptr_t)b->buckets + sizeof(sd_bucket) * home));
 }
 
-/* Those of the best eight levels. */
-static inline void ask_for_keys(const sd_book *b, int side) {
-  uintptr_t past = (uintptr_t)(sd_book_keys(b, side) + b->n[side]);
-  sd_prefetch_write((const char *)(past - 1));
-  sd_prefetch_write((const char *)(past - SD_LINE));
+/* The best eight prices and the numbers of their levels. */
+static inline void ask_for_ladder(const sd_book *b, int side) {
+  const uintptr_t keys = (uintptr_t)(sd_book_keys(b, side) + b->n[side]);
+  sd_prefetch((const char *)(keys - sizeof(int64_t)));
+  sd_prefetch((const char *)(keys - SD_LINE));
+  sd_prefetch((const char *)((uintptr_t)(sd_book_numbers(b, side) + b->n[side]) - 4 * sizeof(uint32_t)));
 }
+
+static inline void ask_for_level(const sd_book *b, uint32_t level) {
+  const uintptr_t at = (uintptr_t)b->levels + level * sizeof(sd_level);
+  sd_prefetch_write((const char *)at);
+}
+
+static inline sd_book *book_of(const sd_books *books, const sd_tick *t) { return &books->book[t->instrument_id]; }
 
 static inline sd_book_row *row_of(unsigned char *rows, const sd_tick *t, uint64_t stride) {
   return (sd_book_row *)(rows + t->instrument_id * stride);
 }
 
-static void look_ahead(const sd_books *books, unsigned char *rows, const sd_tick *ticks, uint32_t n, uint64_t stride,
-                       sd_group *g) {
-  uint32_t sided = 0, others = 0;
-  for (uint32_t i = 0; i < n; i++) {
+/* A group of up to `most` ticks, fewer where one has no book; asks for their books and rows. */
+static inline void meet(sd_group *g, const sd_books *books, unsigned char *rows, const sd_tick *ticks, uint32_t most,
+                        uint64_t stride) {
+  uint32_t adds = 0, others = 0, moves = 0, i;
+  for (i = 0; i < most; i++) {
     const sd_tick *t = &ticks[i];
-    sd_book *b = g->book[i] = &books->book[t->instrument_id];
-    sd_prefetch_write(b);
+    if (SD_UNLIKELY(t->instrument_id >= books->n)) break;
+    sd_prefetch_write(book_of(books, t));
     sd_prefetch_write(row_of(rows, t, stride));
     g->order[i] = SD_NO_ORDER;
-    g->rung[i] = SD_NO_RUNG;
-    g->side[i] = (uint8_t)side_of_tick(t);
-    g->key[i] = sd_ladder_key(g->side[i], t->price);
-    g->sided[sided] = g->others[others] = (uint8_t)i;
-    sided += t->action == 'A';
+    g->level[i] = SD_NO_LEVEL;
+    g->add[adds] = g->other[others] = g->move[moves] = (uint8_t)i;
+    adds += t->action == 'A';
     others += is_other(t->action);
+    moves += t->action == 'M';
   }
-  for (uint32_t k = 0; k < others; k++) {
-    uint32_t i = g->others[k];
-    ask_for_bucket(g->book[i], ticks[i].order_id);
+  g->ticks = ticks;
+  g->n = i;
+  g->adds = adds;
+  g->others = others;
+  g->moves = moves;
+}
+
+static inline void ask_for_orders(const sd_group *g, const sd_books *books) {
+  for (uint32_t k = 0; k < g->others; k++) {
+    const sd_tick *t = &g->ticks[g->other[k]];
+    ask_for_bucket(book_of(books, t), t->order_id);
   }
-  for (uint32_t k = 0; k < sided; k++) {
-    uint32_t i = g->sided[k];
-    ask_for_bucket(g->book[i], ticks[i].order_id);
-    ask_for_keys(g->book[i], g->side[i]);
-  }
-  for (uint32_t k = 0; k < others; k++) {
-    uint32_t i = g->others[k];
-    const sd_book *b = g->book[i];
-    const uint32_t order = g->order[i] = sd_book_find(b, ticks[i].order_id);
-    if (SD_UNLIKELY(order == SD_NO_ORDER)) continue;
-    const sd_order *o = sd_book_at(b, order);
-    g->side[i] = (uint8_t)sd_order_side(o);
-    g->key[i] = sd_ladder_key(g->side[i], o->price);
-    g->sided[sided++] = (uint8_t)i;
-    ask_for_keys(b, g->side[i]);
-    if (ticks[i].action == 'M') ask_for_bucket(b, ticks[i].ref_id);
-  }
-  for (uint32_t k = 0; k < sided; k++) {
-    uint32_t i = g->sided[k];
-    const sd_book *b = g->book[i];
-    const int side = g->side[i];
-    const uint32_t rung = g->rung[i] = sd_book_rung(b, side, g->key[i]);
-    const sd_level *levels = sd_book_levels(b, side);
-    const sd_book_row *row = row_of(rows, &ticks[i], stride);
-    sd_prefetch_write((const char *)((uintptr_t)levels + rung * sizeof(sd_level)));
-    /* The row's second line changes with trades, and where a level comes: ask for what is there already if not. */
-    uint32_t counts = (ticks[i].action == 'F') | (rung == b->n[side]);
-    sd_prefetch_write((const char *)row + SD_LINE * counts);
+  for (uint32_t k = 0; k < g->adds; k++) {
+    const sd_tick *t = &g->ticks[g->add[k]];
+    const sd_book *b = book_of(books, t);
+    ask_for_bucket(b, t->order_id);
+    ask_for_ladder(b, side_of_tick(t));
   }
 }
 
-/* The same where there are too few ticks for it to pay. */
-static void look_here(const sd_books *books, const sd_tick *ticks, uint32_t n, sd_group *g) {
-  for (uint32_t i = 0; i < n; i++) {
-    g->book[i] = &books->book[ticks[i].instrument_id];
-    g->order[i] = SD_NO_ORDER;
-    g->rung[i] = SD_NO_RUNG;
+static inline void ask_for_levels(sd_group *g, const sd_books *books) {
+  for (uint32_t k = 0; k < g->adds; k++) {
+    const uint32_t i = g->add[k];
+    const sd_tick *t = &g->ticks[i];
+    const sd_book *b = book_of(books, t);
+    /* A price without a level will have the one that is free. */
+    ask_for_level(b, g->level[i] = sd_book_level_of(b, side_of_tick(t), t->price, b->free - 1));
+  }
+  for (uint32_t k = 0; k < g->others; k++) {
+    const uint32_t i = g->other[k];
+    const sd_tick *t = &g->ticks[i];
+    const sd_book *b = book_of(books, t);
+    const uint32_t order = g->order[i] = sd_book_find(b, t->order_id);
+    if (SD_LIKELY(order != SD_NO_ORDER)) ask_for_level(b, sd_book_bucket(b, order)->level[sd_bucket_place(order)]);
+  }
+  for (uint32_t k = 0; k < g->moves; k++) {
+    const uint32_t i = g->move[k], order = g->order[i];
+    const sd_tick *t = &g->ticks[i];
+    const sd_book *b = book_of(books, t);
+    if (SD_UNLIKELY(order == SD_NO_ORDER)) continue;
+    ask_for_bucket(b, t->ref_id);
+    ask_for_ladder(b, sd_bucket_side(sd_book_bucket(b, order), sd_bucket_place(order)));
   }
 }
 
@@ -269,36 +290,52 @@ void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context
   const sd_book_params *params = ctx->params;
   sd_group g;
   for (int64_t from = 0; from < n; from += GROUP) {
-    uint32_t most = n - from < GROUP ? (uint32_t)(n - from) : GROUP, some = 0;
-    while (some < most && SD_LIKELY(ticks[from + some].instrument_id < params->books->n)) some++;
-    look_ahead(params->books, rows, ticks + from, some, ctx->row_stride, &g);
+    meet(&g, params->books, rows, ticks + from, n - from < GROUP ? (uint32_t)(n - from) : GROUP, ctx->row_stride);
+    ask_for_orders(&g, params->books);
+    ask_for_levels(&g, params->books);
   }
+}
+
+/* Returns how many of a group it has handled: all, or without memory fewer. */
+static inline uint32_t handle(const sd_group *g, const sd_book_params *params, unsigned char *rows, uint64_t stride) {
+  for (uint32_t i = 0; i < g->n; i++) {
+    const sd_tick *t = &g->ticks[i];
+    sd_book *b = book_of(params->books, t);
+    sd_book_row *row = row_of(rows, t, stride);
+    if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
+    sd_change c = {b, &params->books->pool, row, g->order[i], g->level[i]};
+    if (SD_UNLIKELY(!apply(&c, t, params->fills_report))) return i;
+    show(b, row, t);
+  }
+  return g->n;
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
-  sd_books *books = params->books;
+  const sd_books *books = params->books;
   const uint64_t stride = ctx->row_stride;
-  sd_group g;
-  for (int64_t from = 0; from < n; from += GROUP) {
-    uint32_t most = n - from < GROUP ? (uint32_t)(n - from) : GROUP, some = 0;
-    while (some < most && SD_LIKELY(ticks[from + some].instrument_id < books->n)) some++;
-    if (some >= AHEAD_LEAST) look_ahead(books, rows, ticks + from, some, stride, &g);
-    else look_here(books, ticks + from, some, &g);
-    for (uint32_t i = 0; i < some; i++) {
-      const sd_tick *t = &ticks[from + i];
-      sd_book *b = g.book[i];
-      sd_book_row *row = row_of(rows, t, stride);
-      if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
-      const uint32_t levels[2] = {b->n[0], b->n[1]};
-      sd_change c = {b, &books->pool, row, g.order[i], g.rung[i]};
-      if (SD_UNLIKELY(!apply(&c, t, params->fills_report)))
-        return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", b->live, from + i);
-      show(b, row, t, levels);
+  sd_group groups[STEPS];
+  int64_t end = n;
+  for (uint32_t i = 0; i < STEPS; i++) groups[i].n = 0;
+  for (uint32_t step = 0;; step++) {
+    const int64_t from = step * (int64_t)GROUP, done = from - (STEPS - 1) * GROUP;
+    if (done >= end) break;
+    sd_group *first = &groups[step % STEPS], *last = &groups[(step + 1) % STEPS];
+    first->n = 0;
+    if (from < end) {
+      const uint32_t most = end - from < GROUP ? (uint32_t)(end - from) : GROUP;
+      meet(first, books, rows, ticks + from, most, stride);
+      if (SD_UNLIKELY(first->n < most)) end = from + first->n;
     }
-    if (SD_UNLIKELY(some < most))
-      return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[from + some].instrument_id, from + some);
+    if (groups[(step + 3) % STEPS].n) ask_for_orders(&groups[(step + 3) % STEPS], books);
+    if (groups[(step + 2) % STEPS].n) ask_for_levels(&groups[(step + 2) % STEPS], books);
+    if (!last->n) continue;
+    const uint32_t handled = handle(last, params, rows, stride);
+    if (SD_UNLIKELY(handled < last->n))
+      return fail(ctx, NO_MEMORY, "no memory for one more order beside %u",
+                  book_of(books, &last->ticks[handled])->live, done + handled);
   }
+  if (SD_UNLIKELY(end < n)) return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[end].instrument_id, end);
   return n;
 }
 
@@ -313,24 +350,30 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_bo
   const uint32_t there = b->n[which];
   uint64_t got = n < there ? n : there;
   for (uint64_t i = 0; i < got; i++) {
-    const sd_level *l = &sd_book_levels(b, which)[there - 1 - i];
-    levels[i] = (sd_book_level){sd_ladder_key(which, sd_book_keys(b, which)[there - 1 - i]), l->size, l->orders};
+    const sd_level *l = &b->levels[sd_book_numbers(b, which)[there - 1 - i]];
+    levels[i] = (sd_book_level){l->price, l->size, l->orders};
   }
   return got;
 }
 
-static sd_book_order describe(const sd_order *o) {
-  return (sd_book_order){o->id, o->price, o->size, 0, 0, sd_order_side(o) == SD_BID ? 'B' : 'A'};
+static int side_in(const sd_book *b, uint32_t slot) {
+  return sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
 }
 
-/* The next order from *slot on, which is then the one to go on from; NULL: there are no more. */
-static const sd_order *next_order(const sd_book *b, uint32_t *slot) {
-  while (*slot >> 3 < b->n_buckets) {
-    const uint32_t at = *slot, place = at & 7;
-    *slot = place == SD_BUCKET_ORDERS - 1 ? ((at >> 3) + 1) << 3 : at + 1;
-    if (sd_book_at(b, at)->size) return sd_book_at(b, at);
-  }
-  return NULL;
+/* With its stamp where what is ahead of it goes. */
+static sd_book_order describe(const sd_book *b, uint32_t slot) {
+  const sd_bucket *bucket = sd_book_bucket(b, slot);
+  const uint32_t place = sd_bucket_place(slot);
+  const int64_t price = b->levels[bucket->level[place]].price;
+  const char side = sd_bucket_side(bucket, place) == SD_BID ? 'B' : 'A';
+  return (sd_book_order){bucket->id[place], price, bucket->size[place], bucket->stamp[place], 0, side};
+}
+
+/* The first order from a slot on; SD_NO_ORDER: there is none. */
+static uint32_t order_from(const sd_book *b, uint32_t slot) {
+  for (; slot >> 2 < b->n_buckets; slot++)
+    if (sd_bucket_place(slot) < SD_BUCKET_ORDERS && sd_book_bucket(b, slot)->size[sd_bucket_place(slot)]) return slot;
+  return SD_NO_ORDER;
 }
 
 /* By price, the best one first, then by the stamps that stand in for what is ahead. */
@@ -344,13 +387,9 @@ uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_bo
   if (symbol >= books->n) return 0;
   const sd_book *b = &books->book[symbol];
   uint64_t got = 0;
-  const sd_order *o;
-  for (uint32_t slot = 0; (o = next_order(b, &slot));) {
-    if (sd_order_side(o) != side_of(side)) continue;
-    if (got < n) {
-      orders[got] = describe(o);
-      orders[got].ahead_orders = o->stamp;
-    }
+  for (uint32_t slot = 0; (slot = order_from(b, slot)) != SD_NO_ORDER; slot++) {
+    if (side_in(b, slot) != side_of(side)) continue;
+    if (got < n) orders[got] = describe(b, slot);
     got++;
   }
   if (got > n) return got;
@@ -368,12 +407,14 @@ int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd
   const sd_book *b = &books->book[symbol];
   uint32_t found = sd_book_find(b, order_id);
   if (found == SD_NO_ORDER) return 0;
-  const sd_order *mine = sd_book_at(b, found), *o;
-  *order = describe(mine);
-  for (uint32_t slot = 0; (o = next_order(b, &slot));) {
-    if (o->price != mine->price || o->stamp >= mine->stamp || sd_order_side(o) != sd_order_side(mine)) continue;
+  const sd_book_order mine = describe(b, found);
+  *order = mine;
+  order->ahead_orders = order->ahead_size = 0;
+  for (uint32_t slot = 0; (slot = order_from(b, slot)) != SD_NO_ORDER; slot++) {
+    const sd_book_order other = describe(b, slot);
+    if (other.price != mine.price || other.side != mine.side || other.ahead_orders >= mine.ahead_orders) continue;
     order->ahead_orders++;
-    order->ahead_size += o->size;
+    order->ahead_size += other.size;
   }
   return 1;
 }

@@ -1,65 +1,68 @@
 /* One symbol's resting orders, by id, and its price levels.
  *
  * What a tick costs is the cache lines it has to fetch and the branches that nobody can foresee. So orders lie in a hash table
- * and nowhere else, in buckets of two lines whose tags are compared all at once. They are not linked into their level's queue:
+ * and nowhere else, in buckets of one line whose ids are compared all at once. They are not linked into their level's queue:
  * each has a stamp, which rises with every order that comes to the end of a queue, and a question sorts by it; no tick has to
- * know who stands before whom. A level is found by its price, in a sorted ladder a side with the best one last, because that is
- * where most changes are. What every tick needs of a book is one line. All of it is the symbol's own: who holds its strand may
- * use it, nobody else.
+ * know who stands before whom. An order knows its level by a number that stays the same as long as the level is there: a cancel
+ * or a fill goes from the order to its level and looks for nothing. Only who has a price and no order looks it up, in a sorted
+ * ladder a side with the best one last, because that is where most changes are; and only a level that comes or goes changes a
+ * ladder. What every tick needs of a book is one line. All of it is the symbol's own: who holds its strand may use it, nobody
+ * else.
  *
- * A bucket takes 128 bytes for five orders, and three of four places are taken before there are more, by a third or a half: an
- * order takes 34 bytes where the table is full, and never more than 52 right after it grew (the first seven take 256 in all).
+ * A bucket takes 64 bytes for three orders, and two of three places are taken before there are more, by a third or a half: an
+ * order takes 32 bytes where the table is full, and never more than 48 right after it grew (the first eight take 256 in all).
  * A book that is all zero is empty.
  */
 #ifndef SD_HANDLERS_BOOK_STORE_H
 #define SD_HANDLERS_BOOK_STORE_H
 
 #include <stdint.h>
-#include <string.h>
 
 #include "handlers/ladder.h"
 #include "handlers/pool.h"
 #include "sd_atomic.h"
 
-typedef struct sd_order {
-  uint64_t id;
-  int64_t price;
-  uint32_t size;  /* 0: the place is free */
-  uint32_t stamp; /* twice when it came to the end of its queue, plus its side */
-} sd_order;
-
-enum { SD_BUCKET_ORDERS = 5 };
+enum { SD_BUCKET_ORDERS = 3 };
 
 typedef struct sd_bucket {
-  uint8_t tag[SD_BUCKET_ORDERS]; /* 0x80 and seven bits of the id's hash; 0: the place is free */
-  uint8_t passed; /* orders that found no place up to here and lie further on; SD_PASSED_MOST: who knows */
-  uint8_t unused[2];
-  sd_order order[SD_BUCKET_ORDERS];
+  uint64_t id[SD_BUCKET_ORDERS];   /* 0 where the place is free */
+  uint32_t size[SD_BUCKET_ORDERS]; /* 0: the place is free */
+  uint32_t level[SD_BUCKET_ORDERS];
+  uint32_t stamp[SD_BUCKET_ORDERS]; /* twice when it came to the end of its queue, plus its side */
+  uint16_t passed;     /* orders that found no place up to here and lie further on; SD_PASSED_MOST: who knows */
+  uint16_t passed_ids; /* a bit for each of their ids, and of those that have gone since there was none */
 } sd_bucket;
 
-enum { SD_PASSED_MOST = UINT8_MAX };
+enum { SD_PASSED_MOST = UINT16_MAX };
 
-_Static_assert(sizeof(sd_bucket) == 128, "a bucket is two cache lines");
+_Static_assert(sizeof(sd_bucket) == SD_LINE, "a bucket is a cache line");
 
 typedef struct sd_level {
+  int64_t price;
   uint64_t size; /* of all its orders */
-  uint64_t orders;
+  uint32_t orders;
+  uint32_t side; /* without orders: the next level that is nobody's, plus one */
 } sd_level;
 
 typedef struct sd_book {
   sd_bucket *buckets; /* by hash of the id; what finds its bucket full goes on to the next */
-  int64_t *ladder;    /* keys of the asks, worst first, then of the bids; then the levels of both in the same order */
+  sd_level *levels;   /* in no order; behind them a ladder a side, of keys, then of the numbers of their levels */
   uint32_t n_buckets;
   uint32_t live, full; /* orders, and how many there may be before the table grows */
   uint32_t stamps;     /* given out; see SD_STAMPS */
   uint32_t n[2];       /* levels of a side */
   uint32_t room;       /* for levels of each side */
-  uint32_t
-      best; /* bits of the sides whose best level is another, or has changed: for who shows it, who takes them off */
-  uint32_t unused[4];
+  uint32_t free;       /* a level that is nobody's, plus one; 0: there is none */
+  uint32_t top[2];     /* the best level of a side that has one */
+  uint32_t changed;    /* SD_TOP and SD_LADDER bits: for who shows it, who takes them off */
+  uint32_t unused;
 } sd_book;
 
-_Static_assert(sizeof(sd_book) == 64, "a book is a cache line");
+_Static_assert(sizeof(sd_book) == SD_LINE, "a book is a cache line");
+
+/* A side's best level is another, or has changed; there are more levels or fewer. */
+#define SD_TOP(side) (1u << (side))
+#define SD_LADDER 4u
 
 /* A book that has given out so many stamps its orders again. */
 #define SD_STAMPS (UINT32_C(1) << 31)
@@ -69,7 +72,7 @@ enum { SD_BOOK_NO_MEMORY = 0, SD_BOOK_ADDED = 1, SD_BOOK_DUPLICATE = 2 };
 
 /* Room for one more order, for one more level a side, for more stamps. Zero: no memory, and the book is as it was. */
 int sd_book_grow_orders(sd_book *b, sd_pool *pool);
-int sd_book_grow_ladder(sd_book *b, sd_pool *pool);
+int sd_book_grow_levels(sd_book *b, sd_pool *pool);
 int sd_book_stamp_again(sd_book *b, sd_pool *pool);
 void sd_book_clear(sd_book *b);
 /* Bytes of its orders, and of its levels. */
@@ -78,14 +81,20 @@ uint64_t sd_book_level_bytes(const sd_book *b);
 
 /* ---- the table
  *
- * A slot names an order's place: eight times its bucket, and its number there. It is the order's until the order goes or the
+ * A slot names an order's place: four times its bucket, and its number there. It is the order's until the order goes or the
  * table grows. */
 
 #define SD_NO_ORDER UINT32_MAX
 
-static inline sd_order *sd_book_at(const sd_book *b, uint32_t slot) { return &b->buckets[slot >> 3].order[slot & 7]; }
+static inline sd_bucket *sd_book_bucket(const sd_book *b, uint32_t slot) { return &b->buckets[slot >> 2]; }
 
-static inline int sd_order_side(const sd_order *o) { return (int)(o->stamp & 1); }
+static inline uint32_t sd_bucket_place(uint32_t slot) { return slot & 3; }
+
+static inline int sd_bucket_side(const sd_bucket *bucket, uint32_t place) { return (int)(bucket->stamp[place] & 1); }
+
+static inline int64_t sd_book_price(const sd_book *b, uint32_t slot) {
+  return b->levels[sd_book_bucket(b, slot)->level[sd_bucket_place(slot)]].price;
+}
 
 static inline uint64_t sd_book_hash(uint64_t id) { return id * UINT64_C(0x9E3779B97F4A7C15); }
 
@@ -98,133 +107,110 @@ static inline uint32_t sd_book_next_bucket(const sd_book *b, uint32_t bucket) {
   return bucket + 1 == b->n_buckets ? 0 : bucket + 1;
 }
 
-static inline uint8_t sd_book_tag(uint64_t hash) { return (uint8_t)(0x80 | hash >> 25); }
+/* An id's bit among those that passed a bucket. */
+static inline uint32_t sd_bucket_bit(uint64_t hash) { return UINT32_C(1) << (hash >> 28 & 15); }
 
-/* The tags of a bucket in one word, and a byte in the place of each. */
-#define SD_TAGS(byte) ((byte) * UINT64_C(0x0101010101))
-
-static inline uint64_t sd_bucket_tags(const sd_bucket *bucket) {
-  uint64_t tags;
-  memcpy(&tags, bucket, sizeof tags);
-  return tags;
-}
-
-/* The high bits of the places that may hold a tag: all that do are among them. */
-static inline uint64_t sd_bucket_match(uint64_t tags, uint8_t tag) {
-  uint64_t differ = tags ^ SD_TAGS(tag);
-  return (differ - SD_TAGS(0x01)) & ~differ & SD_TAGS(0x80);
-}
-
-static inline uint64_t sd_bucket_free(uint64_t tags) { return ~tags & SD_TAGS(0x80); }
-
-static inline uint32_t sd_bucket_place(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits) >> 3; }
+/* The same as sd_book_find where the first bucket alone does not tell. */
+uint32_t sd_book_search(const sd_book *b, uint64_t id);
 
 /* The slot of an order; SD_NO_ORDER: there is none. */
 static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
   if (SD_UNLIKELY(!b->live)) return SD_NO_ORDER;
+  const uint32_t home = sd_book_home(b, sd_book_hash(id));
+  const sd_bucket *bucket = &b->buckets[home];
+  /* No branch: which place it is, nobody can foresee. */
+  const uint32_t place = !(bucket->id[1] ^ id) + 2u * !(bucket->id[2] ^ id);
+  if (SD_LIKELY(place < SD_BUCKET_ORDERS && bucket->id[place] == id && bucket->size[place])) return home << 2 | place;
+  return sd_book_search(b, id);
+}
+
+/* The first free place; SD_BUCKET_ORDERS: none. */
+static inline uint32_t sd_bucket_free(const sd_bucket *bucket) {
+  const uint32_t first = bucket->size[0] != 0, second = first & (bucket->size[1] != 0);
+  return first + second + (second & (bucket->size[2] != 0));
+}
+
+/* The slot for an id whose first bucket is full. There has to be room. */
+uint32_t sd_book_pass(sd_book *b, uint64_t hash);
+
+/* A slot for an id; SD_NO_ORDER: it is an order's already. There has to be room. */
+static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   const uint64_t hash = sd_book_hash(id);
   const uint32_t home = sd_book_home(b, hash);
-  uint32_t at = home;
-  do {
-    const sd_bucket *bucket = &b->buckets[at];
-    uint64_t may = sd_bucket_match(sd_bucket_tags(bucket), sd_book_tag(hash));
-    for (; may; may &= may - 1) {
-      const sd_order *o = &bucket->order[sd_bucket_place(may)];
-      if (SD_LIKELY(o->id == id && o->size)) return at << 3 | sd_bucket_place(may);
-    }
-    if (SD_LIKELY(!bucket->passed)) break;
-    at = sd_book_next_bucket(b, at);
-  } while (at != home);
-  return SD_NO_ORDER;
+  const sd_bucket *bucket = &b->buckets[home];
+  const uint32_t place = sd_bucket_free(bucket);
+  const uint32_t maybe = !(bucket->id[0] ^ id) | !(bucket->id[1] ^ id) | !(bucket->id[2] ^ id) |
+                         (bucket->passed_ids & sd_bucket_bit(hash));
+  if (SD_UNLIKELY(maybe) && sd_book_search(b, id) != SD_NO_ORDER) return SD_NO_ORDER;
+  return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << 2 | place : sd_book_pass(b, hash);
 }
 
-static inline uint32_t sd_bucket_take(sd_bucket *bucket, uint64_t hash, uint64_t free) {
-  uint32_t place = sd_bucket_place(free);
-  bucket->tag[place] = sd_book_tag(hash);
-  return place;
-}
-
-/* The same as sd_book_take_slot where the first bucket alone does not tell. */
-uint32_t sd_book_search_slot(sd_book *b, uint64_t id);
-
-/* A slot for an id, taken; SD_NO_ORDER: it is an order's already. There has to be room. */
-static inline uint32_t sd_book_take_slot(sd_book *b, uint64_t id) {
-  const uint64_t hash = sd_book_hash(id);
-  const uint32_t home = sd_book_home(b, hash);
-  sd_bucket *bucket = &b->buckets[home];
-  const uint64_t tags = sd_bucket_tags(bucket), free = sd_bucket_free(tags);
-  if (SD_UNLIKELY(bucket->passed || !free || sd_bucket_match(tags, sd_book_tag(hash))))
-    return sd_book_search_slot(b, id);
-  return home << 3 | sd_bucket_take(bucket, hash, free);
-}
+/* An order went from a bucket that was not its first. */
+void sd_book_unpass(sd_book *b, uint64_t hash, uint32_t bucket);
 
 static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
-  sd_order *o = sd_book_at(b, slot);
-  b->buckets[slot >> 3].tag[slot & 7] = 0;
-  o->size = 0;
-  for (uint32_t at = sd_book_home(b, sd_book_hash(o->id)); SD_UNLIKELY(at != slot >> 3);
-       at = sd_book_next_bucket(b, at))
-    if (b->buckets[at].passed != SD_PASSED_MOST) b->buckets[at].passed--;
+  sd_bucket *bucket = sd_book_bucket(b, slot);
+  const uint64_t hash = sd_book_hash(bucket->id[sd_bucket_place(slot)]);
+  bucket->id[sd_bucket_place(slot)] = 0;
+  bucket->size[sd_bucket_place(slot)] = 0;
+  if (SD_UNLIKELY(sd_book_home(b, hash) != slot >> 2)) sd_book_unpass(b, hash, slot >> 2);
 }
 
 /* ---- levels
  *
- * `rung` is what sd_book_rung said of the price some time ago: a guess. */
+ * A level's number is its own until it has no order. `level`, where a function takes one, is a guess at the number of a price. */
 
-static inline int64_t *sd_book_keys(const sd_book *b, int side) { return b->ladder + (b->room & -(uint32_t)side); }
+#define SD_NO_LEVEL UINT32_MAX
 
-static inline sd_level *sd_book_levels(const sd_book *b, int side) {
-  return (sd_level *)(b->ladder + 2 * (uint64_t)b->room) + (b->room & -(uint32_t)side);
+static inline int64_t *sd_book_keys(const sd_book *b, int side) {
+  return (int64_t *)(b->levels + 2 * (uint64_t)b->room) + (b->room & -(uint32_t)side);
 }
 
-#define SD_NO_RUNG UINT32_MAX
-
-/* The first rung of a side's ladder that is not worse than a key: where its level is, or belongs. */
-static inline uint32_t sd_book_rung(const sd_book *b, int side, int64_t key) {
-  return sd_ladder_find(sd_book_keys(b, side), b->n[side], key);
+static inline uint32_t *sd_book_numbers(const sd_book *b, int side) {
+  return (uint32_t *)(sd_book_keys(b, 0) + 2 * (uint64_t)b->room) + (b->room & -(uint32_t)side);
 }
 
-static inline uint32_t sd_book_rung_now(const sd_book *b, int side, int64_t key, uint32_t rung) {
-  return SD_LIKELY(rung < b->n[side] && sd_book_keys(b, side)[rung] == key) ? rung : sd_book_rung(b, side, key);
+/* A price's level, or `none`. */
+static inline uint32_t sd_book_level_of(const sd_book *b, int side, int64_t price, uint32_t none) {
+  const int64_t key = sd_ladder_key(side, price), *keys = sd_book_keys(b, side);
+  const uint32_t n = b->n[side];
+  if (SD_UNLIKELY(n == 0)) return none;
+  const uint32_t found = sd_ladder_find(keys, n, key), at = found - (found == n);
+  const uint32_t level = sd_book_numbers(b, side)[at], is = -(uint32_t)(keys[at] == key);
+  return (level & is) | (none & ~is);
 }
+
+static inline int sd_book_is_level(const sd_book *b, int side, int64_t price, uint32_t level) {
+  if (level == SD_NO_LEVEL) return 0;
+  const sd_level *l = &b->levels[level];
+  return l->price == price && l->side == (uint32_t)side && l->orders;
+}
+
+/* A new level, without orders, for which there has to be room; and the end of one. */
+uint32_t sd_book_make_level(sd_book *b, int side, int64_t price);
+void sd_book_drop_level(sd_book *b, int side, uint32_t level);
 
 /* Notes a change of a level. */
-static inline void sd_book_touch(sd_book *b, int side, uint32_t rung) {
-  b->best |= (uint32_t)(rung + 1 >= b->n[side]) << side;
+static inline void sd_book_touch(sd_book *b, int side, uint32_t level) {
+  b->changed |= (uint32_t)(level == b->top[side]) << side;
 }
 
-/* More of a price; its level is made if it is not there, for which there is room. */
-static inline void sd_book_add_to_level(sd_book *b, int side, int64_t price, uint32_t size, uint32_t rung) {
-  int64_t *keys = sd_book_keys(b, side), key = sd_ladder_key(side, price);
-  sd_level *levels = sd_book_levels(b, side);
-  uint32_t n = b->n[side], at = sd_book_rung_now(b, side, key, rung);
-  if (at == n || keys[at] != key) {
-    for (uint32_t i = n; i > at; i--) {
-      keys[i] = keys[i - 1];
-      levels[i] = levels[i - 1];
-    }
-    keys[at] = key;
-    levels[at] = (sd_level){0, 0};
-    b->n[side] = n + 1;
+/* More of a price; its level is made if it is not there, for which there has to be room. Returns the level. */
+static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, uint32_t size, uint32_t level) {
+  if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) {
+    level = sd_book_level_of(b, side, price, SD_NO_LEVEL);
+    if (level == SD_NO_LEVEL) level = sd_book_make_level(b, side, price);
   }
-  levels[at].size += size;
-  levels[at].orders++;
-  sd_book_touch(b, side, at);
+  b->levels[level].size += size;
+  b->levels[level].orders++;
+  sd_book_touch(b, side, level);
+  return level;
 }
 
-static inline void sd_book_take_from_level(sd_book *b, const sd_order *o, uint32_t rung) {
-  int side = sd_order_side(o);
-  sd_level *levels = sd_book_levels(b, side);
-  uint32_t at = sd_book_rung_now(b, side, sd_ladder_key(side, o->price), rung);
-  levels[at].size -= o->size;
-  sd_book_touch(b, side, at);
-  if (--levels[at].orders) return;
-  int64_t *keys = sd_book_keys(b, side);
-  uint32_t n = --b->n[side];
-  for (; at < n; at++) {
-    keys[at] = keys[at + 1];
-    levels[at] = levels[at + 1];
-  }
+static inline void sd_book_take_from_level(sd_book *b, int side, uint32_t level, uint32_t size) {
+  sd_book_touch(b, side, level);
+  b->levels[level].size -= size;
+  if (--b->levels[level].orders == 0) sd_book_drop_level(b, side, level);
 }
 
 /* ---- orders */
@@ -234,62 +220,68 @@ static inline uint32_t sd_book_next_stamp(sd_book *b, int side) { return b->stam
 /* All that an order may need that goes to the end of a queue, before anything is changed. Zero: no memory. */
 static inline int sd_book_make_room(sd_book *b, sd_pool *pool, int side, uint32_t more) {
   if (SD_UNLIKELY(b->live + more > b->full) && !sd_book_grow_orders(b, pool)) return 0;
-  if (SD_UNLIKELY(b->n[side] == b->room) && !sd_book_grow_ladder(b, pool)) return 0;
+  if (SD_UNLIKELY(b->n[side] == b->room) && !sd_book_grow_levels(b, pool)) return 0;
   return SD_LIKELY(b->stamps < SD_STAMPS) || sd_book_stamp_again(b, pool);
 }
 
 /* A new order at the end of its level's queue, unless its id is there already. Without memory the book is as it was. */
 static inline int sd_book_add(sd_book *b, sd_pool *pool, uint64_t id, int side, int64_t price, uint32_t size,
-                              uint32_t rung) {
+                              uint32_t level) {
   if (SD_UNLIKELY(!sd_book_make_room(b, pool, side, 1))) return SD_BOOK_NO_MEMORY;
-  uint32_t slot = sd_book_take_slot(b, id);
+  const uint32_t slot = sd_book_slot_for(b, id), place = sd_bucket_place(slot);
   if (SD_UNLIKELY(slot == SD_NO_ORDER)) return SD_BOOK_DUPLICATE;
-  *sd_book_at(b, slot) = (sd_order){id, price, size, sd_book_next_stamp(b, side)};
+  sd_bucket *bucket = sd_book_bucket(b, slot);
+  bucket->id[place] = id;
+  bucket->size[place] = size;
+  bucket->stamp[place] = sd_book_next_stamp(b, side);
+  bucket->level[place] = sd_book_add_to_level(b, side, price, size, level);
   b->live++;
-  sd_book_add_to_level(b, side, price, size, rung);
   return SD_BOOK_ADDED;
 }
 
-static inline void sd_book_remove(sd_book *b, uint32_t slot, uint32_t rung) {
-  sd_book_take_from_level(b, sd_book_at(b, slot), rung);
+static inline void sd_book_remove(sd_book *b, uint32_t slot) {
+  const sd_bucket *bucket = sd_book_bucket(b, slot);
+  const uint32_t place = sd_bucket_place(slot);
+  sd_book_take_from_level(b, sd_bucket_side(bucket, place), bucket->level[place], bucket->size[place]);
   sd_book_free_slot(b, slot);
   b->live--;
 }
 
 /* Less of an order that keeps its place; by less than what is left. */
-static inline void sd_book_reduce(sd_book *b, uint32_t slot, uint32_t by, uint32_t rung) {
-  sd_order *o = sd_book_at(b, slot);
-  int side = sd_order_side(o);
-  uint32_t at = sd_book_rung_now(b, side, sd_ladder_key(side, o->price), rung);
-  o->size -= by;
-  sd_book_levels(b, side)[at].size -= by;
-  sd_book_touch(b, side, at);
+static inline void sd_book_reduce(sd_book *b, uint32_t slot, uint32_t by) {
+  sd_bucket *bucket = sd_book_bucket(b, slot);
+  const uint32_t place = sd_bucket_place(slot), level = bucket->level[place];
+  bucket->size[place] -= by;
+  b->levels[level].size -= by;
+  sd_book_touch(b, sd_bucket_side(bucket, place), level);
 }
 
 /* Another size, price or both. It keeps its place only with the same price and no more size. Zero: no memory, as it was. */
 static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64_t price, uint32_t size,
-                                 uint32_t rung) {
-  sd_order *o = sd_book_at(b, slot);
-  int side = sd_order_side(o);
-  if (price == o->price && size <= o->size) {
-    sd_book_reduce(b, slot, o->size - size, rung);
+                                 uint32_t level) {
+  sd_bucket *bucket = sd_book_bucket(b, slot);
+  const uint32_t place = sd_bucket_place(slot), left = bucket->size[place];
+  const int side = sd_bucket_side(bucket, place);
+  if (price == sd_book_price(b, slot) && size <= left) {
+    sd_book_reduce(b, slot, left - size);
     return 1;
   }
   if (!sd_book_make_room(b, pool, side, 0)) return 0;
-  sd_book_take_from_level(b, o, rung);
-  *o = (sd_order){o->id, price, size, sd_book_next_stamp(b, side)};
-  sd_book_add_to_level(b, side, price, size, SD_NO_RUNG);
+  sd_book_take_from_level(b, side, bucket->level[place], left);
+  bucket->size[place] = size;
+  bucket->stamp[place] = sd_book_next_stamp(b, side);
+  bucket->level[place] = sd_book_add_to_level(b, side, price, size, level);
   return 1;
 }
 
 /* The order gives way to a new one of its side at the end of a queue, unless that one's id is another order's already: then it
  * only goes. As sd_book_add. */
 static inline int sd_book_replace(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int64_t price, uint32_t size,
-                                  uint32_t rung) {
-  int side = sd_order_side(sd_book_at(b, slot));
+                                  uint32_t level) {
+  const int side = sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
   if (!sd_book_make_room(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
-  sd_book_remove(b, slot, rung);
-  return sd_book_add(b, pool, id, side, price, size, SD_NO_RUNG);
+  sd_book_remove(b, slot);
+  return sd_book_add(b, pool, id, side, price, size, level);
 }
 
 #endif

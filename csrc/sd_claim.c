@@ -101,12 +101,13 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
   } else {
     p->next_trial -= n;
   }
-  int better =
-      p->queue_cost.n >= SAMPLES && cost_of(&p->claim_cost) < CLEARLY * cost_of(&p->queue_cost) ? BY_CLAIM : BY_QUEUE;
+  /* On one core a worker's time is the publisher's too: handing records over saves nothing, and claiming leaves nobody idle. */
+  const double most = p->one_core ? UNKNOWN : p->queue_cost.n >= SAMPLES ? CLEARLY * cost_of(&p->queue_cost) : 0;
+  int better = cost_of(&p->claim_cost) < most ? BY_CLAIM : BY_QUEUE;
   if (better != p->better) {
     p->better = better;
     p->next_trial = p->interval = FIRST_INTERVAL;
-  } else if (p->next_trial <= 0) {
+  } else if (p->next_trial <= 0 && !(p->one_core && better == BY_CLAIM)) {
     p->on_trial = 1;
     /* What was true some time ago may be so no more. */
     if (better == BY_CLAIM) p->queue_cost.n = 0;
@@ -161,7 +162,7 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
     p->on_trial = 1;
   }
   if (p->on_trial == (p->better == BY_CLAIM)) return 0;
-  if (p->on_trial && p->in_a_row < LONG_LEAST) return 0;
+  if (p->on_trial && p->in_a_row < LONG_LEAST && !p->one_core) return 0;
   /* The first trial of all brings rows into the caches: a short run would tell of little else. */
   int64_t most = !p->on_trial || (!p->runs && !p->queue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
   return left < most ? left : most;
@@ -170,10 +171,11 @@ int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
 /* ---- a run */
 
 /* Waits, and helps, until strands that workers still have are idle again. */
-static void settle(sd_dispatcher *d, uint32_t slot) {
+static void settle(sd_dispatcher *d, uint32_t slot, const sd_publisher *p) {
   uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
   while (sd_help(d, slot) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
     if (sd_now() - start > most) break;
+    if (p->one_core) sd_give_way();
     sd_pause();
   }
   sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
@@ -346,7 +348,7 @@ int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64
     if (n < asked) {
       if (at || settled || stopped) break;
       settled = 1;
-      settle(d, slot);
+      settle(d, slot, p);
       start = now = sd_now();
     } else if (now - before > piece_counts) {
       piece = piece > 2 * PIECE_LEAST ? piece / 2 : PIECE_LEAST;

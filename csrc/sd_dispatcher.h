@@ -28,6 +28,7 @@ typedef struct sd_config {
   uint32_t ahead_records;   /* records in flight beyond which a publisher helps to drain */
   int32_t
       publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
+  int32_t one_core;     /* publishers and workers have one core between them */
 } sd_config;
 
 /* A handler: fn NULL says that Python runs it. */

@@ -38,6 +38,7 @@ int sd_publishers_create(sd_dispatcher *d) {
     sd_publisher *p = d->publishers[i] = calloc(1, sizeof *p);
     if (!p) return SD_E_NO_MEMORY;
     p->nested = i < d->n_slots;
+    p->one_core = d->config.one_core;
     /* A run of claims goes over more records than a chunk has. */
     p->most_groups = p->nested || strands < batch ? batch : strands;
     if (p->most_groups > SD_MOST_GROUPS) p->most_groups = SD_MOST_GROUPS;

@@ -68,6 +68,7 @@ struct sd_publisher {
   int64_t n, at; /* records in all; where the chunk starts */
   int64_t chunk; /* records in the chunk */
   int nested;    /* published from inside a handler: never waits, never runs handlers */
+  int one_core;  /* which the workers use too */
   int open;      /* a call is under way, perhaps between two slices */
   int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;

@@ -157,6 +157,7 @@ class Dispatcher(StrandsView):
             quantum_ticks=quantum_ticks,
             batch_ticks=batch_ticks,
             publisher_drains=publisher_drains,
+            one_core=len(allowed) == 1,
             counters_start=_counters_start,
         )
         self._engine = Engine(config)

@@ -9,8 +9,8 @@
  * ladder. What every tick needs of a book is one line. All of it is the symbol's own: who holds its strand may use it, nobody
  * else.
  *
- * A bucket takes 64 bytes for three orders, and two of three places are taken before there are more, by a third or a half: an
- * order takes 32 bytes where the table is full, and never more than 48 right after it grew (the first eight take 256 in all).
+ * A bucket takes 64 bytes for three orders, and three of five places are taken before there are more, by a third or a half: an
+ * order takes 36 bytes where the table is full, and never more than 54 right after it grew (the first seven take 256 in all).
  * A book that is all zero is empty.
  */
 #ifndef SD_HANDLERS_BOOK_STORE_H

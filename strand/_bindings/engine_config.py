@@ -53,6 +53,7 @@ class EngineConfig:
     batch_ticks: int
     ahead_ticks: int
     publisher_drains: bool
+    one_core: bool
     marked: bool = False
     time_offset: int | None = None
     shared: bool = False
@@ -87,5 +88,5 @@ def config_struct(config: EngineConfig) -> Any:
     c.capacity = config.capacity_ticks
     c.quantum_records, c.quantum_ns = config.quantum_ticks, config.quantum_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
-    c.publisher_drains = config.publisher_drains
+    c.publisher_drains, c.one_core = config.publisher_drains, config.one_core
     return c

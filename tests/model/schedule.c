@@ -410,6 +410,7 @@ static int prepare(void) {
   c->batch_records = one_of(1, 8);
   c->ahead_records = one_of(0, 6);
   c->publisher_drains = (int32_t)sd_scheduler_random(2);
+  c->one_core = (int32_t)sd_scheduler_random(2);
   /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its blocks. */
   if (R.failing) c->sizes.n_blocks += R.n_strands * (c->capacity + 1);
   if (sd_dispatcher_create(c, &R.d)) return 0;

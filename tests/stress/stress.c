@@ -377,6 +377,7 @@ static void prepare(void) {
   c->batch_records = one_of(1, 512);
   c->ahead_records = one_of(0, 2000);
   c->publisher_drains = (int32_t)one_of(0, 1);
+  c->one_core = (int32_t)one_of(0, 1);
 }
 
 static int fail(const char *what, uint32_t round) {

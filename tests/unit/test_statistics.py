@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from engine_support import COUNT_ROW, PAIR_ROW, balanced, native_gate, ticks_for
 
 from strand import Dispatcher, batch_handler, native
 from strand.errors import BackpressureError, StoppedError
+from strand.handlers import spin
 from strand.stats import Latency
 
 
@@ -124,6 +126,20 @@ def test_statistics_are_frozen_and_fit_for_json() -> None:
     assert set(plain["dropped"]) == {"newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"}
     assert [w["name"] for w in plain["workers"]] == ["worker 0", "worker 1", "publishers"]
     assert plain["latency"]["wait"].keys() == {"p50_ns", "p90_ns", "p99_ns", "p99.9_ns"}
+
+
+def test_on_one_core_the_publisher_handles_what_it_publishes_instead_of_queueing_it() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with Dispatcher(16, spin(2000), workers=1) as d:
+            d.publish(ticks_for(np.arange(20_000) % 16))
+            d.drain()
+            s = d.statistics()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert s.handled == 20_000
+    assert s.claimed > 19_000
 
 
 def test_every_tick_is_counted_once_in_each_latency_and_for_one_worker(c_handlers: Path) -> None:

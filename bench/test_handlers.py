@@ -79,13 +79,15 @@ def caller(like: Handler, ticks: npt.NDArray[Any]) -> Callable[[], None]:
     function = like.compile(TICK, "instrument_id", padded(like.state, stride))
     assert function is not None
     rows = np.zeros(SYMBOLS * stride, np.uint8)
+    params = np.frombuffer(function.params or bytes(8), np.uint8)
     context = np.zeros(64, np.uint64)
-    context[1], context[2], context[3] = stride, SYMBOLS, TICK.itemsize
+    context[:4] = params.ctypes.data, stride, SYMBOLS, TICK.itemsize
     address = int(str(function.pointer).rsplit("0x", 1)[1].rstrip(">"), 16)
     call = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * 2), ctypes.c_int64, ctypes.c_void_p)(address)
     at, n = ticks.ctypes.data, 4096
 
     def run() -> None:
+        assert len(params)  # it has to live as long as this
         for start in range(0, TICKS - n + 1, n):
             assert call(rows.ctypes.data, at + start * TICK.itemsize, n, context.ctypes.data) == n
 

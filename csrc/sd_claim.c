@@ -66,7 +66,7 @@ enum {
   WARM_UP = 8192,     /* records queued before their cost counts: lines that go back and forth find their places */
   SAMPLE = 16384,     /* records a cost of queueing is taken from */
   SAMPLES = 2,        /* and how many a trial of queueing takes */
-  FIRST_INTERVAL = 1 << 18, /* records between two trials; eight times as many after each that changed nothing, ... */
+  FIRST_INTERVAL = 1 << 15, /* records between two trials; sixteen times as many after each that changed nothing, ... */
   LAST_INTERVAL = 1 << 24   /* ... up to this */
 };
 #endif
@@ -112,7 +112,7 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
     /* What was true some time ago may be so no more. */
     if (better == BY_CLAIM) p->queue_cost.n = 0;
     else p->claim_cost.n = 0;
-    p->interval = p->interval < LAST_INTERVAL / 8 ? 8 * p->interval : LAST_INTERVAL;
+    p->interval = p->interval < LAST_INTERVAL / 16 ? 16 * p->interval : LAST_INTERVAL;
   }
 }
 

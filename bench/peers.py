@@ -197,7 +197,7 @@ def main(  # noqa: PLR0917
         folder = Path(name)
         commands = programs(sides, folder)
         about = machine({side.package for side in ALL if side.package}, version_of(commands.get("asio_side.cpp")))
-        lines = [f"{about} Medians of {turns}, sides in turn.", ""]
+        lines = [f"{about} Medians of {turns}, sides in turn, {patience:g} s for each.", ""]
         click.echo(lines[0])
         for symbols, messages in sizes or SIZES:
             races = {job: Race(job, sides, commands, Rules(turns, patience)) for job in JOBS}

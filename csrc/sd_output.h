@@ -83,8 +83,7 @@ typedef struct sd_lane {
   sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
   uint64_t read;
   unsigned char *at;
-  uint64_t
-      straight; /* up to here, from `read` on, numbers rise, and entries are handed out where they lie; else `read` */
+  uint64_t straight; /* from `read` to here numbers rise, and entries are handed out where they lie; else `read` */
   int timers;
 } sd_lane;
 

@@ -52,7 +52,7 @@ enum {
 #else
 enum {
   CLAIM_LEAST = 64, /* records left in a call before claiming is worth a thought */
-  SLICE = SD_SLICE, /* records claimed and handled at one go, the next ones being on their way from memory */
+  SLICE = SD_SLICE, /* records claimed and handled at one go: so many that a handler may ask for memory ahead of them */
   PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
   PIECE_MOST = 1024,
   PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
@@ -70,6 +70,9 @@ enum {
   LAST_INTERVAL = 1 << 24   /* ... up to this */
 };
 #endif
+
+/* Records that are asked for before their turn. */
+enum { RECORDS_AHEAD = 32 };
 
 /* Above any cost. */
 #define UNKNOWN 1e18
@@ -206,7 +209,7 @@ static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) {
  * that is out of range, else n. */
 static inline int64_t count_records(const sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
-  const size_t size = d->pool.record_size, ahead = 2 * SLICE * size;
+  const size_t size = d->pool.record_size, ahead = RECORDS_AHEAD * size;
   uint32_t *counts = p->group_of, n_groups = p->n_groups;
   const unsigned char *at = records + d->arena->key_offset;
   int64_t i;

@@ -15,7 +15,7 @@ enum {
 #endif
 enum {
   SD_MOST_GROUPS = UINT16_MAX,
-  SD_SLICE = 16 /* most records claimed and handled at one go */
+  SD_SLICE = 128 /* most records claimed and handled at one go */
 };
 
 /* A strand's part of what is being published. */

@@ -165,56 +165,50 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
   return at;
 }
 
+static inline int has_book(const sd_books *books, const sd_tick *t) { return t->instrument_id < books->n; }
+
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
-  const sd_book_params *params = ctx->params;
-  sd_group g;
-  for (int64_t from = 0; from < n; from += GROUP) {
-    meet(&g, params->books, rows, ticks + from, n - from < GROUP ? (uint32_t)(n - from) : GROUP, ctx->row_stride);
-    ask_for_orders(&g, params->books);
-    ask_for_levels(&g, params->books);
-  }
+  const sd_books *books = ((const sd_book_params *)ctx->params)->books;
+  for (int64_t i = 0; i < n; i++)
+    if (has_book(books, &ticks[i])) ask_for_book(books, rows, &ticks[i], ctx->row_stride);
+  for (int64_t i = 0; i < n; i++)
+    if (has_book(books, &ticks[i])) ask_for_order(books, &ticks[i]);
+  for (int64_t i = 0; i < n; i++)
+    if (has_book(books, &ticks[i])) ask_for_its_level(books, &ticks[i]);
 }
 
-/* Returns how many of a group it has handled: all, or without memory fewer. */
-static inline uint32_t handle(const sd_group *g, const sd_book_params *params, unsigned char *rows, uint64_t stride) {
-  for (uint32_t i = 0; i < g->n; i++) {
-    const sd_tick *t = &g->ticks[i];
-    sd_book *b = book_of(params->books, t);
-    sd_book_row *row = row_of(rows, t, stride);
-    if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
-    sd_change c = {b, &params->books->pool, row, g->order[i], g->level[i]};
-    if (SD_UNLIKELY(!apply(&c, t, params->fills_report))) return i;
-    show(b, row, t);
-  }
-  return g->n;
+static inline int handle(const sd_book_params *params, unsigned char *rows, const sd_tick *t, uint64_t stride,
+                         sd_guess guess) {
+  sd_book *b = book_of(params->books, t);
+  sd_book_row *row = row_of(rows, t, stride);
+  if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
+  sd_change c = {b, &params->books->pool, row, guess.order, guess.level};
+  if (SD_UNLIKELY(!apply(&c, t, params->fills_report))) return 0;
+  show(b, row, t);
+  return 1;
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
   const sd_books *books = params->books;
   const uint64_t stride = ctx->row_stride;
-  sd_group groups[STEPS];
-  int64_t end = n;
-  for (uint32_t i = 0; i < STEPS; i++) groups[i].n = 0;
-  for (uint32_t step = 0;; step++) {
-    const int64_t from = step * (int64_t)GROUP, done = from - (STEPS - 1) * GROUP;
-    if (done >= end) break;
-    sd_group *first = &groups[step % STEPS], *last = &groups[(step + 1) % STEPS];
-    first->n = 0;
-    if (from < end) {
-      const uint32_t most = end - from < GROUP ? (uint32_t)(end - from) : GROUP;
-      meet(first, books, rows, ticks + from, most, stride);
-      if (SD_UNLIKELY(first->n < most)) end = from + first->n;
+  sd_guess guesses[GUESSES];
+  uint64_t end = (uint64_t)n;
+  /* Stages before the first tick wrap around to beyond the end. */
+  for (uint64_t first = 0; first < end + AHEAD; first++) {
+    const uint64_t second = first - STAGE, third = second - STAGE, last = third - STAGE;
+    if (SD_LIKELY(first < end)) {
+      if (SD_LIKELY(has_book(books, &ticks[first]))) ask_for_book(books, rows, &ticks[first], stride);
+      else end = first;
     }
-    if (groups[(step + 3) % STEPS].n) ask_for_orders(&groups[(step + 3) % STEPS], books);
-    if (groups[(step + 2) % STEPS].n) ask_for_levels(&groups[(step + 2) % STEPS], books);
-    if (!last->n) continue;
-    const uint32_t handled = handle(last, params, rows, stride);
-    if (SD_UNLIKELY(handled < last->n))
-      return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &last->ticks[handled])->live,
-                  done + handled);
+    if (SD_LIKELY(second < end)) ask_for_order(books, &ticks[second]);
+    if (SD_LIKELY(third < end)) guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
+    if (last < end && SD_UNLIKELY(!handle(params, rows, &ticks[last], stride, guesses[last % GUESSES])))
+      return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &ticks[last])->live,
+                  (int64_t)last);
   }
-  if (SD_UNLIKELY(end < n)) return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[end].instrument_id, end);
+  if (SD_UNLIKELY(end < (uint64_t)n))
+    return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[end].instrument_id, (int64_t)end);
   return n;
 }
 

@@ -1,9 +1,8 @@
 /* Asking for the memory that ticks will touch, ahead of them.
  *
  * A tick touches its book and row, then a bucket of orders or the best prices of a side, then a level: each found through the
- * one before. So ticks go in groups, and while one group is handled, the next one asks for its levels, the one after it for its
- * orders, and the one after that for its books: nobody waits for what he has just asked for. What was found is a guess by the
- * time a tick's turn comes: it is checked then.
+ * one before. So a tick passes stages: some ticks before its turn its books are asked for, then its orders, then its level, and
+ * nobody waits for what he has just asked for. What was found is a guess by the time the tick's turn comes: it is checked then.
  */
 #ifndef SD_HANDLERS_BOOK_AHEAD_H
 #define SD_HANDLERS_BOOK_AHEAD_H
@@ -20,29 +19,28 @@ struct sd_books {
   sd_pool pool;
 };
 
-enum { GROUP = 16, STEPS = 4 };
+/* Ticks from one stage to the next: what is asked for has to be there by then, and still in the first cache, of which ten lines a
+ * tick take their share. */
+enum { STAGE = 4, AHEAD = 3 * STAGE, GUESSES = 4 * STAGE };
 
-typedef struct sd_group {
-  const sd_tick *ticks;
-  uint32_t n;
-  uint32_t adds, others, moves;
-  uint32_t order[GROUP], level[GROUP];
-  uint8_t add[GROUP];   /* those of its ticks that add an order */
-  uint8_t other[GROUP]; /* those about an order that is there, ... */
-  uint8_t move[GROUP];  /* ... and of them, those that may change its price */
-} sd_group;
+/* The slot of a tick's order and the level of its price, as they were a stage before its turn. */
+typedef struct sd_guess {
+  uint32_t order, level;
+} sd_guess;
 
 static inline int side_of_tick(const sd_tick *t) { return t->side == 'B' ? SD_BID : SD_ASK; }
 
 /* Actions about an order that is there. */
-static inline uint32_t is_other(char action) {
+static inline uint32_t is_change(char action) {
   const uint32_t set = 1u << ('C' - '@') | 1u << ('F' - '@') | 1u << ('M' - '@');
   return set >> (action & 31) & 1;
 }
 
 static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
-  const uint64_t home = sd_book_home(b, sd_book_hash(id));
-  sd_prefetch_write((const char *)((uintptr_t)b->buckets + sizeof(sd_bucket) * home));
+  const uintptr_t home = (uintptr_t)b->buckets + sizeof(sd_bucket) * (uintptr_t)sd_book_home(b, sd_book_hash(id));
+  sd_prefetch_write((const char *)home);
+  /* What found it full is in the next one. */
+  sd_prefetch_write((const char *)(home + sizeof(sd_bucket)));
 }
 
 /* The best eight prices and the numbers of their levels. */
@@ -64,65 +62,35 @@ static inline sd_book_row *row_of(unsigned char *rows, const sd_tick *t, uint64_
   return (sd_book_row *)(rows + t->instrument_id * stride);
 }
 
-/* A group of up to `most` ticks, fewer where one has no book; asks for their books and rows. */
-static inline void meet(sd_group *g, const sd_books *books, unsigned char *rows, const sd_tick *ticks, uint32_t most,
-                        uint64_t stride) {
-  uint32_t adds = 0, others = 0, moves = 0, i;
-  for (i = 0; i < most; i++) {
-    const sd_tick *t = &ticks[i];
-    if (SD_UNLIKELY(t->instrument_id >= books->n)) break;
-    sd_prefetch_write(book_of(books, t));
-    sd_prefetch_write(row_of(rows, t, stride));
-    g->order[i] = SD_NO_ORDER;
-    g->level[i] = SD_NO_LEVEL;
-    g->add[adds] = g->other[others] = g->move[moves] = (uint8_t)i;
-    adds += t->action == 'A';
-    others += is_other(t->action);
-    moves += t->action == 'M';
-  }
-  g->ticks = ticks;
-  g->n = i;
-  g->adds = adds;
-  g->others = others;
-  g->moves = moves;
+static inline void ask_for_book(const sd_books *books, unsigned char *rows, const sd_tick *t, uint64_t stride) {
+  sd_prefetch_write(book_of(books, t));
+  sd_prefetch_write(row_of(rows, t, stride));
 }
 
-static inline void ask_for_orders(const sd_group *g, const sd_books *books) {
-  for (uint32_t k = 0; k < g->others; k++) {
-    const sd_tick *t = &g->ticks[g->other[k]];
-    ask_for_bucket(book_of(books, t), t->order_id);
-  }
-  for (uint32_t k = 0; k < g->adds; k++) {
-    const sd_tick *t = &g->ticks[g->add[k]];
-    const sd_book *b = book_of(books, t);
-    ask_for_bucket(b, t->order_id);
-    ask_for_ladder(b, side_of_tick(t));
-  }
+static inline void ask_for_order(const sd_books *books, const sd_tick *t) {
+  const sd_book *b = book_of(books, t);
+  ask_for_bucket(b, t->order_id);
+  if (t->action == 'A') ask_for_ladder(b, side_of_tick(t));
 }
 
-static inline void ask_for_levels(sd_group *g, const sd_books *books) {
-  for (uint32_t k = 0; k < g->adds; k++) {
-    const uint32_t i = g->add[k];
-    const sd_tick *t = &g->ticks[i];
-    const sd_book *b = book_of(books, t);
+static inline sd_guess ask_for_its_level(const sd_books *books, const sd_tick *t) {
+  const sd_book *b = book_of(books, t);
+  sd_guess guess = {SD_NO_ORDER, SD_NO_LEVEL};
+  if (t->action == 'A') {
     /* A price without a level will have the one that is free. */
-    ask_for_level(b, g->level[i] = sd_book_level_of(b, side_of_tick(t), t->price, b->free - 1));
+    guess.level = sd_book_level_of(b, side_of_tick(t), t->price, b->free - 1);
+    ask_for_level(b, guess.level);
+  } else if (is_change(t->action)) {
+    guess.order = sd_book_find(b, t->order_id);
+    if (SD_UNLIKELY(guess.order == SD_NO_ORDER)) return guess;
+    const sd_bucket *bucket = sd_book_bucket(b, guess.order);
+    const uint32_t place = sd_bucket_place(guess.order);
+    ask_for_level(b, bucket->level[place]);
+    /* Where it is the level's last order, the level goes. */
+    ask_for_ladder(b, sd_bucket_side(bucket, place));
+    if (t->action == 'M') ask_for_bucket(b, t->ref_id);
   }
-  for (uint32_t k = 0; k < g->others; k++) {
-    const uint32_t i = g->other[k];
-    const sd_tick *t = &g->ticks[i];
-    const sd_book *b = book_of(books, t);
-    const uint32_t order = g->order[i] = sd_book_find(b, t->order_id);
-    if (SD_LIKELY(order != SD_NO_ORDER)) ask_for_level(b, sd_book_bucket(b, order)->level[sd_bucket_place(order)]);
-  }
-  for (uint32_t k = 0; k < g->moves; k++) {
-    const uint32_t i = g->move[k], order = g->order[i];
-    const sd_tick *t = &g->ticks[i];
-    const sd_book *b = book_of(books, t);
-    if (SD_UNLIKELY(order == SD_NO_ORDER)) continue;
-    ask_for_bucket(b, t->ref_id);
-    ask_for_ladder(b, sd_bucket_side(sd_book_bucket(b, order), sd_bucket_place(order)));
-  }
+  return guess;
 }
 
 #endif

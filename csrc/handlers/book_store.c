@@ -107,7 +107,9 @@ uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
   int64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
   const int64_t key = sd_ladder_key(side, price);
-  const uint32_t level = b->free - 1, at = sd_ladder_find(keys, b->n[side], key);
+  const uint32_t at = sd_ladder_find(keys, b->n[side], key);
+  if (at < b->n[side] && keys[at] == key) return numbers[at];
+  const uint32_t level = b->free - 1;
   sd_level *l = &b->levels[level];
   b->free = l->side;
   *l = (sd_level){price, 0, 0, (uint32_t)side};

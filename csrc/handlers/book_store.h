@@ -197,10 +197,7 @@ static inline void sd_book_touch(sd_book *b, int side, uint32_t level) {
 
 /* More of a price; its level is made if it is not there, for which there has to be room. Returns the level. */
 static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, uint32_t size, uint32_t level) {
-  if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) {
-    level = sd_book_level_of(b, side, price, SD_NO_LEVEL);
-    if (level == SD_NO_LEVEL) level = sd_book_make_level(b, side, price);
-  }
+  if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) level = sd_book_make_level(b, side, price);
   b->levels[level].size += size;
   b->levels[level].orders++;
   sd_book_touch(b, side, level);

@@ -18,17 +18,11 @@ static inline uint32_t sd_ladder_room(uint32_t room) {
   return !room ? 4 : room & (room - 1) ? room / 3 * 4 : room / 2 * 3;
 }
 
-/* The first of n keys that is not worse: where it is, or belongs. Most are among the best few, which are halved in the same steps
- * whatever n is and wherever the key belongs: there is no branch to mispredict. The others are found in growing steps. */
-static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t key) {
-  uint32_t better = 0;
-  if (SD_UNLIKELY(n == 0)) return 0;
-  for (uint32_t step = 8; step; step /= 2) {
-    uint32_t to = better + step, fits = to <= n;
-    better += step & -(fits & (keys[(n - to) & -fits] >= key));
-  }
-  if (SD_LIKELY(better < 15)) return n - better;
-  uint32_t high = n - 15, step = 16, low;
+enum { SD_LADDER_BEST = 8 };
+
+/* The first of n keys that is not worse, where all of the best few are not. In growing steps, and then by halves. */
+static inline uint32_t sd_ladder_find_deep(const int64_t *keys, uint32_t n, int64_t key) {
+  uint32_t high = n - SD_LADDER_BEST, step = SD_LADDER_BEST, low;
   while (step <= high && keys[high - step] >= key) {
     high -= step;
     step *= 2;
@@ -40,6 +34,19 @@ static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t k
     left -= half;
   }
   return low;
+}
+
+/* The first of n keys that is not worse: where it is, or belongs. Most are among the best few, which are all compared: no branch
+ * hangs on where the key belongs, and no comparison waits for another one. */
+static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t key) {
+  uint32_t worse = 0;
+  if (SD_LIKELY(n >= SD_LADDER_BEST)) {
+    const int64_t *best = keys + (n - SD_LADDER_BEST);
+    for (uint32_t i = 0; i < SD_LADDER_BEST; i++) worse += best[i] < key;
+    return SD_LIKELY(worse != 0) ? n - SD_LADDER_BEST + worse : sd_ladder_find_deep(keys, n, key);
+  }
+  for (uint32_t i = 0; i < n; i++) worse += keys[i] < key;
+  return worse;
 }
 
 #endif

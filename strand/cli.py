@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from strand import feeds, report
+from strand._bindings.tally import tally
 from strand.bench.cli import bench
 from strand.commands.convert import convert
 from strand.commands.diff import diff
@@ -238,7 +239,7 @@ def info_command(
                 for batch in feed.batches():
                     if limit is not None:
                         batch = batch[: limit - total]
-                    counts += np.bincount(batch["instrument_id"], minlength=feed.capacity)
+                    tally(batch, counts)
                     times = batch["ts_recv"]
                     first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
                     last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from strand._bindings.tally import tally
 from strand.dispatcher import Dispatcher
 from strand.errors import FeedError
 from strand.feeds import Feed, TickBatch
@@ -88,14 +89,7 @@ class Run:
         self._sampler.drained(self.by_symbol, self._feed.symbols)
 
     def _count(self, ticks: TickBatch) -> None:
-        """A short batch, as a pace makes them, is not worth a pass over all symbols."""
-        keys = ticks["instrument_id"]
-        if len(keys) < len(self.by_symbol) // 64:
-            np.add.at(self.by_symbol, keys, 1)
-        else:
-            # A feed has room for many more symbols than come: those beyond the last one here are left alone.
-            found = np.bincount(keys)
-            self.by_symbol[: len(found)] += found
+        tally(ticks, self.by_symbol)
         self.ticks += len(ticks)
 
     def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:

@@ -48,12 +48,16 @@ static inline void ask_for_ladder(const sd_book *b, int side) {
   const uintptr_t keys = (uintptr_t)(sd_book_keys(b, side) + b->n[side]);
   sd_prefetch((const char *)(keys - sizeof(int64_t)));
   sd_prefetch((const char *)(keys - SD_LINE));
-  sd_prefetch((const char *)((uintptr_t)(sd_book_numbers(b, side) + b->n[side]) - 4 * sizeof(uint32_t)));
+  const uintptr_t numbers = (uintptr_t)(sd_book_numbers(b, side) + b->n[side]);
+  sd_prefetch((const char *)(numbers - sizeof(uint32_t)));
+  sd_prefetch((const char *)(numbers - 4 * sizeof(uint32_t)));
 }
 
 static inline void ask_for_level(const sd_book *b, uint32_t level) {
   const uintptr_t at = (uintptr_t)b->levels + level * sizeof(sd_level);
   sd_prefetch_write((const char *)at);
+  /* A level in four lies on two lines. */
+  sd_prefetch_write((const char *)(at + sizeof(sd_level) - 1));
 }
 
 static inline sd_book *book_of(const sd_books *books, const sd_tick *t) { return &books->book[t->instrument_id]; }

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.tally import tally
 from strand.calls import SymbolView
 from strand.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
@@ -73,7 +74,8 @@ class RowSampler:
         ``by_symbol``: ticks a symbol before the batch, ``names`` of symbols by index, as far as they are known."""
         if self._position >= self._choose_at and len(batch):
             # Who is busiest changes less and less.
-            counts = by_symbol + np.bincount(batch["instrument_id"], minlength=len(by_symbol))
+            counts = by_symbol.copy()
+            tally(batch, counts)
             self._choose(counts, names)
             self._choose_at = self._position + max(len(batch), self._position // 2)
         at = 0

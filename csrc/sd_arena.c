@@ -93,9 +93,7 @@ static void start(sd_arena *a, const sd_sizes *z) {
 /* Blocks that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
 enum { SD_BUSY_STRANDS = 8192, SD_BLOCKS_IN_FLIGHT = 4096 };
 
-/* Brings the pages of the blocks in that are used first: the first ticks of a day would pay for them, and so would what a
- * publisher learns about its ways. */
-static void touch_first_blocks(sd_arena *a, const sd_sizes *z) {
+void sd_arena_touch_blocks(sd_arena *a, const sd_sizes *z) {
   uint64_t slots = z->n_workers + z->n_publishers;
   uint64_t strands = z->n_strands < SD_BUSY_STRANDS ? z->n_strands : SD_BUSY_STRANDS;
   uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + SD_BLOCKS_IN_FLIGHT;
@@ -137,7 +135,6 @@ int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   }
   memcpy(at, &plan, sizeof plan);
   start(at, z);
-  touch_first_blocks(at, z);
   *arena = at;
   return SD_OK;
 }

@@ -45,6 +45,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
     free(d);
     return code;
   }
+  /* Where publishers handle what they publish, few blocks are used or none. */
+  if (!config->one_core) sd_arena_touch_blocks(d->arena, &config->sizes);
   sd_arena *a = d->arena;
   d->config = *config;
   d->strands = sd_arena_at(a, a->strands);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -175,8 +176,9 @@ class ReadAhead(Chunks):
 
 
 def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chunks:
-    """A stream in pieces: read ahead by a thread where there is something to inflate or to wait for."""
-    if isinstance(stream, RawStream):
+    """A stream in pieces: read ahead by a thread where there is something to inflate or to wait for, and of a plain
+    file, which only has to be copied, where there are cores enough for one more beside two that decode and handle."""
+    if isinstance(stream, RawStream) and len(os.sched_getaffinity(0)) <= 2:
         return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
-    name = f"strand inflate {Path(stream.path).name}"
+    name = f"strand read {Path(stream.path).name}"
     return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name)

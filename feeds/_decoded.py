@@ -6,7 +6,7 @@ import stat
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -164,12 +164,6 @@ class DecodedFeed(BaseFeed):
         self._closed = True
         for chunks in list(self._chunks):
             chunks.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if self._closed:

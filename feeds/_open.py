@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
-from strand.feeds.base import Feed
+from strand.feeds.base import BaseFeed
 from strand.feeds.formats import Format, format_named, recognised
 from strand.feeds.selected import SelectedFeed
 from strand.feeds.selection import Selection
@@ -38,7 +38,7 @@ def open(  # noqa: A001
     on_disorder: str = "raise",
     venue_in_name: bool = False,
     **options: Any,
-) -> Feed:
+) -> BaseFeed:
     """The feed of a file, or of several merged in time, each read as what its content shows it to be.
 
     ``path_or_paths``: files, folders (all files in them that can be read, by name), globs (``"2026-01-*.gz"``), ``-``
@@ -62,7 +62,7 @@ def open(  # noqa: A001
     chosen = [(path, _format_of(path, format, options)) for path in paths]
     _check_options({known for _, known in chosen}, options)
 
-    def opened(path: Any, known: Format, day_of: str | Path) -> Feed:
+    def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
         reader = known.feed_class()
         own = {name: value for name, value in options.items() if name in _option_names(reader)}
         day = as_date(options["date"]) if options.get("date") is not None else date_in_name(day_of)
@@ -73,7 +73,7 @@ def open(  # noqa: A001
         start_ns, end_ns = (None if moment is None else moment.ns(day, day_of) for moment in moments)
         select = Selection(wanted, start_ns, end_ns)
         if not select:
-            feed: Feed = reader(path, **own)
+            feed: BaseFeed = reader(path, **own)
         elif "select" in _option_names(reader):
             feed = reader(path, select=select, **own)
         else:
@@ -87,10 +87,10 @@ def open(  # noqa: A001
     if len(parts) == 1 and not (reorder_ns or on_disorder != "raise" or venue_in_name):
         return opened(*parts[0])
     merge = importlib.import_module("strand.feeds.merge")  # only where it is needed: it builds on this package
-    feeds: list[Feed] = []
+    feeds: list[BaseFeed] = []
     try:
         feeds.extend(opened(*part) for part in parts)
-        merged: Feed = merge.merge_feeds(
+        merged: BaseFeed = merge.merge_feeds(
             feeds, reorder_ns=reorder_ns, on_disorder=on_disorder, venue_in_name=venue_in_name
         )
     except BaseException:

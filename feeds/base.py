@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +69,7 @@ class Feed(Protocol):
 class BaseFeed(ABC):
     """What a feed needs beside ``info``, ``symbols`` and ``batches``, for feeds of one's own to build on.
 
+    Iterating over it gives its batches; a ``with`` block closes it at its end.
     ``skipped``: what was passed over under ``on_error="skip"``.
     """
 
@@ -108,3 +109,12 @@ class BaseFeed(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Nothing to close."""
+
+    def __iter__(self) -> Iterator[TickBatch]:
+        return self.batches()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -22,6 +22,8 @@ from strand.feeds._parquet_write import ParquetTicks
 from strand.feeds._write_dbn import DbnTicks
 from strand.feeds._write_itch import ItchTicks
 from strand.feeds.base import Feed, FeedInfo, TickBatch
+from strand.feeds.selected import skipped_of
+from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.whole_file import create_whole_file
 from strand.ticks import TICK
@@ -44,13 +46,15 @@ _COPY_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk."""
+    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; and what of the source
+    was passed over."""
 
     path: str
     format: str
     ticks: int
     symbols: int
     bytes: int
+    skipped: Skipped
 
 
 class _Target(ABC):
@@ -202,7 +206,7 @@ def convert(
     if limit is not None and limit < 1:
         raise ConfigurationError(f"limit: {limit!r} is not a number of ticks from 1 up")
     if isinstance(source, str | os.PathLike | Sequence):
-        feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))
+        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))
     elif symbols or start is not None or end is not None or options:
         raise ConfigurationError("symbols, start, end, options: a feed is converted as it is; open it with them")
     else:
@@ -231,7 +235,7 @@ def _write(feed: Feed, path: Path, kind: str, limit: int | None, progress: Calla
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error
-    return Converted(str(path), kind, written, int(np.count_nonzero(used)), path.stat().st_size)
+    return Converted(str(path), kind, written, int(np.count_nonzero(used)), path.stat().st_size, skipped_of(feed))
 
 
 def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo) -> _Target:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -162,12 +162,6 @@ class CsvFeed(BaseFeed):
         self._closed = True
         if self._chunks is not None:
             self._chunks.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def batches(self) -> Iterator[TickBatch]:
         if self._closed:

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -271,12 +271,6 @@ class DbnFeed(BaseFeed):
         self._closed = True
         for chunks in list(self._chunks):
             chunks.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _checked_capacity(self, capacity: int | None) -> int:
         named = len(self._table.names)

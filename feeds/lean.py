@@ -9,15 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._files import positive, regular_file
 from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
 from strand.feeds._merge import merge_streams
-from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
-from strand.feeds.skipped import Skipped
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
 
@@ -26,7 +25,7 @@ _CHUNKS_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = (32 << 10, 1 << 20)
 
 
-class LeanFeed:
+class LeanFeed(BaseFeed):
     """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
 
     The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
@@ -55,6 +54,7 @@ class LeanFeed:
         on_error: Literal["raise", "skip"] = "raise",
         limits: InflateLimits | None = None,
     ) -> None:
+        super().__init__()
         named = [paths] if isinstance(paths, str | Path) else list(paths)
         if not named:
             raise ConfigurationError("paths names no file")
@@ -62,7 +62,6 @@ class LeanFeed:
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         self._skip = on_error == "skip"
-        self.skipped = Skipped()
         self._limits = limits if limits is not None else InflateLimits()
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.
@@ -103,12 +102,6 @@ class LeanFeed:
 
     def close(self) -> None:
         self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _day(self, files: list[LeanFile]) -> Iterator[TickBatch]:
         lowest, highest = _CHUNK_BYTES

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._files import positive
@@ -201,12 +201,6 @@ class MergedFeed(BaseFeed):
         with ExitStack() as stack:
             for feed in self._feeds:
                 stack.callback(feed.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _new_reorders(self) -> list[Reorder]:
         return [

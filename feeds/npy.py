@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,8 @@ from strand.feeds._files import (
 from strand.feeds._hft_events import HftEvents, is_hft_events, symbol_of
 from strand.feeds._npy_header import locate, read_names
 from strand.feeds._zip import open_archive
-from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
-from strand.feeds.skipped import Skipped
 from strand.feeds.sources import RawStream
 from strand.ticks import TICK
 
@@ -35,7 +34,7 @@ MAX_GUESSED_CAPACITY: Final = 1 << 22
 _INPUT_PIECE: Final = 1 << 16
 
 
-class NpyFeed:
+class NpyFeed(BaseFeed):
     """Ticks from a structured array in a .npy or .npz file, in the order of the file.
 
     A file of dtype ``TICK`` is read as it is. Any other structured dtype
@@ -44,13 +43,13 @@ class NpyFeed:
     are refused (``FieldMap`` has the rules of conversion, and ``info.details["price"]`` says when prices are rounded).
 
     hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
-    Their symbol is the file's name up to the first dot, unless ``symbols`` says it; ``size_scale`` is the number of
+    Their symbol is the file's name up to the first dot, unless ``symbol`` says it; ``size_scale`` is the number of
     units in a quantity of 1, for quantities that are fractions.
 
     Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
-    come from ``symbols``, else from the array ``symbols`` of an .npz, else every name is empty. An archive of one
-    symbol without a key field needs ``symbols=["NAME"]``. ``capacity`` is found in one scan of the keys when neither
-    names nor an argument give it.
+    come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
+    every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``capacity`` is found in
+    one scan of the keys when neither names nor an argument give it.
 
     Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_error="skip"`` passes over such
     records), ``TruncatedFeedError`` for a file that
@@ -66,6 +65,7 @@ class NpyFeed:
         constants: Mapping[str, int | bytes] | None = None,
         price_scale: int | None = None,
         size_scale: int = 1,
+        symbol: str | None = None,
         symbols: Sequence[str] | None = None,
         capacity: int | None = None,
         array: str | None = None,
@@ -73,12 +73,12 @@ class NpyFeed:
         on_error: Literal["raise", "skip"] = "raise",
         limits: InflateLimits | None = None,
     ) -> None:
+        super().__init__()
         self._path = regular_file(path)
         self._batch_ticks = positive("batch_ticks", batch_ticks)
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         self._skip = on_error == "skip"
-        self.skipped = Skipped()
         self._limits = limits if limits is not None else InflateLimits()
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: FieldMap | HftEvents | None
@@ -92,7 +92,11 @@ class NpyFeed:
         self._counts = {"records": 0, "ticks": 0, "bytes_in": 0, "bytes_out": 0}
 
         names: tuple[str, ...] | None = None
-        if symbols is not None:
+        if symbol is not None and symbols is not None:
+            raise ConfigurationError("symbol, symbols: give the one name, or all of them")
+        if symbol is not None:
+            names = (symbol,)
+        elif symbols is not None:
             names = tuple(symbols)
         elif has_names:
             names = read_names(self._path)
@@ -103,9 +107,7 @@ class NpyFeed:
             and "instrument_id" not in {*(fields or {}), *(constants or {})}
             and len(names or ()) != 1
         ):
-            raise ConfigurationError(
-                "fields maps nothing to instrument_id: name the one symbol of the file by symbols="
-            )
+            raise ConfigurationError("fields maps nothing to instrument_id: name the one symbol of the file by symbol=")
         if capacity is not None and names is not None and positive("capacity", capacity) < len(names):
             raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
         # Until it is known the only bound is the field's own.
@@ -157,11 +159,24 @@ class NpyFeed:
     def capacity(self) -> int:
         return self._capacity
 
+    def count(self) -> int | None:
+        """The records, where each is a tick and none may be left out."""
+        return None if self._skip or isinstance(self._map, HftEvents) else self._place.length
+
     def batches(self) -> Iterator[TickBatch]:
+        return self._batches(0)
+
+    def batches_from(self, position: int) -> Iterator[TickBatch]:
+        """See ``BaseFeed``. Where each record of an array is a tick that lies as it is, those before are not read."""
+        if self.count() is None or not self._place.stored:
+            return super().batches_from(position)
+        return self._batches(min(position, self._place.length))
+
+    def _batches(self, begin: int) -> Iterator[TickBatch]:
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.clear()
-        for records, position in self._records():
+        for records, position in self._records(begin):
             if self._closed:
                 raise FeedError("the feed was closed while it was read", path=self._path)
             for ticks in self._sound(records, position):
@@ -178,14 +193,8 @@ class NpyFeed:
     def close(self) -> None:
         self._closed = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _records(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
-        """Source records by the batch, each with the position of its first."""
+    def _records(self, begin: int = 0) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        """Source records by the batch, each with the position of its first. ``begin``: the first, of a stored array."""
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
         place = self._place
@@ -195,13 +204,15 @@ class NpyFeed:
             yield from self._inflated()
             return
         # Read, not mapped: a mapped file that shrinks ends the process.
-        with RawStream(self._path, start=place.offset, length=place.length * place.dtype.itemsize) as stream:
-            for first in range(0, place.length, self._batch_ticks):
+        size = place.dtype.itemsize
+        start, length = place.offset + begin * size, (place.length - begin) * size
+        with RawStream(self._path, start=start, length=length) as stream:
+            for first in range(begin, place.length, self._batch_ticks):
                 records = np.empty(min(self._batch_ticks, place.length - first), place.dtype)
                 got = stream.readinto(records.view(np.uint8).data)
                 records.setflags(write=False)
-                if got >= place.dtype.itemsize:
-                    yield records[: got // place.dtype.itemsize], first
+                if got >= size:
+                    yield records[: got // size], first
                 if got < records.nbytes:
                     self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
 

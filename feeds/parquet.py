@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -242,12 +242,6 @@ class ParquetFeed(BaseFeed):
     def close(self) -> None:
         """Ends every iteration under way: asking one for more raises FeedError."""
         self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -19,7 +19,7 @@ from strand._bindings import market as _market
 from strand._bindings.market import Market
 from strand.errors import ConfigurationError
 from strand.feeds import calibration
-from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.calibration import Skew
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.feeds.whole_file import create_whole_file
@@ -83,7 +83,7 @@ def _whole(name: str, value: int, low: int, high: int) -> int:
     return int(value)
 
 
-class SyntheticFeed:
+class SyntheticFeed(BaseFeed):
     """A generated day as batches of ticks, or as an ITCH 5.0 file that decodes to the same ticks.
 
     ``symbols``: 1 to 1,000,000; a file can hold 65,535.
@@ -114,6 +114,7 @@ class SyntheticFeed:
         halts: int | None = None,
         batch_ticks: int = 16_384,
     ) -> None:
+        super().__init__()
         self._symbol_count = _whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
         self._messages = _whole("messages", messages, 1, MAX_MESSAGES)
         self._seed = _whole("seed", seed, 0, 2**64 - 1)

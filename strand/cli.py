@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -27,6 +25,7 @@ from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount
 from strand.commands.parameters import progress as _progress
 from strand.commands.parameters import show as _show
+from strand.commands.reading import Reads, reading
 from strand.commands.serve import serve
 from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
@@ -59,68 +58,6 @@ cli.add_command(listen)
 cli.add_command(serve)
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name for name in text.split(",") if name]
-
-
-def _options(date: str | None, skip: bool, profile: str | None = None) -> dict[str, Any]:
-    """Options for the files' reader: only those that were given, so that a reader without one says so."""
-    given = {"date": date, "profile": profile, "on_error": "skip" if skip else None}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _selecting(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which ticks of the files are meant, and how they are read."""
-    for option in reversed(
-        (
-            click.option(
-                "--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line."
-            ),
-            click.option("--start", help="Keep ticks received from then on: ISO 8601 with a zone, ns, or HH:MM[:SS]."),
-            click.option(
-                "--end", help="Keep ticks received before then. A time of day is New York's, on the file's date."
-            ),
-            click.option("--limit", type=click.IntRange(1), help="Ticks to read of those."),
-            click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD."),
-            click.option("--profile", help="CSV: a built-in profile's name, or a .toml file of your own."),
-            click.option(
-                "--on-bad-record",
-                type=click.Choice(["raise", "skip"]),
-                default="raise",
-                show_default=True,
-                help="What a damaged record does: ends the run, or is passed over, counted and shown.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def _merging(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say how files are put in order and become one feed, as one argument ``merging``."""
-
-    @click.option(
-        "--reorder-ns",
-        type=click.IntRange(0),
-        default=0,
-        help="Put ticks up to so many ns behind their file's latest in order.",
-    )
-    @click.option(
-        "--on-disorder",
-        type=click.Choice(["raise", "keep", "skip"]),
-        default="raise",
-        show_default=True,
-        help="What becomes of ticks further behind. One file alone is looked at with --reorder-ns, keep or skip only.",
-    )
-    @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")
-    @functools.wraps(command)
-    def with_merging(*, reorder_ns: int, on_disorder: str, venue_in_name: bool, **others: Any) -> None:
-        merging = {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
-        command(merging=merging, **others)
-
-    return with_merging
-
-
 @cli.command("replay")
 @click.argument("files", nargs=-1, required=True)
 @handling
@@ -131,8 +68,7 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
 @click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
-@_selecting
-@_merging
+@reading
 @fingerprinting
 @click.option(
     "--on-error",
@@ -159,9 +95,8 @@ def _merging(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
-    symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None, profile: str | None,
-    on_bad_record: str, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging,
-    as_json: bool, merging: dict[str, Any], recording: dict[str, Any],
+    reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging, as_json: bool,
+    recording: dict[str, Any],
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -173,11 +108,11 @@ def replay_command(
             result = run_replay(
                 files if len(files) > 1 else files[0],
                 handler,
-                symbols=_names(symbols),
-                start=start,
-                end=end,
-                limit=limit,
-                feed_options=_options(date, on_bad_record == "skip" or "skip" in on_error, profile) | merging,
+                symbols=reads.symbols,
+                start=reads.start,
+                end=reads.end,
+                limit=reads.limit,
+                feed_options=reads.options | ({"on_error": "skip"} if "skip" in on_error else {}),
                 progress=advance,
                 workers=workers,
                 cores="auto" if cores is None else cores,
@@ -214,22 +149,18 @@ def replay_command(
 
 @cli.command("info")
 @click.argument("files", nargs=-1, required=True)
-@_selecting
-@_merging
+@reading
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
-def info_command(
-    files: tuple[str, ...], symbols: str | None, start: str | None, end: str | None, limit: int | None,
-    date: str | None, profile: str | None, on_bad_record: str, as_json: bool, merging: dict[str, Any],
-) -> None:  # fmt: skip
+def info_command(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
     """What files hold: format, messages, symbols, span of time, skew. Reads them to their end."""
     feed = feeds.open(
         files if len(files) > 1 else files[0],
-        symbols=_names(symbols) or (),
-        start=start,
-        end=end,
-        **_options(date, on_bad_record == "skip", profile),
-        **merging,
+        symbols=reads.symbols or (),
+        start=reads.start,
+        end=reads.end,
+        **reads.options,
     )
+    limit = reads.limit
     try:
         counts = np.zeros(feed.capacity, dtype=np.int64)
         total, first_ns, last_ns = 0, None, None

@@ -17,6 +17,7 @@ from strand import report
 from strand.commands.handling import handling
 from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount, show
+from strand.commands.reading import names
 from strand.commands.writing import Writes, writing
 from strand.errors import FeedError
 from strand.feeds.live import MoldFeed
@@ -180,7 +181,7 @@ def listen(
             result = replay(
                 feed,
                 handler,
-                symbols=None if symbols is None else [name for name in symbols.split(",") if name],
+                symbols=names(symbols),
                 workers=workers,
                 cores="auto" if cores is None else cores,
                 strands=strands,

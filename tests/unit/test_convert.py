@@ -266,7 +266,7 @@ def test_the_command_converts_and_says_what_it_wrote(tmp_path: Path, day: Path) 
     assert result.exit_code == 0, result.output
     assert json.loads(result.output) == {
         "path": str(out), "format": "parquet", "ticks": 10, "symbols": len(set(read(out)[1])),
-        "file_bytes": out.stat().st_size,
+        "file_bytes": out.stat().st_size, "skipped": {"counts": {}, "samples": []},
     }  # fmt: skip
     result = CliRunner().invoke(cli, ["convert", str(day), str(tmp_path / "b"), "--to", "npz", "--symbols", "AAA*"])
     assert result.exit_code == 0, result.output

@@ -94,7 +94,15 @@ def test_quantities_in_parts_of_a_coin_are_scaled(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"record 0: field 'qty': .*size_scale"):
         read(NpyFeed(path))
     assert read(NpyFeed(path, size_scale=1000))["size"].tolist() == [1, 1500]
-    assert list(NpyFeed(path, symbols=["XBT"], size_scale=1000).symbols) == ["XBT"]
+
+
+def test_the_symbol_can_be_named_where_files_are_opened(tmp_path: Path) -> None:
+    path = save(tmp_path, events({}, {}))
+    with open_feed(path, symbol="XBT", symbols=["XBT"]) as feed:
+        assert feed.symbols == ("XBT",)
+        assert sum(len(batch) for batch in feed.batches()) == 2
+    with pytest.raises(ConfigurationError, match="give the one name, or all of them"):
+        NpyFeed(path, symbol="XBT", symbols=["XBT"])
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
 
 
 def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> None:
-    feed = NpyFeed(save(tmp_path / "a.npy", events()), fields={"size": "qty"}, symbols=["ONE"])
+    feed = NpyFeed(save(tmp_path / "a.npy", events()), fields={"size": "qty"}, symbol="ONE")
     ticks = read(feed)
     assert ticks["price"].tolist() == [UNDEF_PRICE] * 3
     assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3

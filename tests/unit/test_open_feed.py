@@ -16,6 +16,7 @@ from typing import Any
 import itch_reference as ref
 import numpy as np
 import pytest
+from feed_samples import SAMPLES, Sample, some_ticks
 
 from strand import TICK, feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -276,3 +277,30 @@ def test_any_feed_goes_on_from_a_position(tmp_path: Path, position: int) -> None
     feed = feeds.open(itch(tmp_path / "20200130.itch"))
     rest = [batch.copy() for batch in batches_from(feed, position)]
     np.testing.assert_array_equal(np.concatenate([np.empty(0, TICK), *rest]), ticks_of(feed)[position:])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"symbols": ["A"]}, {"on_disorder": "keep"}], ids=["whole", "selected", "merged"]
+)
+@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.available], ids=lambda sample: sample.name)
+def test_what_is_opened_is_iterated_over_and_closed_by_with(
+    tmp_path: Path, sample: Sample, options: dict[str, Any]
+) -> None:
+    path = sample.build(tmp_path)
+    with feeds.open(path, **options) as feed:
+        assert sum(len(batch) for batch in feed) == sum(len(batch) for batch in feed.batches())
+        known = feed.count()
+        assert known is None or known == sum(len(batch) for batch in feed)
+    with pytest.raises(FeedError):
+        list(feed)
+
+
+def test_an_array_says_how_many_ticks_it_has_and_goes_on_without_reading_those_before(tmp_path: Path) -> None:
+    ticks = some_ticks(1000)
+    write_npy(tmp_path / "a.npz", ticks, ["A", "B"])
+    with feeds.open(tmp_path / "a.npz", batch_ticks=100) as feed:
+        assert feed.count() == 1000
+        rest = np.concatenate(list(batches_from(feed, 950)))
+        assert feed.statistics()["records"] == 50
+        assert list(batches_from(feed, 1001)) == []
+    np.testing.assert_array_equal(rest, ticks[950:])

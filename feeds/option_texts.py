@@ -1,0 +1,82 @@
+"""Readers' options as the texts that a command line has for them: ``size_scale=1000``, ``columns.price=px``."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from strand.errors import ConfigurationError
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.formats import formats
+
+__all__ = ["option_values"]
+
+#: What ``strand.feeds.open`` makes itself, or a command has an option of its own for.
+_ELSEWHERE: Final = ("select", "symbols", "date", "profile", "on_error")
+
+
+def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Values for ``strand.feeds.open`` of texts by name, each as the readers that have the option take it.
+
+    Numbers are whole; a list has commas; what maps names is given by ``OPTION.NAME``, where an empty text is None:
+    ``{"columns.price": "px", "columns.flags": ""}`` becomes ``{"columns": {"price": "px", "flags": None}}``.
+    ``limits.max_ratio`` and the like make ``InflateLimits``. Raises ConfigurationError for an option that no reader
+    has, and for a text that cannot be its value.
+    """
+    kinds = _kinds()
+    values: dict[str, Any] = {}
+    for said, text in texts.items():
+        option, dot, name = said.partition(".")
+        if option not in kinds:
+            raise ConfigurationError(f"{said}: no reader has such an option; there are {', '.join(sorted(kinds))}")
+        kind = kinds[option]
+        mapped = "Mapping[" in kind or "InflateLimits" in kind
+        if mapped != bool(dot and name):
+            example = f"{option}.NAME=VALUE" if mapped else f"{option}=VALUE"
+            raise ConfigurationError(f"{said}: it is given as {example}")
+        try:
+            if mapped:
+                values.setdefault(option, {})[name] = _entry(kind, name, text)
+            else:
+                values[option] = _value(kind, text)
+        except ValueError:
+            whole = "" if name == "max_ratio" else "whole "
+            raise ConfigurationError(f"{said}: {text!r} is not a {whole}number") from None
+    if "limits" in values:
+        values["limits"] = _limits(values["limits"])
+    return values
+
+
+def _kinds() -> dict[str, str]:
+    """By option: how the readers that have it annotate it."""
+    found: dict[str, str] = {}
+    for known in formats():
+        for parameter in inspect.signature(known.feed_class()).parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in _ELSEWHERE:
+                found[parameter.name] = str(parameter.annotation)
+    return found
+
+
+def _value(kind: str, text: str) -> Any:
+    if "Collection[int]" in kind:
+        return [int(part) for part in text.split(",")]
+    return int(text) if kind.startswith("int") else text
+
+
+def _entry(kind: str, name: str, text: str) -> Any:
+    if "InflateLimits" in kind:
+        number: Callable[[str], Any] = float if name == "max_ratio" else int
+        return number(text)
+    if "bytes" in kind:  # a number, or a letter
+        return int(text) if text.lstrip("-").isdecimal() else text.encode()
+    return text or None
+
+
+def _limits(given: dict[str, Any]) -> InflateLimits:
+    known = [field.name for field in dataclasses.fields(InflateLimits)]
+    for name in given:
+        if name not in known:
+            raise ConfigurationError(f"limits.{name}: there are {', '.join(known)}")
+    return InflateLimits(**given)

@@ -1,0 +1,85 @@
+"""Which ticks of which files: the options of all commands that read some."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from strand.commands.handling import given_options
+from strand.feeds.option_texts import option_values
+
+__all__ = ["Reads", "names", "reading"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What was asked for. ``options``: for ``strand.feeds.open``, of its merging and of readers."""
+
+    symbols: list[str] | None
+    start: str | None
+    end: str | None
+    limit: int | None
+    options: dict[str, Any]
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names that commas separate; None where nothing is said."""
+    return None if text is None else [name for name in text.split(",") if name]
+
+
+def reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``reads``."""
+
+    @click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
+    @click.option("--start", help="Keep ticks received from then on: ISO 8601 with a zone, ns, or HH:MM[:SS].")
+    @click.option("--end", help="Keep ticks received before then. A time of day is New York's, on the file's date.")
+    @click.option("--limit", type=click.IntRange(1), help="Ticks to read of those.")
+    @click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
+    @click.option("--profile", help="CSV: a built-in profile's name, or a .toml file of your own.")
+    @click.option(
+        "--feed",
+        "given",
+        multiple=True,
+        metavar="OPTION=VALUE",
+        help="Another option of the files' reader, like size_scale=1000 or columns.price=px; may be given again.",
+    )
+    @click.option(
+        "--on-bad-record",
+        type=click.Choice(["raise", "skip"]),
+        default="raise",
+        show_default=True,
+        help="What a damaged record does: ends the run, or is passed over, counted and shown.",
+    )
+    @click.option(
+        "--reorder-ns",
+        type=click.IntRange(0),
+        default=0,
+        help="Put ticks up to so many ns behind their file's latest in order.",
+    )
+    @click.option(
+        "--on-disorder",
+        type=click.Choice(["raise", "keep", "skip"]),
+        default="raise",
+        show_default=True,
+        help="What becomes of ticks further behind. One file alone is looked at with --reorder-ns, keep or skip only.",
+    )
+    @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")
+    @functools.wraps(command)
+    def with_reads(
+        *, symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None,
+        profile: str | None, given: tuple[str, ...], on_bad_record: str, reorder_ns: int, on_disorder: str,
+        venue_in_name: bool, **others: Any,
+    ) -> None:  # fmt: skip
+        # Only what was given, so that a reader without an option says so.
+        said = {"date": date, "profile": profile, "on_error": "skip" if on_bad_record == "skip" else None}
+        options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        if given:
+            options |= option_values(given_options("--feed", given))
+        options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
+        command(reads=Reads(names(symbols), start, end, limit, options), **others)
+
+    return with_reads

@@ -1,0 +1,107 @@
+"""Readers' options as a command line gives them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from strand import feeds
+from strand.cli import cli
+from strand.errors import ConfigurationError
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.option_texts import option_values
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        ({}, {}),
+        ({"size_scale": "1000", "levels": "5"}, {"size_scale": 1000, "levels": 5}),
+        ({"symbol": "600000", "session": "0000000001"}, {"symbol": "600000", "session": "0000000001"}),
+        ({"port": "26400,26401"}, {"port": [26400, 26401]}),
+        ({"size_unit": "0.001", "inexact": "round"}, {"size_unit": "0.001", "inexact": "round"}),
+        ({"columns.price": "px", "columns.flags": ""}, {"columns": {"price": "px", "flags": None}}),
+        ({"constants.kind": "2", "constants.side": "B"}, {"constants": {"kind": 2, "side": b"B"}}),
+        (
+            {"limits.max_ratio": "1e3", "limits.max_bytes": "4096"},
+            {"limits": InflateLimits(max_ratio=1000.0, max_bytes=4096)},
+        ),
+    ],
+    ids=lambda given: ",".join(given),
+)
+def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dict[str, Any]) -> None:
+    assert option_values(texts) == values
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ({"prize": "1"}, r"prize: no reader has such an option; there are array, "),
+        ({"date": "2026-01-05"}, r"date: no reader has such an option"),  # has an option of the command's own
+        ({"levels": "five"}, r"levels: 'five' is not a whole number"),
+        ({"port": "1,b"}, r"port: '1,b' is not a whole number"),
+        ({"columns": "price"}, r"columns: it is given as columns.NAME=VALUE"),
+        ({"levels.bid": "1"}, r"levels.bid: it is given as levels=VALUE"),
+        ({"limits.ratio": "3"}, r"limits.ratio: there are max_ratio, max_bytes"),
+        ({"limits.max_bytes": "much"}, r"limits.max_bytes: 'much' is not a whole number"),
+        ({"limits.max_ratio": "much"}, r"limits.max_ratio: 'much' is not a number"),
+    ],
+    ids=lambda given: ",".join(given) if isinstance(given, dict) else "",
+)
+def test_a_text_that_cannot_be_meant_is_refused(texts: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        option_values(texts)
+
+
+def said_of(*arguments: object) -> Any:
+    return json.loads(CliRunner().invoke(cli, [*map(str, arguments), "--json"], catch_exceptions=False).stdout)
+
+
+@pytest.fixture
+def coins(tmp_path: Path) -> Path:
+    """Two trades of fractions of a coin, as an array of one symbol."""
+    rows = np.zeros(2, [("at", "<i8"), ("p", "<i8"), ("q", "<i8")])
+    rows["at"], rows["p"], rows["q"] = [10**18, 10**18 + 1], [7, 8], 3
+    np.save(tmp_path / "coins.npy", rows)
+    return tmp_path / "coins.npy"
+
+
+OPTIONS = ("--feed", "fields.ts_recv=at", "--feed", "fields.price=p", "--feed", "fields.size=q", "--feed", "symbol=XBT",
+           "--feed", "price_scale=1000000000", "--feed", "constants.side=B")  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["info", "replay"])
+def test_commands_hand_them_to_the_reader(coins: Path, command: str) -> None:
+    assert said_of(command, coins, *OPTIONS)["ticks"] == 2
+
+
+def test_convert_hands_them_to_the_reader(coins: Path) -> None:
+    out = coins.with_name("out.npz")
+    assert said_of("convert", coins, out, *OPTIONS)["ticks"] == 2
+    with feeds.open(out) as feed:
+        (ticks,) = [batch.copy() for batch in feed.batches()]
+        assert feed.symbols == ("XBT",)
+    assert ticks["price"].tolist() == [7 * 10**9, 8 * 10**9]
+    assert ticks["side"].tolist() == [b"B", b"B"]
+
+
+def test_an_option_of_another_reader_is_refused(coins: Path) -> None:
+    with pytest.raises(ConfigurationError, match="levels: no option of NpyFeed"):
+        said_of("info", coins, *OPTIONS, "--feed", "levels=2")
+
+
+def test_convert_says_what_it_passed_over(tmp_path: Path) -> None:
+    import itch_reference as ref
+
+    sound = ref.frame(ref.message("D", 1, 2, 3))
+    bad = next(bytearray(body) for body in ref.every_type() if body[:1] == b"A")
+    bad[19] = ord("?")  # neither B nor S
+    (tmp_path / "20190130.itch").write_bytes(sound + ref.frame(bytes(bad)) + sound * 9)
+    found = said_of("convert", tmp_path / "20190130.itch", tmp_path / "out.npz", "--on-bad-record", "skip")
+    assert (found["ticks"], found["skipped"]["counts"]) == (10, {"bad side": 1})
+    assert [sample["offset"] for sample in found["skipped"]["samples"]] == [len(sound)]

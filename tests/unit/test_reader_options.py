@@ -32,7 +32,7 @@ from strand.feeds.option_texts import option_values
             {"limits": InflateLimits(max_ratio=1000.0, max_bytes=4096)},
         ),
     ],
-    ids=lambda given: ",".join(given),
+    ids=",".join,
 )
 def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dict[str, Any]) -> None:
     assert option_values(texts) == values

@@ -10,15 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
-
-from strand.cli import cli
+from shown_commands import check_command, commands_on
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text()
 EXAMPLE, WITH_AN_OUTPUT, WITH_A_DISPATCHER = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
-COMMANDS = re.findall(r"^    (strand .*)$", TEXT, flags=re.M)
+COMMANDS = commands_on(README)
 
 
 def test_the_example_runs_and_counts_every_tick_of_the_sample(tmp_path: Path) -> None:
@@ -71,14 +69,7 @@ def test_the_output_shown_is_what_the_commands_shown_make(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_shown_has_the_subcommand_and_options_it_names(line: str) -> None:
-    command: click.Command = cli
-    words = shlex.split(line)[1:]
-    while isinstance(command, click.Group):
-        found = command.commands.get(words[0])
-        assert found is not None, f"{words[0]!r} is no command"
-        command, words = found, words[1:]
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known
+    check_command(line)
 
 
 def test_there_are_commands_to_check() -> None:

@@ -18,11 +18,12 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds._open import open as open_feed
+from strand.feeds._open import read_symbols
 from strand.feeds._parquet_write import ParquetTicks
 from strand.feeds._write_dbn import DbnTicks
 from strand.feeds._write_itch import ItchTicks
 from strand.feeds.base import Feed, FeedInfo, TickBatch
-from strand.feeds.selected import skipped_of
+from strand.feeds.selected import skipped_of, unknown_symbol
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.whole_file import create_whole_file
@@ -200,7 +201,8 @@ def convert(
 
     The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
     ConfigurationError for a tick that the format cannot hold, naming field and tick (docs/feeds/convert.md says what
-    each can hold), FeedError for a source that cannot be read on or a file that cannot be written.
+    each can hold), UnknownSymbolError for a name or glob that no symbol of the whole source has, FeedError for a source
+    that cannot be read on or a file that cannot be written.
     """
     kind = target_of(path, to)
     if limit is not None and limit < 1:
@@ -212,12 +214,20 @@ def convert(
     else:
         feed = source
     try:
-        return _write(feed, Path(path), kind, limit, progress)
+        return _write(feed, Path(path), kind, limit=limit, symbols=symbols, progress=progress)
     finally:
         feed.close()
 
 
-def _write(feed: Feed, path: Path, kind: str, limit: int | None, progress: Callable[[int], None] | None) -> Converted:
+def _write(
+    feed: Feed,
+    path: Path,
+    kind: str,
+    *,
+    limit: int | None,
+    symbols: Sequence[str],
+    progress: Callable[[int], None] | None,
+) -> Converted:
     written = 0
     used = np.zeros(feed.capacity, np.bool_)
     with _created(path) as file:
@@ -232,6 +242,9 @@ def _write(feed: Feed, path: Path, kind: str, limit: int | None, progress: Calla
                         progress(written)
                     if written == limit:
                         break
+                else:
+                    if (unknown := unknown_symbol(feed, read_symbols(symbols))) is not None:
+                        raise unknown
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import UnknownSymbolError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.ticks import TICK
 
-__all__ = ["SelectedFeed", "batches_from", "skipped_of"]
+__all__ = ["SelectedFeed", "batches_from", "skipped_of", "unknown_symbol"]
 
 
 def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
@@ -29,6 +30,17 @@ def skipped_of(feed: Feed) -> Skipped:
     """What a feed passed over under ``on_error="skip"``; nothing where it does not say."""
     found = getattr(feed, "skipped", None)
     return found if isinstance(found, Skipped) else Skipped()
+
+
+def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
+    """The error for the first name or glob that no symbol has as far as symbols are known: all of them, at the end."""
+    # What was wanted was asked of the files, whose names a merge may have put venues to.
+    names = getattr(feed, "plain_symbols", feed.symbols)
+    for pattern in wanted:
+        one = Selection((pattern,))
+        if not any(name and one.keeps(name) for name in names):
+            return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
+    return None
 
 
 class SelectedFeed(BaseFeed):

@@ -31,7 +31,7 @@ from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
 from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
-from strand.feeds.selected import skipped_of
+from strand.feeds.selected import skipped_of, unknown_symbol
 from strand.handlers import Handler
 from strand.replay import ReplayResult
 from strand.replay import replay as run_replay
@@ -164,7 +164,7 @@ def info_command(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
     try:
         counts = np.zeros(feed.capacity, dtype=np.int64)
         total, first_ns, last_ns = 0, None, None
-        fault: FeedError | None = None
+        fault: FeedError | UnknownSymbolError | None = None
         with _progress("reading", None, as_json) as advance:
             try:
                 for batch in feed.batches():
@@ -178,6 +178,8 @@ def info_command(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
                     advance(total)
                     if total == limit:
                         break
+                else:
+                    fault = unknown_symbol(feed, feeds.read_symbols(reads.symbols or ()))
             except FeedError as error:
                 fault = error
         found = _info(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))

@@ -12,8 +12,7 @@ from strand import feeds
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.merge import MergedFeed
-from strand.feeds.selected import SelectedFeed, batches_from, skipped_of
+from strand.feeds.selected import SelectedFeed, batches_from, skipped_of, unknown_symbol
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
@@ -90,7 +89,7 @@ def replay(
     try:
         batches = Timed(batches_from(feed, position))
         first = next(batches, None)
-        if first is None and (unknown := _unknown(feed, wanted)) is not None:
+        if first is None and (unknown := unknown_symbol(feed, wanted)) is not None:
             raise unknown
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
@@ -154,7 +153,7 @@ def replay(
     )
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
     if failed is None and run.ticks != limit:
-        failed = _unknown(feed, wanted)
+        failed = unknown_symbol(feed, wanted)
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed
@@ -203,17 +202,6 @@ def _for_feed(
 
     by_symbol = None if handlers is None else {symbol: of(like) for symbol, like in handlers.items()}
     return None if handler is None else of(handler), by_symbol
-
-
-def _unknown(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
-    """The error for the first name or glob that no symbol has as far as symbols are known."""
-    # What was wanted was asked of the files, whose names a merge may have put venues to.
-    names = feed.plain_symbols if isinstance(feed, MergedFeed) else feed.symbols
-    for pattern in wanted:
-        one = Selection((pattern,))
-        if not any(name and one.keeps(name) for name in names):
-            return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
-    return None
 
 
 def _names(feed: Feed) -> Sequence[str]:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from strand import feeds
 from strand.cli import cli
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.option_texts import option_values
 
@@ -93,6 +93,17 @@ def test_convert_hands_them_to_the_reader(coins: Path) -> None:
 def test_an_option_of_another_reader_is_refused(coins: Path) -> None:
     with pytest.raises(ConfigurationError, match="levels: no option of NpyFeed"):
         said_of("info", coins, *OPTIONS, "--feed", "levels=2")
+
+
+def test_a_name_that_no_symbol_has_is_an_error_of_every_command(coins: Path) -> None:
+    out = coins.with_name("out.npz")
+    for arguments in (("info", coins), ("replay", coins), ("convert", coins, out)):
+        with pytest.raises(UnknownSymbolError, match=r"nothing in .*coins.npy is named 'ETH\*'"):
+            said_of(*arguments, *OPTIONS, "--symbols", "XBT,ETH*")
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            said_of(*arguments, *OPTIONS, "--symbols", "@no-such-file")
+    assert not out.exists()
+    assert said_of("convert", coins, out, *OPTIONS, "--symbols", "X*")["ticks"] == 2
 
 
 def test_convert_says_what_it_passed_over(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ ARROW_MAGIC: Final = b"ARROW1\0\0"
 _ARROW_TAIL: Final = b"ARROW1"
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 _END_OF_STREAM: Final = _CONTINUATION + bytes(4)
+_PADDING: Final = 64
 _MAX_SCHEMA: Final = 1 << 24
 _BUFFER: Final = 1 << 18
 _PIECE: Final = 1 << 20
@@ -236,15 +237,25 @@ class IpcSource(ArrowSource):
         return kind(f"cannot be read as Arrow: {text}", path=self._path)
 
     def _check_end(self, file: _Reader, stream: InputStream, is_file: bool) -> None:
-        """A file that is cut between two messages looks like one that ends there."""
-        while is_file and file.readinto(bytearray(_BUFFER)):
+        """A file that is cut between two messages looks like one that ends there, and one with another behind it too."""
+        ended = stream.bytes_out
+        while file.readinto(bytearray(_BUFFER)):
             pass
+        rest = stream.bytes_out - ended
         ends = file.tail.endswith(_ARROW_TAIL) if is_file else file.tail.endswith(_END_OF_STREAM)
         if not ends:
             raise TruncatedFeedError(
                 "ends before the mark that ends an Arrow file; get the whole file, or keep what was read",
                 path=self._path,
                 offset=stream.bytes_out,
+            )
+        # Behind a file's last message lie an index, its length, and the mark.
+        index = int.from_bytes(file.tail[-10:-6], "little") + 10 if is_file else 0
+        if not index <= rest < index + _PADDING:
+            raise FormatError(
+                f"{rest} bytes follow the last message, which are no part of an Arrow file",
+                path=self._path,
+                offset=ended,
             )
 
 

@@ -129,16 +129,20 @@ def dbn_head() -> bytes:
 
 
 def dbn() -> bytes:
+    return dbn_head() + b"".join(dbn_records())
+
+
+def dbn_records() -> list[bytes]:
     """MBO records of two instruments."""
     start = 1_580_394_600 * 10**9
-    return dbn_head() + b"".join(
+    return [
         struct.pack(
             "<BBHIQQqIBBccQiI",
             *(14, 160, 1, 7 + i % 2, start + i * 1003, i, 10**11 + i * 10**7, 100 + i, 128, 0, b"A", b"B"),
             *(start + i * 1003 + 500, 20, i + 1),
         )
         for i in range(COUNT)
-    )
+    ]
 
 
 def pitch() -> bytes:

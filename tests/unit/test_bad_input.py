@@ -25,10 +25,12 @@ import itch_reference as ref
 import numpy as np
 import pytest
 from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome
-from feed_samples import COUNT, SAMPLES, Sample, itch_messages
+from feed_samples import COUNT, SAMPLES, Sample, dbn_records, itch_messages, pitch
 
 from strand import TICK, feeds
+from strand._bindings.dbn import DbnDecoder
 from strand._bindings.itch import ItchDecoder
+from strand._bindings.pitch import PitchDecoder
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import sources
 from strand.feeds.formats import formats
@@ -139,13 +141,49 @@ def decode_itch(data: bytes) -> Outcome:
     return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
 
 
-# A decoder of bytes in memory joins here.
-IN_MEMORY = [InMemory("itch", itch_messages, decode_itch)]
+def decode_pitch(data: bytes) -> Outcome:
+    ticks = np.empty(len(data) // 8 + 1, TICK)
+    decoder = PitchDecoder(midnight_ns=0, skip=False)
+    made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
+    return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
+
+
+def decode_dbn(data: bytes) -> Outcome:
+    ticks = np.empty(len(data) // 16 + 11, TICK)
+    decoder = DbnDecoder(version=3, skip=False, tail=0, levels=1, span=(0, (1 << 64) - 1))
+    for instrument in (7, 8):
+        decoder.add(instrument, 0, (1 << 64) - 1, instrument)
+    made, _, stop = decoder.decode(memoryview(data), last=True, out=ticks)
+    if stop is None:
+        return Outcome(ticks[:made], None)
+    # Of a flipped instrument, or a mapping, it asks what to make: as far as here.
+    return Outcome(ticks[:made], decoder.fault("memory", 0) if stop.why == "fault" else FeedError(stop.why))
+
+
+# A decoder of bytes in memory joins here. A line that lost its end takes the next one along: that is its damage too.
+IN_MEMORY = [
+    InMemory("itch", itch_messages, decode_itch),
+    InMemory("pitch", lambda: pitch().splitlines(keepends=True), decode_pitch),
+    InMemory("dbn", dbn_records, decode_dbn),
+]
+#: How many records have each of their bits flipped with --exhaustive.
+RECORDS = 1000
 
 
 @pytest.mark.parametrize("reader", IN_MEMORY, ids=lambda reader: reader.name)
 def test_each_bit_of_every_record_flipped_leaves_the_ticks_before_it(reader: InMemory) -> None:
+    flip_each_bit(reader, reader.records())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("reader", IN_MEMORY, ids=lambda reader: reader.name)
+def test_each_bit_of_a_thousand_records_flipped_leaves_the_ticks_before_it(reader: InMemory, exhaustive: None) -> None:
     records = reader.records()
+    flip_each_bit(reader, list(itertools.islice(itertools.cycle(records), RECORDS)))
+
+
+def flip_each_bit(reader: InMemory, records: list[bytes]) -> None:
     sound = reader.decode(b"".join(records))
     assert sound.error is None
     made = [len(reader.decode(record).ticks) for record in records]

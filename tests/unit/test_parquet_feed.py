@@ -479,3 +479,16 @@ def test_a_closed_feed_says_so(tmp_path: Path) -> None:
         next(batches)
     with pytest.raises(FeedError, match="closed"):
         next(feed.batches())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error(tmp_path: Path, stream: bool) -> None:
+    path = arrow(tmp_path, table(), stream=stream)
+    first = path.read_bytes()
+    path.write_bytes(first + first)
+    ticks, error = read(ParquetFeed(path))
+    assert len(ticks) == 10
+    assert isinstance(error, FormatError)
+    assert "no part of an Arrow file" in str(error)
+    assert error.offset is not None
+    assert error.offset <= len(first)

@@ -49,6 +49,19 @@ fi
 export ASAN_OPTIONS=quarantine_size_mb=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 limits=(-max_total_time="$seconds" -rss_limit_mb=512 -print_final_stats=1 -verbosity=0)
 
+# Runs a target, given with its own bounds, in a folder. The clock goes on while a busy machine does other things: an
+# input that took too long (70 is libFuzzer's status for it) is tried again by itself, and is a hang if it does so again.
+fuzz() {
+  local work=$1 status=0 slow
+  shift
+  "$@" "${limits[@]}" -artifact_prefix="$work/" "$work/corpus" "$work/seeds" || status=$?
+  ((status == 70)) || return "$status"
+  for slow in "$work"/timeout-*; do
+    "$@" "$slow" || return
+  done
+  rm "$work"/timeout-*
+}
+
 build_and_run() {
   local name=$1 work=$2 sources
   # Each target says what it is built from in a line "fuzz-sources: ..." relative to csrc/; the default is the decoder.
@@ -60,15 +73,14 @@ build_and_run() {
   if [[ -f $here/seed_$name.py ]]; then
     "$python" "$here/seed_$name.py" "$work/seeds" || return
   fi
-  "$work/fuzz_$name" "${limits[@]}" -timeout=1 -max_len=4096 -artifact_prefix="$work/" "$work/corpus" "$work/seeds"
+  fuzz "$work" "$work/fuzz_$name" -timeout=1 -max_len=4096
 }
 
 # A hang is one second of the processor; beside other targets an input of that kind may take some more.
 open_and_run() {
   local name=$1 work=$2
   "$python" "$here/fuzz_open.py" "$name" --seeds "$work/seeds" || return
-  "$python" "$here/fuzz_open.py" "$name" "${limits[@]}" -timeout=5 -max_len=8192 -artifact_prefix="$work/" \
-    "$work/corpus" "$work/seeds"
+  fuzz "$work" "$python" "$here/fuzz_open.py" "$name" -timeout=5 -max_len=8192
 }
 
 run() {

@@ -237,10 +237,13 @@ class IpcSource(ArrowSource):
         return kind(f"cannot be read as Arrow: {text}", path=self._path)
 
     def _check_end(self, file: _Reader, stream: InputStream, is_file: bool) -> None:
-        """A file that is cut between two messages looks like one that ends there, and one with another behind it too."""
+        """A file that is cut between two messages looks like one that ends there, as does one with another behind."""
         ended = stream.bytes_out
-        while file.readinto(bytearray(_BUFFER)):
-            pass
+        try:
+            while file.readinto(bytearray(_BUFFER)):
+                pass
+        except OSError as error:
+            raise self._fault(error, file) from None
         rest = stream.bytes_out - ended
         ends = file.tail.endswith(_ARROW_TAIL) if is_file else file.tail.endswith(_END_OF_STREAM)
         if not ends:

@@ -492,3 +492,16 @@ def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error
     assert "no part of an Arrow file" in str(error)
     assert error.offset is not None
     assert error.offset <= len(first)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fault_of_the_compression_behind_the_last_rows_is_a_typed_error(tmp_path: Path, stream: bool) -> None:
+    rows, path = table(50_000), tmp_path / "a.arrow"
+    with path.open("wb") as file, (pa.ipc.new_stream if stream else pa.ipc.new_file)(file, rows.schema) as writer:
+        writer.write_table(rows)
+    packed = bytearray(gzip.compress(path.read_bytes(), 1))
+    packed[-8] ^= 1  # of the checksum
+    path.write_bytes(packed)
+    _, error = read(ParquetFeed(path))
+    assert isinstance(error, FormatError)
+    assert "gzip" in str(error)

@@ -78,8 +78,10 @@ enum { RECORDS_AHEAD = 32 };
 #define UNKNOWN 1e18
 /* What claiming may cost at most, as a share of queueing: it leaves the workers idle. */
 #define CLEARLY 0.9
-/* A run that costs so many times what queueing does ends a trial. */
+/* A run that costs so many times what queueing does ends a trial, ... */
 #define HOPELESS 3
+/* ... and so does a warm-up of queueing that costs so many times what claiming does: a whole trial takes five times as long. */
+#define DEARER 1.25
 
 /* ---- which way */
 
@@ -122,30 +124,41 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
 /* Short calls are a live feed's, for which a trial may be too slow; a longer one now and then is its catching up. */
 void sd_learn_length(sd_publisher *p, int64_t n) { p->in_a_row = n < TRIAL_LEAST ? 0 : p->in_a_row + n; }
 
+static void forget_sample(sd_publisher *p) {
+  p->spent = 0;
+  p->sampled = 0;
+}
+
+/* Nonzero: a trial that was over with it, as if all samples had cost as much. */
+static int end_warm_up(sd_publisher *p) {
+  int over =
+      p->on_trial && p->better == BY_CLAIM && (double)p->spent > DEARER * cost_of(&p->claim_cost) * (double)p->sampled;
+  for (int i = 0; over && i < SAMPLES; i++) learn(&p->queue_cost, p->spent, p->sampled);
+  forget_sample(p);
+  return over;
+}
+
 void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n) {
   if (n < CLAIM_LEAST) return;
-  int learnt = 0;
+  int over = 0;
   p->runs = 0;
   p->tried = 0;
+  p->spent += counts;
+  p->sampled += n;
   if (p->warm_up > 0) {
     p->warm_up -= n;
-  } else {
-    p->spent += counts;
-    p->sampled += n;
-    learnt = p->sampled >= SAMPLE;
-    if (learnt) {
-      learn(&p->queue_cost, p->spent, p->sampled);
-      p->spent = 0;
-      p->sampled = 0;
-    }
+    if (p->warm_up <= 0) over = end_warm_up(p);
+  } else if (p->sampled >= SAMPLE) {
+    learn(&p->queue_cost, p->spent, p->sampled);
+    forget_sample(p);
+    over = p->queue_cost.n >= SAMPLES;
   }
-  decide(p, n, learnt && p->queue_cost.n >= SAMPLES);
+  decide(p, n, over);
 }
 
 static void learn_claiming(sd_publisher *p, uint64_t counts, int64_t n) {
   p->warm_up = WARM_UP;
-  p->spent = 0;
-  p->sampled = 0;
+  forget_sample(p);
   p->runs++;
   p->tried += counts;
   /* Not to be had, by a pause perhaps; or far too dear. */
@@ -205,11 +218,11 @@ static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) {
   return d->map[key];
 }
 
-/* Counts records by strand, in group_of, and lists the strands that are new in groups[]. Returns the position of the first key
- * that is out of range, else n. */
+/* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows. Returns the
+ * position of the first key that is out of range, else n. */
 static inline int64_t count_records(const sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
-  const size_t size = d->pool.record_size, ahead = RECORDS_AHEAD * size;
+  const size_t size = d->pool.record_size, stride = d->arena->row_stride;
   uint32_t *counts = p->group_of, n_groups = p->n_groups;
   const unsigned char *at = records + d->arena->key_offset;
   int64_t i;
@@ -217,7 +230,8 @@ static inline int64_t count_records(const sd_dispatcher *d, sd_publisher *p, con
     uint32_t key;
     memcpy(&key, at, sizeof key);
     if (SD_UNLIKELY(key >= symbols)) break;
-    sd_prefetch(at + ahead);
+    sd_prefetch(at + RECORDS_AHEAD * size);
+    sd_prefetch_write(d->rows + key * stride);
     if (SD_UNLIKELY(counts[map[key]]++ == 0)) p->groups[++n_groups].strand = map[key];
   }
   p->n_groups = n_groups;
@@ -233,7 +247,7 @@ static void uncount(const sd_dispatcher *d, const sd_publisher *p, const unsigne
 static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
                                   int64_t n) {
   uint32_t known = p->n_groups;
-  if (p->most_groups - known < (uint64_t)n) return 0;
+  if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
   n = count_records(d, p, records, n);
   if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;

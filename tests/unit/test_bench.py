@@ -60,7 +60,7 @@ def test_route_prints_the_common_keys_first_and_in_order() -> None:
     assert {"cpu", "cores"} <= set(found["machine"])
 
 
-@pytest.mark.parametrize(("strands", "count"), [("0", 300), ("per-symbol", 300), ("auto", 256), ("7", 7)])
+@pytest.mark.parametrize(("strands", "count"), [("0", 300), ("per-symbol", 300), ("auto", 96), ("7", 7)])
 def test_route_says_how_many_strands_there_were(strands: str, count: int) -> None:
     assert printed("route", *SMALL, "--strands", strands)["strands"] == count
 

@@ -10,7 +10,12 @@
 enum {
   RECORDS_AHEAD = 8, /* records, and strands' lines, that are asked for before their turn */
   LOCKS_AHEAD = 8,
-  TOKENS_AHEAD = 12
+  TOKENS_AHEAD = 12,
+#if defined(SD_MODEL_SCHEDULER)
+  LINKS_AHEAD = 1
+#else
+  LINKS_AHEAD = 16 /* places of records, likewise */
+#endif
 };
 
 /* ---- listing */
@@ -125,7 +130,8 @@ static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g,
                                       size_t size) {
   if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) return NULL;
   unsigned char *to = g->to, *far = to + 2 * size;
-  /* Another core drained these lines last: ask for the strand's next but one before it is needed. */
+  /* Another core drained these lines last: ask for the strand's next but one long before it is needed. It may have left the first
+   * cache again by then: it is asked for once more, a few records before its turn. */
   sd_prefetch_write(far < g->end ? far : to);
   sd_copy(to, from, size);
   g->to = to + size;
@@ -140,6 +146,7 @@ static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, c
   /* A record's mark lies as far from the mark after the block's last one as its number of records to go. */
   const size_t past = d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof *marks;
   for (int64_t i = 0; i < n; i++, from += size) {
+    sd_prefetch_write(p->groups[p->in_group[i + LINKS_AHEAD < n ? i + LINKS_AHEAD : i]].to);
     group *g = &p->groups[p->in_group[i]];
     unsigned char *to = link_one(d, slot, g, from, size);
     if (!marks || !to) continue;
@@ -151,26 +158,36 @@ static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, c
   }
 }
 
-/* Sorts into groups and links in one go. */
+/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. */
 static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
                             size_t size) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
-  const size_t key_offset = d->arena->key_offset;
+  const unsigned char *at = from + d->arena->key_offset;
   group *groups = p->groups;
   uint16_t *in_group = p->in_group;
-  int64_t i;
-  for (i = 0; i < n; i++, from += size) {
-    uint32_t key;
-    memcpy(&key, from + key_offset, sizeof key);
-    if (SD_UNLIKELY(key >= symbols)) break;
-    sd_prefetch(from + RECORDS_AHEAD * size);
-    uint32_t strand = map[key], number = group_of[strand];
-    if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
-    in_group[i] = (uint16_t)number;
-    groups[number].n++;
-    link_one(d, slot, &groups[number], from, size);
+  for (int64_t i = -LINKS_AHEAD; i < n; i++) {
+    const int64_t next = i + LINKS_AHEAD;
+    if (SD_LIKELY(next < n)) {
+      uint32_t key;
+      memcpy(&key, at, sizeof key);
+      if (SD_LIKELY(key < symbols)) {
+        sd_prefetch(at + RECORDS_AHEAD * size);
+        uint32_t strand = map[key], number = group_of[strand];
+        if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
+        in_group[next] = (uint16_t)number;
+        groups[number].n++;
+        sd_prefetch_write(groups[number].to);
+        at += size;
+      } else {
+        n = next;
+      }
+    }
+    if (SD_LIKELY(i >= 0)) {
+      link_one(d, slot, &groups[in_group[i]], from, size);
+      from += size;
+    }
   }
-  p->chunk = i;
+  p->chunk = n;
 }
 
 /* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no

@@ -180,8 +180,20 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
 /* Python handled the first n records of the claim; code nonzero: and failed on the next one. */
 int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int32_t code,
                    const char *message);
-/* Python handled all of the claim: the next one, as sd_worker_next. */
-int sd_worker_go_on(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
+/* A Python worker, and what it has in its hands: whole, so that one crossing with one argument ends a claim and takes
+ * the next one. */
+typedef struct sd_hand {
+  int64_t first, end; /* where the claim's records lie, in records from the start of the arena */
+  sd_dispatcher *d;
+  uint32_t slot;
+  int32_t what; /* the claim's kind, as sd_worker_next says it */
+  sd_claim claim;
+} sd_hand;
+/* sd_worker_next for Python. Returns the strand where its records lie in the arena, from `first` to `end`; -1 for all
+ * that has to be looked at more closely: `what` says which it is. */
+int64_t sd_hand_next(sd_hand *hand);
+/* The same, when Python has handled all of the claim in hand. */
+int64_t sd_hand_go_on(sd_hand *hand);
 /* The memory in which a slot's claims may lie: the arena (0), or what is copied together for the slot (1). */
 const void *sd_claims_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes);
 /* The timer of the claim has run; wish: the symbol's next one, 0: none. Code nonzero: it failed. */

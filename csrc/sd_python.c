@@ -94,9 +94,23 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   return SD_OK;
 }
 
-int sd_worker_go_on(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
-  int code = sd_worker_done(d, slot, claim, claim->n, 0, NULL);
-  return code == SD_OK ? sd_worker_next(d, slot, claim) : code;
+int64_t sd_hand_next(sd_hand *hand) {
+  const sd_claim *claim = &hand->claim;
+  const sd_arena *arena = hand->d->arena;
+  hand->what = sd_worker_next(hand->d, hand->slot, &hand->claim);
+  if (SD_UNLIKELY(hand->what != SD_CLAIM_RECORDS)) return -1;
+  uint64_t at = (uint64_t)((const unsigned char *)claim->records - (const unsigned char *)arena);
+  if (at >= arena->bytes || at % arena->record_size) return -1;
+  hand->first = (int64_t)(at / arena->record_size);
+  hand->end = hand->first + claim->n;
+  return claim->strand;
+}
+
+int64_t sd_hand_go_on(sd_hand *hand) {
+  int code = sd_worker_done(hand->d, hand->slot, &hand->claim, hand->claim.n, 0, NULL);
+  if (SD_LIKELY(code == SD_OK)) return sd_hand_next(hand);
+  hand->what = code;
+  return -1;
 }
 
 int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, uint64_t ns) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Stumbled
 from strand.errors import ConfigurationError, HandlerError
 from strand.failures import RAISED, describe
-from strand.handlers.context import Call, Context
+from strand.handlers.context import Context
 from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PythonHandlers", "objects_of", "stop_objects"]
 
+#: What a worker calls for a strand: a function of its ticks; or, with a symbol and its row, one of (symbol, ticks, row)
+#: that handles all, and what it returns is not asked for. That saves a function between the two, and what it holds: of
+#: many symbols' things most are in no cache when their turn comes.
+WorkerCall = tuple[Callable[..., Any], str | None, Any]
 #: Exceptions kept a worker; the engine keeps as many failures in all.
 KEPT = 64
 
@@ -33,8 +37,9 @@ KEPT = 64
 class PythonHandlers:
     """A strand of a Python handler is one symbol's, and in one worker's hands at a time.
 
-    ``calls`` and ``at_work``: what is run, by strand; ``contexts``: by key; ``causes``: the exceptions of each worker's
-    failures, in their order. It is the site that handlers run at: what is said of ticks in hand is of this thread's.
+    ``calls``: what a worker calls, by strand, None before its first ticks; ``at_work``: all that is run, by strand;
+    ``contexts``: by key; ``causes``: the exceptions of each worker's failures, in their order. It is the site that
+    handlers run at: what is said of ticks in hand is of this thread's.
     """
 
     def __init__(
@@ -55,7 +60,7 @@ class PythonHandlers:
         self._handler_of_symbol = handler_of_symbol
         self._key_of_strand = np.empty(0, np.uint32)
         self._here = threading.local()
-        self.calls: dict[int, Call] = {}
+        self.calls: list[WorkerCall | None] = []
         self.at_work: dict[int, AtWork] = {}
         self.contexts: dict[int, Context] = {}
         self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
@@ -65,11 +70,15 @@ class PythonHandlers:
         # Of use where a strand has one symbol, as those of Python handlers do.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
         self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
+        if not all(handler.is_native for handler in self._handlers):
+            self.calls[:] = [None] * self._engine.config.n_strands
 
     def learn_symbols(self) -> None:
         """The table has learnt names."""
         for key, context in self.contexts.copy().items():
             context.symbol = self._table.name(key)
+        for strand, work in self.at_work.copy().items():
+            self._call(strand, work)
 
     # ---- a worker's
 
@@ -83,7 +92,7 @@ class PythonHandlers:
         slot: int | None = getattr(self._here, "slot", None)
         return slot
 
-    def meet(self, strand: int) -> Call:
+    def meet(self, strand: int) -> WorkerCall:
         """What a worker that holds a strand calls with its ticks, from their first on."""
         key = int(self._key_of_strand[strand])
         number = self._handler_of_symbol[key]
@@ -95,10 +104,20 @@ class PythonHandlers:
             row=self._rows.at(key),
             site=self,
         )
-        self.at_work[strand] = work
-        self.calls[strand] = work.call
         self.contexts[key] = context
-        return work.call
+        self.at_work[strand] = work
+        # Whoever learns names goes by these, and may have gone by without this one.
+        context.symbol = self._table.name(key)
+        return self._call(strand, work)
+
+    def _call(self, strand: int, work: AtWork) -> WorkerCall:
+        """Puts down what a worker calls for a strand."""
+        context = self.contexts[int(self._key_of_strand[strand])]
+        call: WorkerCall = (work.call, None, None)
+        if work.plain is not None:
+            call = (work.plain, context.symbol, context.row)
+        self.calls[strand] = call
+        return call
 
     def raised(self, error: BaseException) -> None:
         """Keeps the cause of a failure that this thread is about to report."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from strand._bindings.claims import RECORDS, TASK, Claims
+from strand._bindings.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
 from strand.failures import RAISED, describe
 from strand.handlers.context import FailedOnTick
 from strand.python_handlers import PythonHandlers
@@ -66,25 +66,38 @@ def _work(dispatcher: Dispatcher, slot: int) -> None:
     claims = dispatcher._engine.claims(slot, dispatcher._reader.dtype)
     python.enter(slot, claims)
     calls, meet = python.calls, python.meet
-    take, go_on = claims.take, claims.go_on
-    more = claims.more()
-    while more:
-        if more == TASK:
-            dispatcher._asked.run(dispatcher, claims.task)
-            more = claims.task_done()
-            continue
-        if more != RECORDS:
-            more = _wake(python, claims)
-            continue
-        strand, ticks = take()
+    # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
+    records, words, first, end = claims.records, claims.words, FIRST, END
+    go_on, hand = claims.go_on, claims.hand
+    strand = claims.more()
+    while True:
+        if strand >= 0:
+            ticks = records[words[first] : words[end]]
+        else:
+            what = claims.what
+            if what == TASK:
+                dispatcher._asked.run(dispatcher, claims.task)
+                strand = claims.task_done()
+                continue
+            if what == WAKE:
+                strand = _wake(python, claims)
+                continue
+            if what != RECORDS:
+                return
+            strand, ticks = claims.take()
         try:
-            handled = (calls.get(strand) or meet(strand))(ticks)
+            call, symbol, row = calls[strand] or meet(strand)
+            handled = None
+            if symbol is None:
+                handled = call(ticks)
+            else:
+                call(symbol, ticks, row)
         except BaseException as error:
             at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
             python.raised(cause)
-            more = claims.failed(at, RAISED, describe(cause))
+            strand = claims.failed(at, RAISED, describe(cause))
         else:
-            more = go_on() if handled is None else claims.stopped(handled)
+            strand = go_on(hand) if handled is None else claims.stopped(handled)
 
 
 def _wake(python: PythonHandlers, claims: Claims) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,12 +16,18 @@ from strand.errors import EngineError
 if TYPE_CHECKING:
     from strand._bindings.engine import Engine
 
-__all__ = ["RECORDS", "TASK", "WAKE", "Claims", "EndClaim"]
+__all__ = ["END", "FIRST", "RECORDS", "TASK", "WAKE", "Claims", "EndClaim"]
 
 #: Records to handle, a task's turn, or a timer's.
 RECORDS: Final[int] = lib.SD_CLAIM_RECORDS
 TASK: Final[int] = lib.SD_CLAIM_TASK
 WAKE: Final[int] = lib.SD_CLAIM_WAKE
+
+#: Places in ``Claims.words``.
+FIRST: Final[int] = ffi.offsetof("sd_hand", "first") // 8
+END: Final[int] = ffi.offsetof("sd_hand", "end") // 8
+
+_RECORDS_AT: Final[int] = (ffi.offsetof("sd_hand", "claim") + ffi.offsetof("sd_claim", "records")) // 8
 
 _MARK: Final = np.dtype([("number", "<u8"), ("time", "<u8")])
 #: Bytes of a failure's message, its end not counted.
@@ -31,51 +38,65 @@ def _text(message: str) -> bytes:
     return message.encode(errors="backslashreplace")[:_MESSAGE]
 
 
+def _whole(memory: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """As many records as fit into it, from its start on."""
+    records: npt.NDArray[Any] = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
+    return records
+
+
 def _check(code: int, message: Any) -> None:
     if code != lib.SD_OK:
         raise EngineError(ffi.string(message).decode() or "records were emitted for ticks that are not there")
 
 
 class Claims:
-    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``take`` says
-    what it is, ``go_on``, ``stopped`` or ``failed`` end it; ``task_done`` and ``wake_done`` end a task and a timer."""
+    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``go_on``,
+    ``stopped`` or ``failed`` end it, ``task_done`` and ``wake_done`` end a task and a timer, and all of them say which
+    strand is the next one, whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is.
 
-    _FIELDS = struct.Struct("=IIQq")
+    What a worker goes through for each call of a handler is here for it to hold, and not behind methods: a method costs
+    as much as a crossing to C.
+    """
 
     def __init__(self, engine: Engine, d: Any, slot: int, dtype: np.dtype[Any]) -> None:
         self._d = d
         self._slot = slot
-        self._claim = ffi.new("sd_claim *")
-        self._bytes = ffi.buffer(self._claim)
+        #: The words of the structure, for reading one of an array takes half the time of a field of a structure.
+        self.words = array("q", bytes(ffi.sizeof("sd_hand")))
+        #: What ``go_on`` takes.
+        self.hand = ffi.from_buffer("sd_hand *", self.words)
+        self.hand.d, self.hand.slot = d, slot
+        self._claim = ffi.addressof(self.hand, "claim")
         self._dtype = dtype
-        self._size = dtype.itemsize
         #: A timer is in hand, and no records.
         self.at_timer = False
         # A handler that keeps its ticks reads what came later, but no memory that is gone: both hold the engine.
         self._arena_at, self._arena = engine.memory(slot, copied=False)
-        self._copied_at, self._copied = engine.memory(slot, copied=True)
-        # Slicing takes a third of the time of making an array, where records lie at whole multiples of their size.
-        whole = lib.SD_BLOCK_HEADER % self._size == 0 and engine.block_bytes % self._size == 0
-        self._records = self._arena[: len(self._arena) // self._size * self._size].view(dtype) if whole else None
+        self._copied_at, copied = engine.memory(slot, copied=True)
+        #: The arena as records, from its start on: slicing takes a third of the time of making an array.
+        self.records = _whole(self._arena, dtype)
+        self._copied = _whole(copied, dtype)
+        #: All of the records in ``hand`` were handled: the next strand, as ``more``.
+        self.go_on: Callable[[Any], int] = lib.sd_hand_go_on
 
     def more(self) -> int:
-        """Runs native handlers until there is something for Python: RECORDS, TASK or WAKE; 0 when the dispatcher
-        stops."""
-        return max(0, int(lib.sd_worker_next(self._d, self._slot, self._claim)))
+        """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""
+        return int(lib.sd_hand_next(self.hand))
+
+    @property
+    def what(self) -> int:
+        """RECORDS, to be had by ``take``, TASK or WAKE; else the dispatcher stops."""
+        return int(self.hand.what)
 
     # ---- records
 
     def take(self) -> tuple[int, npt.NDArray[Any]]:
-        """The claimed strand, and its records in a row: valid until it is ended."""
-        strand, _, address, n = self._FIELDS.unpack_from(self._bytes)
+        """The claimed strand and its records: copied together, or at no whole multiple of their size in the arena."""
+        strand, address, n = int(self._claim.strand), self.words[_RECORDS_AT], self.n
+        if address == self._copied_at:
+            return strand, self._copied[:n]
         at = address - self._arena_at
-        if self._records is not None and 0 <= at < self._arena.nbytes:
-            first = at // self._size
-            return strand, self._records[first : first + n]
-        base = self._arena
-        if not 0 <= at < base.nbytes:
-            base, at = self._copied, address - self._copied_at
-        return strand, base[at : at + n * self._size].view(self._dtype)
+        return strand, self._arena[at : at + n * self._dtype.itemsize].view(self._dtype)
 
     @property
     def n(self) -> int:
@@ -104,10 +125,6 @@ class Claims:
         It is after the last of them."""
         if lib.sd_claim_wake_at(self._d, self._claim, handled, wish) != lib.SD_OK:
             raise EngineError(f"a timer at {wish} ns cannot be asked for by record {handled - 1} of {self.n}")
-
-    def go_on(self) -> int:
-        """All of it was handled: the next one, as ``more``."""
-        return max(0, int(lib.sd_worker_go_on(self._d, self._slot, self._claim)))
 
     def stopped(self, handled: int) -> int:
         """The first ``handled`` records were; the others come again, behind a timer. The next strand, as ``more``."""

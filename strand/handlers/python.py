@@ -66,31 +66,37 @@ def batch_handler(
 def _binding(
     on_ticks: Callable[..., Any], on_wake: Callable[..., None] | None, on_finish: Callable[..., None] | None
 ) -> Callable[[Context], Bound]:
+    plain = not _takes(on_ticks, 4)
+
     def bind(context: Context) -> Bound:
         return Bound(
-            _ticks(on_ticks, context),
+            _plain(on_ticks, context) if plain else _with_context(on_ticks, context),
             None if on_wake is None else _wake(on_wake, context),
             None if on_finish is None else _finish(on_finish, context),
+            plain=on_ticks if plain else None,
         )
 
     return bind
 
 
-def _ticks(on_ticks: Callable[..., Any], context: Context) -> Call:
+def _plain(on_ticks: Callable[..., Any], context: Context) -> Call:
     row = context.row
-    if not _takes(on_ticks, 4):
 
-        def call(ticks: npt.NDArray[Any]) -> None:
-            on_ticks(context.symbol, ticks, row)
+    def call(ticks: npt.NDArray[Any]) -> None:
+        on_ticks(context.symbol, ticks, row)
 
-        return call
+    return call
+
+
+def _with_context(on_ticks: Callable[..., Any], context: Context) -> Call:
+    row = context.row
     if context.timer is None:
 
-        def call_with_context(ticks: npt.NDArray[Any]) -> None:
+        def call(ticks: npt.NDArray[Any]) -> None:
             context.ticks = ticks
             on_ticks(context.symbol, ticks, row, context)
 
-        return call_with_context
+        return call
 
     def call_timed(ticks: npt.NDArray[Any]) -> Any:
         context.ticks = ticks

@@ -31,6 +31,10 @@ class AtWork(Protocol):
     def call(self) -> Call:
         """With its next ticks."""
 
+    @property
+    def plain(self) -> Callable[..., Any] | None:
+        """A function of (symbol, ticks, row) that does what ``call`` does, where there is one."""
+
     def wake(self, time: int) -> int:
         """At its timer; returns when the next one is due, 0: never."""
 
@@ -65,6 +69,7 @@ class Timed:
         self._bound = bound
         self._clock = clock
         self.call: Call = bound.ticks if context.timer is None else self._call
+        self.plain = bound.plain
 
     @property
     def wish(self) -> int:

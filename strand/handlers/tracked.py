@@ -40,6 +40,7 @@ class Tracked:
         self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
         self._times = np.empty(0, np.uint64)
         self.call: Call = self._call
+        self.plain = None
 
     # ---- what the Python part asks its place for
 

@@ -135,6 +135,7 @@ def test_a_batch_handler_gets_one_symbol_s_ticks_in_a_row_of_at_most_a_quantum()
     def volume(symbol: str, ticks: Any, row: Any) -> None:
         assert ticks.dtype == TICK
         assert ticks.flags["C_CONTIGUOUS"]
+        assert not ticks.flags.writeable
         assert {f"#{key}" for key in ticks["instrument_id"]} == {symbol}
         sizes.append(len(ticks))
         row["volume"] += ticks["size"].sum(dtype=np.uint64)
@@ -168,6 +169,22 @@ def test_ticks_that_a_handler_keeps_do_not_outlive_their_memory(on_full: str) ->
     """
     result = run_python(code)
     assert (result.returncode, result.stdout, result.stderr) == (0, "1000 0\n", "")
+
+
+@pytest.mark.parametrize("returned", [0, 1, np.arange(3), "done"], ids=str)
+def test_what_a_batch_handler_without_timers_returns_is_not_asked_for(returned: Any) -> None:
+    @batch_handler(state=[("n", "u8")])
+    def plain(symbol: str, ticks: Any, row: Any) -> Any:
+        row["n"] += len(ticks)
+        return returned
+
+    @batch_handler(state=[("n", "u8")])
+    def with_context(symbol: str, ticks: Any, row: Any, ctx: Any) -> Any:
+        row["n"] += len(ticks)
+        return returned
+
+    for like in (plain, with_context):
+        assert run(ticks_for([0] * 10), 1, like)["n"].tolist() == [10]
 
 
 def test_what_is_callable_may_be_a_batch_handler() -> None:

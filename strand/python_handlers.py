@@ -127,6 +127,11 @@ class PythonHandlers:
 
     # ---- what handlers ask of it
 
+    @property
+    def brings_rest(self) -> bool:
+        """What a worker has copied off a lossy strand cannot be put back."""
+        return self._engine.config.on_full not in ("drop_oldest", "conflate")
+
     def claim(self) -> Claims | EndClaim:
         """The ticks, or the timer, or the end, that this thread's Python has in hand."""
         found: Claims | EndClaim | None = getattr(self._here, "claims", None)

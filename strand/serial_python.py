@@ -136,6 +136,9 @@ class SerialPython:
 
     # ---- what handlers ask
 
+    #: Nothing else happens between two calls.
+    brings_rest = True
+
     def claim(self) -> SerialEmitted:
         """What is in hand."""
         return self._emitted

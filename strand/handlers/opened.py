@@ -30,6 +30,10 @@ __all__ = ["Opened", "Opening", "Site", "meet", "open_handler"]
 class Site(Clock, Protocol):
     """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
 
+    @property
+    def brings_rest(self) -> bool:
+        """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
+
     def claim(self) -> Claim:
         """The ticks, or the timer, in this thread's hands."""
 

@@ -19,7 +19,7 @@ class Tracked:
     """Runs a chain's native part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
 
     Where the Python part stops in the middle, before a timer or by a failure, the others of the batch come again, but
-    for the native part they have been: what it made of them is kept until then. The timer that is told is the earlier
+    for the native part they have been: what it made of them is kept until then. (Of a lossy strand they are lost.) The timer that is told is the earlier
     one of both parts'; so the native one's never comes due before the Python part has seen all the ticks before it.
     """
 
@@ -88,7 +88,7 @@ class Tracked:
         """So many of the ticks that the native part has handled will not come again."""
         if n == 0:
             return
-        if n < len(ticks):
+        if n < len(ticks) and self._site.brings_rest:
             # Before those that not even came this time.
             old, rows = self._ahead or (ticks[:0], after[:0])
             self._ahead = (np.concatenate([ticks[n:], old]), np.concatenate([after[n:], rows]))
@@ -101,9 +101,6 @@ class Tracked:
             return 0
         old, rows = self._ahead
         n = min(len(old), len(ticks))
-        if not (ticks[:n] == old[:n]).all():  # they were dropped meanwhile
-            self._ahead = None
-            return 0
         after[:n] = rows[:n]
         self._ahead = (old[n:], rows[n:]) if n < len(old) else None
         return n

@@ -125,8 +125,9 @@ def write_lobster(
 
     ``path``: an existing folder, where the files get LOBSTER's names; or the file of messages, with ``message`` in its
     name where the other one's has ``orderbook``. ``symbol``: by default the busiest one. ``levels``: of the book, 1 to
-    200. Returns the file of messages and the one of the book. Raises ConfigurationError for a symbol the day has not,
-    for levels out of range or a name without ``message``, FeedError when a file cannot be written.
+    200. Returns the file of messages and the one of the book. Raises ConfigurationError for a symbol that the day has
+    not, or no messages of, for levels out of range or a name without ``message``, FeedError when a file cannot be
+    written; it leaves no file then.
     """
     if isinstance(levels, bool) or not isinstance(levels, int) or not 1 <= levels <= MOST_LEVELS:
         raise ConfigurationError(f"levels: {levels!r} is not a whole number from 1 to {MOST_LEVELS}")
@@ -137,6 +138,11 @@ def write_lobster(
     with create_whole_file(messages) as message_file, create_whole_file(book) as book_file:
         for events in _events(feed, progress):
             _write_rows(writer, events, (message_file, book_file), written)
+        if writer.rows == 0:
+            raise ConfigurationError(
+                f"symbol: {feed.symbols[locate]} has no messages on this day of {feed.messages:,}, and its files "
+                "would be empty: give another one, or leave it out for the busiest"
+            )
     return tuple(  # type: ignore[return-value]
         WrittenFile(str(name), writer.rows, writer.rows, size)
         for name, size in zip((messages, book), written, strict=True)

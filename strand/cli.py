@@ -145,6 +145,8 @@ def replay_command(
         report.write_rows(out, result)
     paging.write(result)
     _show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
+    if result.ticks != limit:
+        paging.check(result)
 
 
 @cli.command("info")

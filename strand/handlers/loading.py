@@ -8,7 +8,8 @@ import inspect
 import sys
 import traceback
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,15 @@ def find(name: str) -> Makes:
         raise ConfigurationError(
             f"handler: {name!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function"
         )
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        said = error if isinstance(error, ImportError) else _said(error)
-        raise ConfigurationError(f"handler: cannot import {module_name!r}: {said}") from error
-    finally:
-        sys.path.pop(0)
-    found: Any = getattr(module, attribute, None)
+    with _working_directory_first():
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:
+            said = error if isinstance(error, ImportError) else _said(error)
+            raise ConfigurationError(f"handler: cannot import {module_name!r}: {said}") from error
+    if not hasattr(module, attribute):
+        raise ConfigurationError(f"handler: module {module_name!r} has no {attribute!r}")
+    found: Any = getattr(module, attribute)
     if inspect.isfunction(found) and _returns_a_handler(found):
         return found
     if not isinstance(found, Handler) and not is_object_class(found):
@@ -62,6 +63,18 @@ def find(name: str) -> Makes:
             "a function that makes one:  def f(...) -> strand.Handler"
         )
     return resolve(found)
+
+
+@contextmanager
+def _working_directory_first() -> Iterator[None]:
+    """It is the first place where modules are looked for; what they do to sys.path themselves stays as they did it."""
+    ours = str(Path.cwd())
+    sys.path.insert(0, ours)
+    try:
+        yield
+    finally:
+        # That very string: the same folder may stand there for others, too.
+        sys.path[:] = [path for path in sys.path if path is not ours]
 
 
 def _returns_a_handler(function: Any) -> bool:

@@ -18,9 +18,10 @@ __all__ = ["Tracked"]
 class Tracked:
     """Runs a chain's native part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
 
-    Where the Python part stops in the middle, before a timer or by a failure, the others of the batch come again, but
-    for the native part they have been: what it made of them is kept until then. (Of a lossy strand they are lost.) The timer that is told is the earlier
-    one of both parts'; so the native one's never comes due before the Python part has seen all the ticks before it.
+    Where the Python part stops in the middle, before a timer or by a failure, the others of the batch come again (off a
+    lossy strand they do not), but for the native part they have been: what it made of them is kept until then. The
+    timer that is told is the earlier one of both parts'; so the native one's never comes due before the Python part has
+    seen all the ticks before it.
     """
 
     def __init__(

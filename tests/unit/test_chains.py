@@ -209,8 +209,8 @@ def test_a_compiled_part_that_raises_says_so() -> None:
 @pytest.mark.parametrize("bad", [0, 3, 9])
 @pytest.mark.parametrize("alike", [False, True])
 def test_after_a_python_failure_the_compiled_part_does_no_tick_twice(on_full: str, bad: int, alike: bool) -> None:
-    """Rule 2 in a chain: what comes again after a release is what the Python part has not had. On a lossy strand that is
-    nothing, also where what comes next looks like what was lost."""
+    """Rule 2 in a chain: what comes again after a release is what the Python part has not had. On a lossy strand that
+    is nothing, also where what comes next looks like what was lost."""
     seen: list[int] = []
 
     class Picky:

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -343,6 +344,35 @@ def test_a_module_that_fails_when_it_is_imported_is_named(mine: str, text: str, 
     Path(f"{name}.py").write_text(text)
     with pytest.raises(ConfigurationError, match=f"handler: cannot import '{name}': {words}"):
         load_handler(f"{name}:f")
+
+
+def test_a_name_that_a_module_lacks_is_said_to_be_missing(mine: str) -> None:
+    for missing in ("nothing_like_it", ""):
+        with pytest.raises(ConfigurationError, match=f"handler: module '{mine}' has no '{missing}'"):
+            load_handler(f"{mine}:{missing}")
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("sys.path.insert(0, 'front')", lambda path: ["front", *path]),
+        ("sys.path.append('back')", lambda path: [*path, "back"]),
+        ("sys.path.insert(0, os.getcwd())", lambda path: [str(Path.cwd()), *path]),
+        ("sys.path.remove(os.getcwd())", lambda path: path),
+        ("sys.path = ['new', *sys.path]", lambda path: ["new", *path]),
+        ("sys.path.insert(0, 'front'); 1 / 0", lambda path: ["front", *path]),
+    ],
+)
+def test_looking_for_a_module_leaves_sys_path_as_the_module_left_it(
+    mine: str, text: str, changes: Callable[[list[str]], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"paths_{mine}"
+    Path(f"{name}.py").write_text(f"import os, sys\n{text}")
+    before = [*sys.path, str(Path.cwd())]
+    monkeypatch.setattr(sys, "path", before.copy())
+    with pytest.raises(ConfigurationError):
+        load_handler(f"{name}:missing")
+    assert sys.path == changes(before)
 
 
 def test_a_failing_function_ends_the_command_with_status_2(mine: str) -> None:

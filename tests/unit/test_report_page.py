@@ -18,7 +18,7 @@ from engine_support import ticks_for
 import strand
 from strand import replay
 from strand.cli import cli
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.observe import contents, figures
@@ -226,6 +226,18 @@ def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path) ->
     assert done.exit_code == 0, done.output
     assert "report written to" in done.stderr
     assert "Prices and volume of AAAOA over" in path.read_text("utf-8")
+
+
+def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_over(tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    asked = ["--report", str(path), "--report-symbols", "AAAOA,NOPE,NONE"]
+    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", *asked])
+    assert isinstance(done.exception, UnknownSymbolError)
+    assert str(done.exception).endswith("sample.itch50.gz is named 'NOPE', 'NONE'")
+    assert "200,500 ticks" in done.output
+    assert path.exists()
+    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", "--limit", "10", *asked])
+    assert done.exit_code == 0
 
 
 def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from strand.errors import ConfigurationError, FeedError
 from strand.feeds.closeness import measure_closeness
 from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.synthetic_files import MBO, write_lobster, write_mbo, write_pitch, write_ticks
+from strand.ticks import KIND_STATUS
 
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00
 CROSSES = {0x10: "O", 0x20: "C", 0x30: "H"}
@@ -342,6 +343,16 @@ def test_lobster_refuses_what_cannot_work(tmp_path: Path, arguments: dict[str, A
     path = tmp_path / arguments.pop("path", "a_message.csv")
     with pytest.raises(ConfigurationError, match=words):
         write_lobster(SyntheticFeed(20, 500), path, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lobster_writes_no_files_of_a_symbol_without_messages(tmp_path: Path) -> None:
+    ticks = np.concatenate([batch.copy() for batch in SyntheticFeed(500, 100).batches()])
+    heard = set(ticks["instrument_id"][ticks["kind"] != KIND_STATUS].tolist())
+    feed = SyntheticFeed(500, 100)
+    silent = next(name for name in feed.symbols if name and feed.locate_of(name) not in heard)
+    with pytest.raises(ConfigurationError, match=f"symbol: {silent} has no messages on this day of 100"):
+        write_lobster(feed, tmp_path, symbol=silent)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,8 @@ static int refuse(sd_context *ctx, const void *records, int64_t n, int64_t *acce
   return SD_E_STOPPED;
 }
 
-/* Twice as much memory: what is emitted is bounded by what is published at one go. */
+/* Twice as much memory. All that is emitted while one publish, or the end, is handled lies here: what its records emit,
+ * and its timers, of which a time far ahead may make any number. */
 static int grow(sd_context *ctx, sd_sink *sink) {
   sd_serial_output *o = (sd_serial_output *)sink;
   size_t used = (size_t)(sink->at - o->begin), room = used ? 2 * used : (size_t)FIRST_ENTRIES * sink->entry_bytes;

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.claims import Claims, EndClaim
-from strand._bindings.engine_config import EngineConfig, block_bytes, config_struct
+from strand._bindings.engine_config import EngineConfig, config_struct
 from strand._bindings.engine_words import (
     COUNTERS,
     HISTOGRAMS,
@@ -108,11 +108,6 @@ class Engine:
         whole = np.asarray(Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
         whole.flags.writeable = False  # what waits after a claim lies in the same block
         return address, whole
-
-    @property
-    def block_bytes(self) -> int:
-        """From one block to the next."""
-        return block_bytes(self.config.record_size, self.config.marked)
 
     def claims(self, slot: int, dtype: np.dtype[Any]) -> Claims:
         """What a Python worker has to do."""

@@ -55,7 +55,7 @@ def compare(theirs: dict[str, float], ours: dict[str, float]) -> dict[str, float
 @click.option("--skew", default="calibrated", show_default=True)
 @click.option("--work", default=[0, 20, 100, 300], multiple=True, show_default=True)
 @click.option("--workers", default=3, show_default=True)
-@click.option("--batch", default=4096, show_default=True)
+@click.option("--batch", default=8192, show_default=True)
 @click.option("--strands", default=["256", "0"], multiple=True, show_default=True)
 @click.option("--turns", default=5, show_default=True, help="Times each program runs; medians are compared.")
 @click.option("--rounds", default=1, show_default=True, help="Rounds a program makes in one turn.")

@@ -104,7 +104,7 @@ class Dispatcher(StrandsView):
         idle: str = "backoff",
         quantum_ticks: int = 4096,
         quantum_us: float = 1000.0,
-        batch_ticks: int = 4096,
+        batch_ticks: int = 8192,
         publisher_drains: bool = True,
         max_publishers: int = 8,
         memory_bytes: int | None = None,

@@ -68,7 +68,7 @@ def bench() -> None:
 @click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent.")
 @click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
 @click.option("--workers", default=3, show_default=True, help="Threads that drain; one more publishes.")
-@click.option("--batch", default=4096, show_default=True, help="Ticks the publisher groups at one go.")
+@click.option("--batch", default=8192, show_default=True, help="Ticks the publisher groups at one go.")
 @click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")
 @click.option("--rounds", default=5, show_default=True, help="Runs of each way; medians are shown.")
 @click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin", show_default=True)

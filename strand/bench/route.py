@@ -34,7 +34,7 @@ class RouteOptions:
     skew: Skew = "calibrated"
     work: int = 100
     workers: int = 3
-    batch: int = 4096
+    batch: int = 8192
     strands: StrandsLike = "auto"
     rounds: int = 5
     idle: str = "spin"

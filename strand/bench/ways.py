@@ -54,7 +54,7 @@ class Job:
     counts: npt.NDArray[Any]
     handler: Handler
     cores: Cores
-    batch_ticks: int = 4096
+    batch_ticks: int = 8192
     strands: StrandsLike = "auto"
     idle: str = "spin"
     counts_known: bool = True

@@ -93,6 +93,7 @@ _FORMATS: Final = (
     Format("dbn", "Databento DBN", "strand.feeds.dbn", "DbnFeed", (".dbn",)),
     Format("parquet", "Parquet and Arrow", "strand.feeds.parquet", "ParquetFeed", (".parquet", ".arrow", ".feather")),
     Format("pcap", "pcap of MoldUDP64", "strand.feeds.pcap", "PcapFeed", (".pcap", ".pcapng")),
+    Format("websocket", "recordings of WebSocket feeds", "strand.feeds.websocket_recording", "RecordedMessages"),
     Format("lean", "LEAN equity tick archives", "strand.feeds.lean", "LeanFeed", (), _is_lean, takes_list=True),
     Format(
         "recording",

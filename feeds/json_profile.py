@@ -219,10 +219,14 @@ class MessageRule:
 
 @dataclass(frozen=True, slots=True)
 class JsonProfile:
-    """A profile that has been checked: ``read_profile`` makes one."""
+    """A profile that has been checked: ``read_profile`` makes one.
+
+    ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
+    """
 
     name: str
     rules: tuple[MessageRule, ...]
+    source: dict[str, Any]
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
         """The records of a message, or why they are none; None where no rule is for it."""
@@ -242,7 +246,7 @@ def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
         where = str(source)
         try:
             source = tomllib.loads(Path(source).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
     _only(source, ("name", "size_unit", "message"), where)
     messages = source.get("message")
@@ -256,13 +260,32 @@ def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
     if not unit.is_finite() or unit <= 0 or unit.normalize().as_tuple().digits != (1,) or abs(unit.adjusted()) > 18:
         raise ConfigurationError(f"{where}: size_unit: {source.get('size_unit')!r} is not a power of ten")
     rules = tuple(_rule(message, unit, f"{where}: message {at}") for at, message in enumerate(messages, 1))
-    return JsonProfile(str(source.get("name", "json")), rules)
+    plain = {**source, "message": [_as_understood(message) for message in messages]}
+    return JsonProfile(str(source.get("name", "json")), rules, _plain(plain))
+
+
+def _as_understood(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A checked rule, with what is taken for its text, or for true or false, as that."""
+    made: dict[str, Callable[[Any], Any]] = {
+        "where": lambda conditions: {name: _text(value) for name, value in conditions.items()},
+        "symbol_constant": str, "gapless": bool, "more": bool,
+    }  # fmt: skip
+    return {key: made[key](value) if key in made else value for key, value in message.items()}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for it; a number that is not whole counts by its text."""
+    if isinstance(value, Mapping):
+        return {_text(name): _plain(inside) for name, inside in value.items()}
+    if isinstance(value, list):
+        return [_plain(inside) for inside in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
     _only(table, ("where", "each", "symbol", "symbol_constant", "kind", "gapless", "more", "fields"), where)
     kind = table.get("kind", "none")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ConfigurationError(f"{where}: kind: {kind!r} is none of {', '.join(_KINDS)}")
     if ("symbol" in table) == ("symbol_constant" in table):
         raise ConfigurationError(f"{where}: symbol: give the path of the name, or symbol_constant")
@@ -294,8 +317,9 @@ def _field(name: str, given: Any, unit: Decimal, where: str) -> _Field:
     mapping = given.get("map")
     if mapping is not None and not isinstance(mapping, Mapping):
         raise ConfigurationError(f"{where}: map: {mapping!r} is not a table")
-    if name == "ts_event" and given.get("unit") not in _UNITS:
-        raise ConfigurationError(f"{where}: unit: {given.get('unit')!r} is none of {', '.join(_UNITS)}")
+    unit_of_time = given.get("unit")
+    if name == "ts_event" and (not isinstance(unit_of_time, str) or unit_of_time not in _UNITS):
+        raise ConfigurationError(f"{where}: unit: {unit_of_time!r} is none of {', '.join(_UNITS)}")
     field = _Field(
         name=name,
         path=_path(given["path"], where) if "path" in given else (),

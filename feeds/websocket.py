@@ -6,45 +6,40 @@ to forty thousand a second on one core, where MoldUDP64 has a million.
 
 from __future__ import annotations
 
-import collections
+import contextlib
 import json
+import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from decimal import Decimal
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import numpy as np
 
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.feeds._json_ticks import EVENTS, FeedEvent, JsonTicks
+from strand.feeds._websocket_lines import Header
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.json_profile import BadRecord, JsonProfile, Record, read_profile
-from strand.ticks import TICK, UNDEF_PRICE
+from strand.feeds.json_profile import JsonProfile, read_profile
+from strand.feeds.websocket_recording import MessageRecorder
+from strand.ticks import TICK
 
 __all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
 
-#: The newest events that a feed keeps.
-EVENTS: Final = 1_000
 _SLICE_S: Final = 0.1
-_BLANK: Final = {"price": UNDEF_PRICE, "side": b"N", "action": b"N"}
 
 
-@dataclass(frozen=True, slots=True)
-class FeedEvent:
-    """Something that happened to a feed. ``time_ns``: since the UNIX epoch.
-
-    ``kind``: ``"connected"``; ``"disconnected"``, after which messages are missing until the next ``"connected"``; or
-    ``"gap"``: sequence numbers of a symbol that never came, ``missing`` of them.
-    """
-
-    kind: Literal["connected", "disconnected", "gap"]
-    time_ns: int
-    text: str
-    symbol: str | None = None
-    missing: int = 0
+def _without_secrets(url: str) -> str:
+    """Where a URL leads: without user, password and query, which may hold keys that no file should."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"url: {url!r} is none: {error}") from error
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def backoff_s(attempt: int, least_s: float, most_s: float, draw: Callable[[], float] = random.random) -> float:
@@ -68,6 +63,7 @@ class WebSocketFeed(BaseFeed):
     ``on_error``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or ``"skip"``.
     Messages that no rule of the profile is for are passed over, and counted.
     ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
+    ``record``: a file to write every message to, as it came (strand.feeds.websocket_recording).
     ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
 
     ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` the same where the profile has none;
@@ -91,6 +87,7 @@ class WebSocketFeed(BaseFeed):
         on_error: Literal["raise", "skip"] = "raise",
         symbols: Sequence[str] = (),
         max_symbols: int = 65_536,
+        record: str | os.PathLike[str] | None = None,
         max_messages: int | None = None,
         max_seconds: float | None = None,
         idle_timeout_s: float | None = None,
@@ -123,7 +120,7 @@ class WebSocketFeed(BaseFeed):
         self._connect = websockets.sync.client.connect
         self._closed_by_peer = websockets.exceptions.ConnectionClosed
         self._failed = (OSError, websockets.exceptions.WebSocketException)
-        self._url = url
+        self._url, self._shown_url = url, _without_secrets(url)
         self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
         self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
         self._headers = dict(headers or {})
@@ -131,18 +128,20 @@ class WebSocketFeed(BaseFeed):
         self._least_s, self._most_s = reconnect_least_s, max(reconnect_least_s, reconnect_most_s)
         self._silence_s, self._open_timeout_s = silence_s, open_timeout_s
         self._max_message_bytes = max_message_bytes
-        self._on_event, self._on_error = on_event, on_error
-        self._names: list[str] = list(symbols)
-        self._index = {name: at for at, name in enumerate(self._names)}
         self._capacity = max_symbols
         self._max_messages, self._batch_ticks = max_messages, batch_ticks
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
-        self._sequences: dict[str, int] = {}
-        self._counts: collections.Counter[str] = collections.Counter()
         self._stop = threading.Event()
         self._started = False
         self._begun = self._heard = 0.0
-        self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
+        self._ticks = JsonTicks(
+            self._profile, url, on_error=on_error, skipped=self.skipped, symbols=symbols, max_symbols=max_symbols,
+            on_event=on_event,
+        )  # fmt: skip
+        self._recorder: MessageRecorder | None = None
+        if record is not None:
+            header = Header(self._profile, self._shown_url, on_error, symbols, max_symbols, max_message_bytes)
+            self._recorder = MessageRecorder(record, header)
 
     @property
     def info(self) -> FeedInfo:
@@ -151,7 +150,12 @@ class WebSocketFeed(BaseFeed):
     @property
     def symbols(self) -> Sequence[str]:
         """Names by index, in the order in which they came."""
-        return self._names
+        return self._ticks.names
+
+    @property
+    def events(self) -> Sequence[FeedEvent]:
+        """The newest ``EVENTS`` of them, the latest last."""
+        return self._ticks.events
 
     @property
     def capacity(self) -> int:
@@ -167,10 +171,15 @@ class WebSocketFeed(BaseFeed):
             raise FeedError("a live feed can be read once", path=self._url)
         self._started = True
         self._begun = self._heard = time.monotonic()
-        yield np.empty(0, TICK)
+        with self._recorder if self._recorder is not None else contextlib.nullcontext():
+            yield np.empty(0, TICK)
+            yield from self._connections()
+
+    def _connections(self) -> Iterator[TickBatch]:
+        """The batches of one connection after the other."""
         attempt = 0
         while not self._over():
-            before = self._counts["messages"]
+            before = self._ticks.counts["messages"]
             try:
                 with self._connect(
                     self._url,
@@ -179,7 +188,7 @@ class WebSocketFeed(BaseFeed):
                     max_size=self._max_message_bytes,
                     additional_headers=self._headers,
                 ) as connection:
-                    self._note("connected", f"to {self._url}")
+                    self._note("connected", f"to {self._shown_url}")
                     for message in self._subscribe:
                         connection.send(message)
                     yield from self._received(connection)
@@ -189,7 +198,7 @@ class WebSocketFeed(BaseFeed):
             if self._over():
                 return
             self._note("disconnected", text)
-            attempt = 0 if self._counts["messages"] > before else attempt
+            attempt = 0 if self._ticks.counts["messages"] > before else attempt
             if self._reconnect is not None and attempt >= self._reconnect:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._url)
             self._stop.wait(min(backoff_s(attempt, self._least_s, self._most_s), self._left_s()))
@@ -199,99 +208,39 @@ class WebSocketFeed(BaseFeed):
         """The batches of one connection. Raises what the connection raises, after the ticks before it."""
         quiet_since = time.monotonic()
         while not self._over():
-            records: list[tuple[Record, int]] = []
             fault: Exception | None = None
             try:
-                self._take(connection.recv(timeout=min(_SLICE_S, max(self._left_s(), 0.0))), records)
-                while len(records) < self._batch_ticks and not self._limit_reached():
-                    self._take(connection.recv(timeout=0), records)
+                self._take(connection.recv(timeout=min(_SLICE_S, max(self._left_s(), 0.0))))
+                while self._ticks.pending < self._batch_ticks and not self._limit_reached():
+                    self._take(connection.recv(timeout=0))
             except TimeoutError:
                 pass
-            except (FormatError, *self._failed) as error:
+            except (FeedError, *self._failed) as error:
                 fault = error
-            if records:
+            if self._ticks.pending:
                 quiet_since = self._heard
-                yield self._ticks(records)
+                yield self._ticks.batch()
             if fault is not None:
                 raise fault
             if time.monotonic() - max(quiet_since, self._heard) >= self._silence_s:
                 raise ConnectionError(f"nothing came for {self._silence_s:g} s")
 
-    def _take(self, data: str | bytes, records: list[tuple[Record, int]]) -> None:
-        """A message's records, with the time at which it came. Raises FormatError."""
+    def _take(self, data: str | bytes) -> None:
+        """A message, with the time at which it came, recorded before anybody can refuse it. Raises FeedError."""
         now_ns = time.time_ns()
         self._heard = time.monotonic()
-        self._counts["messages"] += 1
-        try:
-            message = json.loads(data, parse_float=Decimal)
-        except (ValueError, RecursionError) as error:
-            self._refuse(f"is no JSON: {error}")
-            return
-        found = self._profile.records(message)
-        if found is None:
-            self._counts["other_messages"] += 1
-            return
-        for record in found:
-            if isinstance(record, BadRecord):
-                self._refuse(str(record))
-                continue
-            records.append((record, now_ns))
-            if record.gapless:
-                self._check_sequence(record)
+        if self._recorder is not None:
+            self._recorder.message(data, now_ns)
+        self._ticks.take(data, now_ns)
 
-    def _refuse(self, why: str) -> None:
-        number = self._counts["messages"]
-        if self._on_error == "raise":
-            raise FormatError(f"message {number}: {why}", path=self._url)
-        self.skipped.add("not as the profile has it", line=number, text=why)
-
-    def _check_sequence(self, record: Record) -> None:
-        sequence = record.values["sequence"]
-        last = self._sequences.get(record.symbol)
-        if last is not None and sequence > last + 1:
-            missing = sequence - last - 1
-            self._counts["gap_messages"] += missing
-            self._note("gap", f"{record.symbol}: {last + 1} to {sequence - 1}", record.symbol, missing)
-        if last is None or sequence > last:
-            self._sequences[record.symbol] = sequence
-        else:
-            self._counts["not_rising"] += 1
-
-    def _ticks(self, records: list[tuple[Record, int]]) -> TickBatch:
-        ticks = np.zeros(len(records), TICK)
-        for name, value in _BLANK.items():
-            ticks[name] = value
-        ticks["ts_recv"] = ticks["ts_event"] = [now_ns for _, now_ns in records]
-        ticks["instrument_id"] = [self._symbol(record.symbol) for record, _ in records]
-        first = self._counts["ticks"] + 1
-        ticks["sequence"] = np.arange(first, first + len(records))
-        by_fields: dict[tuple[str, ...], list[int]] = {}
-        for at, (record, _) in enumerate(records):
-            by_fields.setdefault(tuple(record.values), []).append(at)
-        for names, places in by_fields.items():
-            for name in names:
-                ticks[name][places] = np.array([records[at][0].values[name] for at in places], TICK[name])
-        self._counts["ticks"] += len(records)
-        return ticks
-
-    def _symbol(self, name: str) -> int:
-        index = self._index.get(name)
-        if index is None:
-            if len(self._names) == self._capacity:
-                raise FeedError(f"more than {self._capacity:,} symbols; max_symbols allows more", path=self._url)
-            index = self._index[name] = len(self._names)
-            self._names.append(name)
-        return index
-
-    def _note(self, kind: Any, text: str, symbol: str | None = None, missing: int = 0) -> None:
-        self._counts[kind] += 1
-        event = FeedEvent(kind, time.time_ns(), text, symbol, missing)
-        self.events.append(event)
-        if self._on_event is not None:
-            self._on_event(event)
+    def _note(self, kind: Literal["connected", "disconnected"], text: str) -> None:
+        now_ns = time.time_ns()
+        if self._recorder is not None:
+            self._recorder.event(kind, text, now_ns)
+        self._ticks.note(kind, now_ns, text)
 
     def _limit_reached(self) -> bool:
-        return self._max_messages is not None and self._counts["messages"] >= self._max_messages
+        return self._max_messages is not None and self._ticks.counts["messages"] >= self._max_messages
 
     def _left_s(self) -> float:
         now, left = time.monotonic(), float("inf")
@@ -307,10 +256,7 @@ class WebSocketFeed(BaseFeed):
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
         ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
-        names = (
-            "messages", "ticks", "other_messages", "connected", "disconnected", "gap", "gap_messages", "not_rising",
-        )  # fmt: skip
-        return {name: self._counts[name] for name in names}
+        return self._ticks.statistics()
 
     def report(self) -> dict[str, Any]:
         """What happened: the counts of ``statistics()``, and the newest events as plain values."""

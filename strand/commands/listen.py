@@ -30,7 +30,7 @@ __all__ = ["listen"]
 # Ranges shown to people; --json has them all.
 _SHOWN: Final = 10
 _MOLD_ONLY: Final = (
-    "groups", "interface", "requests", "record", "session", "first", "gap_timeout", "on_gap", "receive_buffer", "date",
+    "groups", "interface", "requests", "session", "first", "gap_timeout", "on_gap", "receive_buffer", "date",
 )  # fmt: skip
 
 
@@ -150,6 +150,7 @@ def listen(
             profile,
             subscribe=subscribe,
             on_error=on_bad_record,
+            record=record,
             max_messages=messages,
             max_seconds=seconds,
             idle_timeout_s=idle_timeout,

@@ -18,7 +18,9 @@ import itch_reference as ref
 import numpy as np
 
 from strand import TICK
+from strand.feeds._websocket_lines import Header, entry_line, message_line
 from strand.feeds.formats import formats
+from strand.feeds.json_profile import read_profile
 
 Pack = Callable[[Path, bytes], object]
 
@@ -171,6 +173,20 @@ def tardis() -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
+def websocket() -> bytes:
+    """A trade a message, every fifth with a line's end in it, and a connection lost in the middle."""
+    profile = {"message": [{"kind": "trade", "symbol": "s", "fields": {"price": "p"}}]}
+    lines = [Header(read_profile(profile), "ws://127.0.0.1:1/", "raise", (), 16, 4096).line()]
+    start = 1_580_394_600 * 10**9
+    for i in range(COUNT):
+        if i in (0, COUNT // 2):
+            lines += [entry_line(start + i, b"disconnected", b'"ended"')] if i else []
+            lines += [entry_line(start + i, b"connected", b'"to ws://127.0.0.1:1/"')]
+        text = f'{{"s":"S{i % 2}",' + "\n" * (i % 5 == 0) + f'"p":{9300 + i}.25}}'
+        lines += [message_line(text if i % 2 else text.encode(), start + i)]
+    return b"".join([*lines, entry_line(start + COUNT, b"end", b"%d" % len(lines))])
+
+
 def table() -> Any:
     import pyarrow as pa
 
@@ -230,5 +246,7 @@ SAMPLES = [
     Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
     Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),
     Sample("csv", "csv", "20200130.csv", tardis, flat_from=70, open_end=True, needs="pyarrow"),
+    Sample("websocket", "websocket", "recorded.ws", websocket, flat_from=websocket().index(b"\n") + 1),
+    Sample("websocket in gzip", "websocket", "recorded.ws.gz", websocket, by(gzip.compress)),
     Sample("csv in gzip", "csv", "20200130.csv.gz", tardis, by(gzip.compress), needs="pyarrow"),
 ]

@@ -7,76 +7,18 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from websocket_server import TRADES, listen, message, serving, ticks_of, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
 from strand.feeds.json_profile import BadRecord, Record, read_profile
 from strand.feeds.websocket import FeedEvent, WebSocketFeed, backoff_s
 from strand.ticks import KIND_TRADE, UNDEF_PRICE
-
-server_module = pytest.importorskip("websockets.sync.server")
-
-TRADES: dict[str, Any] = {
-    "name": "trades",
-    "size_unit": "0.001",
-    "message": [
-        {
-            "where": {"type": "trade"},
-            "each": "data",
-            "kind": "trade",
-            "symbol": "s",
-            "gapless": True,
-            "fields": {
-                "ts_event": {"path": "T", "unit": "ms"},
-                "price": "p",
-                "size": "q",
-                "sequence": "n",
-                "side": {"path": "m", "map": {"true": "A", "false": "B"}},
-            },
-        }
-    ],
-}
-
-
-def trade(n: int, symbol: str = "BTC", **changes: Any) -> dict[str, Any]:
-    return {"s": symbol, "T": 1_700_000_000_000 + n, "p": "100.25", "q": "0.5", "n": n, "m": n % 2 == 0, **changes}
-
-
-def message(*trades: dict[str, Any]) -> str:
-    return json.dumps({"type": "trade", "data": list(trades)})
-
-
-@contextlib.contextmanager
-def serving(handle: Callable[[Any, int], None]) -> Iterator[str]:
-    """A server on 127.0.0.1; ``handle`` gets each connection and how many there were before. Ends with the block."""
-    count = iter(range(1_000))
-
-    def handler(connection: Any) -> None:
-        handle(connection, next(count))
-
-    with server_module.serve(handler, "127.0.0.1", 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def listen(url: str, **options: Any) -> WebSocketFeed:
-    defaults = {"max_seconds": 20.0, "reconnect_least_s": 0.01, "reconnect_most_s": 0.05}
-    return WebSocketFeed(url, options.pop("profile", TRADES), **{**defaults, **options})
-
-
-def ticks_of(feed: WebSocketFeed) -> np.ndarray:
-    return np.concatenate([batch.copy() for batch in feed.batches()])
 
 
 def test_records_become_ticks_with_exact_prices_and_sizes() -> None:

@@ -92,6 +92,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     coins = {"ts_event": [10**18], "arrived": [10**18 + 1], "p": [9.5], "flags": [1 << 40], "size": [3]}
     parquet.write_table(table(coins), folder / "coins.parquet")
     (folder / "lines.pcap").write_bytes(samples.pcap())
+    (folder / "today.ws").write_bytes(samples.websocket())
     (folder / "mymodule.py").write_text(
         "import strand\n\n\n@strand.batch_handler(state=[('n', 'u8')])\ndef quotes(symbol, ticks, row):\n"
         "    row['n'] += len(ticks)\n"

@@ -91,6 +91,7 @@ def test_a_recording_has_every_message_as_it_came_and_gives_the_same_ticks(tmp_p
     assert b"secret" not in record.read_bytes()
     assert [entry.value for line in lines[2:-1] if (entry := read_entry(line))] == sent
     np.testing.assert_array_equal(ticks_of(feed), ticks)  # from its start, each time anew
+    assert feed.statistics() == live.statistics()
 
 
 def test_a_replay_has_the_same_rows_and_fingerprint_for_any_batch_size(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
 
     def handle(connection: Any, _: int) -> None:
         for n in range(200):
-            connection.send(message(trade(n, "BTC" if n % 2 else "ETH")))
+            connection.send(message(trade(n, "BTC" if n % 2 else "ETH")) + " " * 5_000)
         connection.ping().wait(10)  # answered once so many have been taken that the others fit the client's queue
         os.kill(listening[0], signal.SIGINT)
         with contextlib.suppress(Exception):
@@ -252,8 +253,9 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
         json.loads(subprocess.run(command(*asked), capture_output=True, text=True, timeout=60, check=True).stdout)
         for asked in (("replay", record, "--handler", "vwap"), ("info", record))
     )
-    assert live["ticks"] == again["ticks"] == info["ticks"] >= 9
+    assert live["ticks"] == again["ticks"] == info["ticks"] >= 100
     assert live["fingerprint"] == again["fingerprint"]
+    assert live["live"]["messages"] == live["ticks"]
     assert info["format"] == "websocket"
 
 
@@ -302,7 +304,7 @@ def test_a_flipped_bit_anywhere_is_an_error_behind_the_lines_before_it(whole: Pa
 def test_damaged_lines_can_be_passed_over_and_are_counted_with_their_places(whole: Path, tmp_path: Path) -> None:
     lines, (ticks, _) = whole.read_bytes().splitlines(keepends=True), taken(whole)
     lines[3] = lines[3].replace(b'"n": 1', b'"n": 2')
-    lines[5] = b"x" * 200_000 + b"\n"  # longer than any may be
+    lines[5] = b"x" * 2_000_000 + b"\n"  # longer than any may be, and than what is read at once
     path = tmp_path / "damaged.ws"
     path.write_bytes(b"".join(lines))
     feed = RecordedMessages(path, on_error="skip")

@@ -1,12 +1,12 @@
 """What a WebSocket sent, written so that it can be replayed to the same ticks; and the reader of that.
 
 A recording is lines, each ended by one ``\\n`` and led by the CRC-32 of what is behind it, eight hexadecimal digits and
-a space. The first line begins with ``strand-websocket 1 ``, the 1 being the format's version, and its CRC is of what
-comes then: a JSON object with what made the ticks, ``profile`` (strand.feeds.json_profile), ``on_error``, ``symbols``,
-``max_symbols`` and ``max_message_bytes`` as the live feed had them, and ``url``, where that led. Each other line is a
-time in ns since the UNIX epoch, a space, a word, a space, and the rest:
+a space. The first line has ``strand-websocket 1 `` before that, the 1 being the format's version. Its CRC is of a JSON
+object with what made the ticks: ``profile`` (strand.feeds.json_profile), ``on_error``, ``symbols``, ``max_symbols`` and
+``max_message_bytes`` as the live feed had them; and ``url``, where it was connected to. Each other line is a time in ns
+since the UNIX epoch, a space, a word, a space, and the rest:
 
-    3c1a4f0e 1700000000123456789 text {"type": "trade", "data": []}
+    542fd532 1700000000123456789 text {"type": "trade", "data": []}
 
 ``text``          a message of text, as it came, UTF-8
 ``binary``        a message of bytes, as it came

@@ -25,7 +25,7 @@ enum {
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
   SPIN_TURNS = 4000,
-  GIVE_WAY_TURNS = 16, /* looks before a core is offered to the merger, where there is one */
+  GIVE_WAY_TURNS = 16, /* looks before a core is offered to the merger; to others after EAGER_TURNS */
   YIELD_TURNS = 64,
   PARK_TURNS = 64,
   /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
@@ -137,8 +137,9 @@ static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
   if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) ||
       (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
     const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
-    /* The merger may find no other core free, or only the publisher's, and would keep that one waiting. */
-    if (how == SD_IDLE_BACKOFF && d->outputs && turn >= GIVE_WAY_TURNS) {
+    /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
+     * waiting. */
+    if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? GIVE_WAY_TURNS : EAGER_TURNS)) {
       sd_give_way();
       return 0;
     }

@@ -11,9 +11,8 @@ enum {
   STEAL_MOST = 32,
   STEAL_LENGTH = 2,
   STEAL_TURNS = 2,
-  SPIN_TURNS = 2,
+  BACKOFF_TURNS = 3,
   GIVE_WAY_TURNS = 1,
-  YIELD_TURNS = 1,
   PARK_TURNS = 1,
   EAGER_TURNS = 1,
   PAUSES = 1,
@@ -24,9 +23,8 @@ enum {
   STEAL_MOST = 32,
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
-  SPIN_TURNS = 4000,
+  BACKOFF_TURNS = 4064,
   GIVE_WAY_TURNS = 16, /* looks before a core is offered to the merger; to others after EAGER_TURNS */
-  YIELD_TURNS = 64,
   PARK_TURNS = 64,
   /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
   EAGER_TURNS = 256,
@@ -133,22 +131,16 @@ static int park(sd_dispatcher *d, uint32_t slot) {
 
 /* One turn of waiting; nonzero as park(). */
 static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
-  int how = d->config.idle;
-  if (how == SD_IDLE_SPIN || (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS) ||
-      (how == SD_IDLE_PARK && turn < PARK_TURNS)) {
-    const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
-    /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
-     * waiting. */
-    if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? GIVE_WAY_TURNS : EAGER_TURNS)) {
-      sd_give_way();
-      return 0;
-    }
-    for (int i = 0; i < pauses; i++) sd_pause();
-  } else if (how == SD_IDLE_BACKOFF && turn < SPIN_TURNS + YIELD_TURNS) {
+  const int how = d->config.idle;
+  if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS) return park(d, slot);
+  /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
+   * waiting. */
+  if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? GIVE_WAY_TURNS : EAGER_TURNS)) {
     sd_give_way();
-  } else {
-    return park(d, slot);
+    return 0;
   }
+  const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
+  for (int i = 0; i < pauses; i++) sd_pause();
   return 0;
 }
 

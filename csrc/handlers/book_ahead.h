@@ -21,7 +21,7 @@ struct sd_books {
 
 /* Ticks from one stage to the next: what is asked for has to be there by then, and still in the first cache, of which ten lines a
  * tick take their share. */
-enum { STAGE = 4, AHEAD = 3 * STAGE, GUESSES = 4 * STAGE };
+enum { STAGE = 4, AHEAD = 3 * STAGE, GUESSES = 2 * STAGE };
 
 /* The slot of a tick's order and the level of its price, as they were a stage before its turn. */
 typedef struct sd_guess {

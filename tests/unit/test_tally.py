@@ -34,3 +34,9 @@ def test_no_ticks_change_nothing() -> None:
     counts = np.ones(1, np.int64)
     tally(_ticks([]), counts)
     assert counts.tolist() == [1]
+
+
+def test_records_that_are_no_ticks_are_not_read_beyond_their_end() -> None:
+    counts = np.zeros(1, np.int64)
+    tally(np.zeros(13, np.uint64), counts)
+    assert counts.tolist() == [13 * 8 // TICK.itemsize]

@@ -71,8 +71,8 @@ enum {
 };
 #endif
 
-/* Records that are asked for before their turn. */
-enum { RECORDS_AHEAD = 32 };
+/* Records, and strands, that are asked for before their turn. */
+enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, CLAIMED_AHEAD = 16 };
 
 /* Above any cost. */
 #define UNKNOWN 1e18
@@ -197,14 +197,16 @@ static void settle(sd_dispatcher *d, uint32_t slot, const sd_publisher *p) {
   sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
 }
 
+static inline void prefetch_strand(sd_dispatcher *d, uint32_t strand) {
+  prefetch_publisher_line(d, strand);
+  prefetch_token_line(d, strand);
+}
+
 /* Claims the strands of groups from + 1 .. n_groups, all or none. */
 static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
   const uint32_t n_groups = p->n_groups;
   for (uint32_t i = from + 1; i <= n_groups; i++) {
-    if (i + 8 <= n_groups) {
-      prefetch_publisher_line(d, p->groups[i + 8].strand);
-      prefetch_token_line(d, p->groups[i + 8].strand);
-    }
+    if (i + STRANDS_AHEAD <= n_groups) prefetch_strand(d, p->groups[i + STRANDS_AHEAD].strand);
     if (SD_LIKELY(sd_strand_claim(&d->strands[p->groups[i].strand], slot))) continue;
     for (uint32_t j = from + 1; j < i; j++) sd_strand_unclaim(&d->strands[p->groups[j].strand]);
     return 0;
@@ -212,27 +214,27 @@ static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32
   return 1;
 }
 
-static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) {
-  uint32_t key;
-  memcpy(&key, record + d->arena->key_offset, sizeof key);
-  return d->map[key];
-}
+static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) { return d->map[sd_key_of(d, record)]; }
 
 /* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows. Returns the
- * position of the first key that is out of range, else n. */
-static inline int64_t count_records(const sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n) {
+ * position of the first key that is out of range, else n. `left`: the call's records from the first one on; far: d->far. */
+static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                    int64_t left, const int far) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
   const size_t size = d->pool.record_size, stride = d->arena->row_stride;
   uint32_t *counts = p->group_of, n_groups = p->n_groups;
   const unsigned char *at = records + d->arena->key_offset;
   int64_t i;
   for (i = 0; i < n; i++, at += size) {
-    uint32_t key;
-    memcpy(&key, at, sizeof key);
+    const uint32_t key = sd_key_at(at);
     if (SD_UNLIKELY(key >= symbols)) break;
     sd_prefetch(at + RECORDS_AHEAD * size);
     sd_prefetch_write(d->rows + key * stride);
-    if (SD_UNLIKELY(counts[map[key]]++ == 0)) p->groups[++n_groups].strand = map[key];
+    if (far) prefetch_lookups(d, p, at, left - i);
+    const uint32_t strand = map[key];
+    if (SD_LIKELY(counts[strand]++ != 0)) continue;
+    p->groups[++n_groups].strand = strand;
+    if (far) prefetch_strand(d, strand);
   }
   p->n_groups = n_groups;
   return i;
@@ -249,7 +251,8 @@ static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher 
   uint32_t known = p->n_groups;
   if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
-  n = count_records(d, p, records, n);
+  if (d->far) n = count_records(d, p, records, n, p->n - (records - p->records) / d->pool.record_size, 1);
+  else n = count_records(d, p, records, n, 0, 0);
   if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
   uncount(d, p, records, n);
   p->n_groups = known;
@@ -334,6 +337,11 @@ static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, u
 
 static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
+    if (i + CLAIMED_AHEAD <= p->n_groups) {
+      const uint32_t next = p->groups[i + CLAIMED_AHEAD].strand;
+      prefetch_strand(d, next);
+      sd_prefetch_write(p->group_of + next);
+    }
     const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);

@@ -24,6 +24,12 @@ static int good_config(const sd_config *c) {
   return z->n_blocks > in_caches;
 }
 
+#if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
+enum { FAR_SYMBOLS = 2 };
+#else
+enum { FAR_SYMBOLS = 1 << 15 };
+#endif
+
 static void settle_strands(sd_dispatcher *d) {
   d->lossy = d->config.on_full == SD_DROP_OLDEST || d->config.on_full == SD_CONFLATE;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
@@ -49,6 +55,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   if (!config->one_core) sd_arena_touch_blocks(d->arena, &config->sizes);
   sd_arena *a = d->arena;
   d->config = *config;
+  d->far = a->n_symbols >= FAR_SYMBOLS;
   d->strands = sd_arena_at(a, a->strands);
   d->lists = sd_arena_at(a, a->lists);
   d->slots = sd_arena_at(a, a->slots);

@@ -12,6 +12,8 @@
 #include "sd_policy.h"
 #include "sd_wish.h"
 
+#include <string.h>
+
 enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
 typedef struct sd_config {
@@ -89,6 +91,7 @@ typedef struct sd_dispatcher {
   uint64_t quantum_counts;
   int all_native; /* every strand's handler is native: publishers may help */
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
+  int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
   sd_watch **watches;       /* a slot: what it knows of the others */
@@ -113,6 +116,17 @@ typedef struct sd_dispatcher {
   sd_a32 watermark_lock;
   int fd;
 } sd_dispatcher;
+
+/* The key that lies at `at`, aligned or not. */
+static inline uint32_t sd_key_at(const unsigned char *at) {
+  uint32_t key;
+  memcpy(&key, at, sizeof key);
+  return key;
+}
+
+static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *record) {
+  return sd_key_at(record + d->arena->key_offset);
+}
 
 static inline sd_a32 *sd_ring(sd_dispatcher *d, uint32_t list) { return sd_arena_at(d->arena, d->lists[list].ring); }
 

@@ -95,6 +95,19 @@ static inline void prefetch_token_line(sd_dispatcher *d, uint32_t strand) {
   sd_prefetch_write(&d->strands[strand].pending);
 }
 
+/* With the key of a record at `at`, and `left` records from it on: asks for what will be looked up by the keys of those behind
+ * it, first for their place in the map, then for that of their strand in group_of. */
+static inline void prefetch_lookups(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *at,
+                                    int64_t left) {
+  enum { MAP_AHEAD = 24, GROUP_AHEAD = 12 };
+  const size_t size = d->pool.record_size;
+  if (SD_LIKELY(left > MAP_AHEAD)) sd_prefetch(d->map + sd_key_at(at + MAP_AHEAD * size));
+  if (SD_LIKELY(left > GROUP_AHEAD)) {
+    const uint32_t key = sd_key_at(at + GROUP_AHEAD * size);
+    if (SD_LIKELY(key < d->arena->n_symbols)) sd_prefetch_write(p->group_of + d->map[key]);
+  }
+}
+
 static inline void sd_forget_groups(sd_publisher *p) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
     p->group_of[p->groups[i].strand] = 0;

@@ -12,12 +12,6 @@ static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_
   sd_bump(&d->slots[slot].counters.dropped[why], n);
 }
 
-static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *record) {
-  uint32_t key;
-  memcpy(&key, record + d->arena->key_offset, sizeof key);
-  return key;
-}
-
 /* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
  * of the n are dealt with: those from the first one on that found no block have to wait. Under the lock. */
 static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const unsigned char *records,
@@ -37,8 +31,8 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
    * the keys kept so far lie at the end of the copy and a scan of them is short. */
   uint32_t kept = all;
   for (uint32_t i = all; i-- > 0;) {
-    uint32_t key = key_of(d, copy + i * size), j = kept;
-    while (j < all && key_of(d, copy + j * size) != key) j++;
+    uint32_t key = sd_key_of(d, copy + i * size), j = kept;
+    while (j < all && sd_key_of(d, copy + j * size) != key) j++;
     if (j < all) continue;
     kept--;
     origin[kept] = i;

@@ -35,17 +35,17 @@ void sd_list_chains(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
 
 /* Sorts the records of a chunk into groups, up to the first key that is out of range. */
 static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
-                                 size_t size) {
+                                 size_t size, const int far) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
   uint32_t *group_of = p->group_of, n_groups = 0;
   group *groups = p->groups;
   const unsigned char *at = records + d->arena->key_offset;
   int64_t i;
   for (i = 0; i < n; i++, at += size) {
-    uint32_t key;
-    memcpy(&key, at, sizeof key);
+    const uint32_t key = sd_key_at(at);
     if (SD_UNLIKELY(key >= symbols)) break;
     sd_prefetch(at + RECORDS_AHEAD * size);
+    if (far) prefetch_lookups(d, p, at, n - i);
     /* Where every other record begins a group, a branch on it would be mispredicted as often. */
     uint32_t strand = map[key], number = group_of[strand], first = number == 0;
     n_groups += first;
@@ -160,7 +160,7 @@ static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, c
 
 /* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. */
 static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
-                            size_t size) {
+                            size_t size, const int far) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
   const unsigned char *at = from + d->arena->key_offset;
   group *groups = p->groups;
@@ -168,10 +168,10 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
   for (int64_t i = -LINKS_AHEAD; i < n; i++) {
     const int64_t next = i + LINKS_AHEAD;
     if (SD_LIKELY(next < n)) {
-      uint32_t key;
-      memcpy(&key, at, sizeof key);
+      const uint32_t key = sd_key_at(at);
       if (SD_LIKELY(key < symbols)) {
         sd_prefetch(at + RECORDS_AHEAD * size);
+        if (far) prefetch_lookups(d, p, at, n - next);
         uint32_t strand = map[key], number = group_of[strand];
         if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
         in_group[next] = (uint16_t)number;
@@ -225,7 +225,8 @@ static void add_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const un
 static void queue_many(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                        uint64_t now) {
   const size_t size = d->pool.record_size;
-  group_records(d, p, records, n, size);
+  if (d->far) group_records(d, p, records, n, size, 1);
+  else group_records(d, p, records, n, size, 0);
   open_groups(d, p);
   if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
   if (size == 64 && !p->marks) link_open(d, slot, p, records, 64, NULL);
@@ -240,15 +241,16 @@ static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const un
                       uint64_t now) {
   const size_t size = d->pool.record_size;
   open_usual(d, p, (uint32_t)n);
-  if (size == 64) link_few(d, slot, p, records, n, 64);
-  else link_few(d, slot, p, records, n, size);
+  if (size != 64) link_few(d, slot, p, records, n, size, 0);
+  else if (d->far) link_few(d, slot, p, records, n, 64, 1);
+  else link_few(d, slot, p, records, n, 64, 0);
   add_chunk(d, slot, p, records, now);
 }
 
 /* Lossy strands, whose heads are under the lock too, go one by one. */
 static void queue_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                         uint64_t now) {
-  group_records(d, p, records, n, d->pool.record_size);
+  group_records(d, p, records, n, d->pool.record_size, 0);
   if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
   for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
   sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);

@@ -10,12 +10,6 @@
 /* Timers whose rows are fetched together, and how much of each. */
 enum { AT_A_GO = 8, MOST_LINES = 6 };
 
-static inline uint32_t key_of(const sd_dispatcher *d, const unsigned char *record) {
-  uint32_t key;
-  memcpy(&key, record + d->arena->key_offset, sizeof key);
-  return key;
-}
-
 /* ---- wishes */
 
 static void lower_next(sd_dispatcher *d, uint64_t ns) {
@@ -97,7 +91,7 @@ static int fire_due(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx
 
 /* When the next timer is due on a record's strand, which is in hand. */
 static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
-  return sd_wish_next(&d->wishes.tree[d->map[key_of(d, record)]]);
+  return sd_wish_next(&d->wishes.tree[d->map[sd_key_of(d, record)]]);
 }
 
 int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
@@ -116,7 +110,7 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
     const unsigned char *from = records + (size_t)at * size;
     if (SD_UNLIKELY(next_due(d, from) <= sd_wish_until(marks[at].time))) {
       if (ctx->n_outputs) sd_sinks_commit(ctx);
-      if (fire_due(d, handler, ctx, d->map[key_of(d, from)], marks[at].time)) return at;
+      if (fire_due(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
     int64_t most = handler->yields ? 1 + sd_timer_cut(d, from + size, marks + at + 1, n - at - 1) : 1;
@@ -249,7 +243,7 @@ void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
   const size_t size = d->arena->record_size;
   for (int64_t i = 0; i < n; i++, records += size) {
     /* Its neighbours are written by other cores: once only. */
-    unsigned char *seen = &d->seen[key_of(d, records)];
+    unsigned char *seen = &d->seen[sd_key_of(d, records)];
     if (SD_UNLIKELY(!*seen)) *seen = 1;
   }
 }

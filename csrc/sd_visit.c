@@ -145,6 +145,13 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   return end;
 }
 
+/* Asks for the rows of records that are next, where they are likely to be far away. */
+static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *records, uint32_t n) {
+  const uint64_t stride = d->arena->row_stride;
+  const unsigned char *at = records + d->arena->key_offset;
+  for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
+}
+
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
   sd_strand *s = &d->strands[index];
   if (s->lossy) return visit_lossy(d, slot, index, start);
@@ -170,6 +177,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
       if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, next, 0));
     }
     const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
+    if (d->far) prefetch_rows(d, records, run);
     int64_t ran = sd_run_handler(d, handler, records, marks, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))

@@ -21,7 +21,7 @@ from engine_support import (
 )
 
 from strand import Dispatcher, batch_handler, native
-from strand.errors import BackpressureError, WouldDeadlockError
+from strand.errors import BackpressureError, UnknownSymbolError, WouldDeadlockError
 
 
 class Recorder:
@@ -374,3 +374,25 @@ def test_a_chunk_may_have_other_strands_than_the_one_before_it() -> None:
             sequences = ticks["sequence"][ticks["instrument_id"] == key]
             assert [sequence for _, sequence in recorder.seen[key]] == sequences.tolist()
         balanced(d)
+
+
+@pytest.mark.parametrize("publisher_drains", [False, True], ids=["queued", "claimed"])
+@pytest.mark.parametrize("strands", ["per-symbol", 64])
+def test_symbols_too_many_for_a_cache_keep_their_order_up_to_a_record_of_no_symbol(
+    strands: Any, publisher_drains: bool
+) -> None:
+    """From 32,768 symbols on what keys lead to is asked for ahead: by keys that have not been looked at yet."""
+    symbols, bad = 40_000, 150_000
+    keys = np.random.default_rng(4).integers(0, symbols, 200_000)
+    keys[:2_000] = symbols - 1
+    ticks = ticks_for(keys)
+    counts = np.bincount(keys[:bad], minlength=symbols)
+    ticks["instrument_id"][bad] = 2**32 - 1
+    with Dispatcher(symbols, "spin", strands=strands, workers=2, cores=None, publisher_drains=publisher_drains) as d:
+        with pytest.raises(UnknownSymbolError, match=f"record {bad}: "):
+            d.publish(ticks)
+        d.drain()
+        balanced(d)
+        assert (d.statistics().claimed > 0) == publisher_drains
+    assert d.rows.array["broken"].sum() == 0
+    assert d.rows.array["ticks"].tolist() == counts.tolist()

@@ -35,6 +35,8 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises FeedError when it cannot be created or written.
     """
     final = Path(path)
+    if not final.name:
+        raise FeedError("cannot be written: it is a folder", path=final)
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.partial")
     try:
         raw = cast(BinaryIO, temporary.open("xb"))

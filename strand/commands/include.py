@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from strand.headers import get_include
@@ -10,6 +12,7 @@ __all__ = ["include"]
 
 
 @click.command("include")
-def include() -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def include(as_json: bool) -> None:
     """Print the folder of the C headers: cc -I"$(strand include)" -shared -fPIC ..."""
-    click.echo(get_include())
+    click.echo(json.dumps({"include": get_include()}) if as_json else get_include())

@@ -25,9 +25,12 @@ class CoreList(click.ParamType[list[int]]):
         for part in str(value).split(","):
             low, dash, high = part.partition("-")
             try:
-                cores.extend(range(int(low), int(high if dash else low) + 1))
+                found = range(int(low), int(high if dash else low) + 1)
             except ValueError:
+                found = range(0)
+            if not found:
                 self.fail(f"{value!r} is not a list of cores like 0,2-5", param, ctx)
+            cores.extend(found)
         return cores
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
-from strand import demo
-from strand.cli import main
+from strand import demo, get_include
+from strand.cli import cli, main
 from strand.feeds.sample import sample_path
 
 SAMPLE = str(sample_path())
@@ -83,6 +85,10 @@ def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
         (["replay", __file__], "what can be read"),
         (["replay", SAMPLE, "--cores", "9999"], "cannot be used"),
         (["replay", SAMPLE, "--cores", "x"], "not a list of cores"),
+        (["replay", SAMPLE, "--cores", "3-1"], "'3-1' is not a list of cores"),
+        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "."], "it is a folder"),
+        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "/"], "it is a folder"),
+        (["convert", SAMPLE, "--to", "npz", "."], "it is a folder"),
         (["replay", SAMPLE, "--strands", "many"], "not auto, per-symbol or a number"),
         (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, book, count, depth, imbalance, spin, "),
         (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
@@ -112,6 +118,24 @@ def test_bad_input_is_one_clear_error_and_status_2(
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_every_command_has_json() -> None:
+    def leaves(command: click.Command) -> Iterator[click.Command]:
+        if isinstance(command, click.Group):
+            for each in command.commands.values():
+                yield from leaves(each)
+        else:
+            yield command
+
+    found = list(leaves(cli))
+    assert len(found) > 10
+    assert [c.name for c in found if not any("--json" in parameter.opts for parameter in c.params)] == []
+
+
+def test_the_folder_of_the_headers_is_printed_as_text_and_as_json() -> None:
+    assert strand("include").stdout.strip() == get_include()
+    assert json.loads(strand("include", "--json").stdout) == {"include": get_include()}
 
 
 def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path) -> None:

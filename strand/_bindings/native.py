@@ -12,6 +12,7 @@ __all__ = [
     "EMITTED_BYTES",
     "SINK_OFFSETS",
     "NativeFunction",
+    "address_of_pointer",
     "builtin",
     "finish_pointer",
     "pointer_from_address",
@@ -51,6 +52,16 @@ class NativeFunction:
 def builtin(name: str) -> Any:
     """The address of a handler that is compiled in."""
     return ffi.cast("sd_handler_fn", ffi.addressof(lib, f"sd_handle_{name}"))
+
+
+def address_of_pointer(pointer: Any) -> int | None:
+    """The address that a pointer of cffi holds, or a whole number is; None for anything else."""
+    if isinstance(pointer, ffi.CData):
+        try:
+            return int(ffi.cast("uintptr_t", pointer))
+        except TypeError:
+            return None
+    return pointer if isinstance(pointer, int) and not isinstance(pointer, bool) else None
 
 
 def pointer_from_address(address: int) -> Any:

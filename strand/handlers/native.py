@@ -6,9 +6,15 @@ import ctypes
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from strand._bindings.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
+from strand._bindings.native import (
+    NativeFunction,
+    address_of_pointer,
+    finish_pointer,
+    pointer_from_address,
+    wake_pointer,
+)
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.emitted import output_dtypes
@@ -16,43 +22,45 @@ from strand.handlers.state import defaults_of, row_dtype
 
 __all__ = ["native"]
 
+#: The base of all of ctypes' functions, which has no public name.
+_FUNCTION: Final[Any] = ctypes.CFUNCTYPE(None).__base__
+
 
 def native(
-    source: str | Path | int,
+    source: str | Path | int | Any,
     symbol: str | None = None,
     *,
     state: Any,
     params: Any = b"",
     pure: bool = False,
     outputs: Mapping[str, Any] | None = None,
-    wake: str | int | None = None,
-    finish: str | int | None = None,
+    wake: str | int | Any = None,
+    finish: str | int | Any = None,
     yields: bool = False,
 ) -> Handler:
     """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
-    ``source`` is the path of a shared object, with ``symbol`` the function's name, or the function's address.
+    ``source`` is the path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
+    or a pointer to it of ctypes, cffi or numba's ``cfunc``, which is kept alive.
     ``state`` is the row, as ``strand.handler`` has it. ``params``: bytes it finds at ``ctx->params``; or a record, as
     ``state``, of what there is to know of each symbol beforehand: ``ctx->params`` is then an array of them by key,
     filled by ``Handler.with_params``. ``pure`` promises that it never publishes, which lets publishers run it where
     that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the first one is its output
     0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn`` for the end of a run, by
-    name or address; ``yields`` promises to return where ``ctx->yield`` says so, and gets more than one tick a call in
+    name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more than one tick a call in
     spite of timers.
     Raises ConfigurationError when the object or the function cannot be found.
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else row_dtype(params, "params")
-    library = None if isinstance(source, int) else _library(Path(source))
+    library = _library(Path(source)) if isinstance(source, str | os.PathLike) else None
 
-    def address(field: str, given: str | int | None) -> int:
+    def address(field: str, given: Any) -> int:
         if given is None:
             return 0
-        if isinstance(given, int):
-            if given <= 0:
-                raise ConfigurationError(f"{field}: {given!r} is not the address of a function")
-            return given
+        if not isinstance(given, str):
+            return _address(field, given)
         if library is None:
             raise ConfigurationError(
                 f"{field}: {given!r} names a function, and source is no shared object but an address"
@@ -64,7 +72,7 @@ def native(
 
     if library is not None and symbol is None:
         raise ConfigurationError("symbol: name the function to call in the shared object")
-    at = address("source", source if isinstance(source, int) else symbol)
+    at = _address("source", source) if library is None else address("symbol", symbol)
     return Handler(
         symbol or hex(at),
         dtype,
@@ -72,7 +80,7 @@ def native(
             pointer_from_address(at),
             bytes(fixed),
             pure,
-            keep=library,
+            keep=(library, source, wake, finish),
             wake=wake_pointer(address("wake", wake)),
             finish=finish_pointer(address("finish", finish)),
             yields=yields,
@@ -83,6 +91,19 @@ def native(
         timers=wake is not None,
         ends=finish is not None,
     )
+
+
+def _address(field: str, given: Any) -> int:
+    """Of a function that is given itself."""
+    if isinstance(given, _FUNCTION):
+        found = ctypes.cast(given, ctypes.c_void_p).value
+    else:
+        found = address_of_pointer(getattr(given, "address", given))
+    if not found or found < 0:
+        raise ConfigurationError(
+            f"{field}: {given!r} is not the address of a function, nor a pointer to one (ctypes, cffi, numba's cfunc)"
+        )
+    return found
 
 
 def _library(path: Path) -> ctypes.CDLL:

@@ -123,8 +123,8 @@ def _made_by(factory: Callable[..., Any]) -> Any:
 
 
 def is_object_class(like: object) -> bool:
-    """Whether it is a class whose objects are handlers."""
-    return isinstance(like, type) and any(hasattr(like, method) for method in METHODS)
+    """Whether it is a class whose objects are meant to be handlers: it has a method that begins with ``on_``."""
+    return isinstance(like, type) and any(method.startswith("on_") for method in dir(like))
 
 
 def _check_methods(name: str, thing: object) -> None:

@@ -37,7 +37,7 @@ def batch_handler(
     ``on_wake(symbol, time, row)``, or with ``ctx`` behind, is called at the timers that ``ctx.wake_at`` asks for;
     ``on_finish(symbol, row)``, likewise, at the end of a run, when everything has been handled. With ``on_wake`` the
     function takes ``ctx``, and returns how many ticks it handled: those that come before its timer, None for all.
-    Raises ConfigurationError where it does not.
+    Raises ConfigurationError where it does not, and for functions with other arguments.
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)
@@ -45,6 +45,9 @@ def batch_handler(
 
     def wrap(function: OnTicks) -> Handler:
         called = name or name_of(function)
+        _check_arguments(called, function, "on_ticks", ("symbol", "ticks", "row"))
+        _check_arguments(called, on_wake, "on_wake", ("symbol", "time", "row"))
+        _check_arguments(called, on_finish, "on_finish", ("symbol", "row"))
         if on_wake is not None and not _takes(function, 4):
             raise ConfigurationError(
                 f"handler {called!r}: with on_wake it asks by its context: write on_ticks(symbol, ticks, row, ctx)"
@@ -123,3 +126,21 @@ def _takes(function: Callable[..., Any], arguments: int) -> bool:
         return False
     positional = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len([p for p in positional if p.default is p.empty]) >= arguments
+
+
+def _check_arguments(name: str, function: Callable[..., Any] | None, what: str, given: tuple[str, ...]) -> None:
+    """Refuses a function that cannot be called with ``given``, or with the context behind them where it takes that."""
+    if function is None:
+        return
+    if not callable(function):
+        raise ConfigurationError(f"handler {name!r}: {what}: {function!r} is no function")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given, *(("ctx",) if _takes(function, len(given) + 1) else ()))
+    except TypeError:
+        raise ConfigurationError(
+            f"handler {name!r}: its arguments are {signature}; write {what}({', '.join(given)}), or with ctx behind"
+        ) from None

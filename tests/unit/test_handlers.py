@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
+import cffi
 import numpy as np
 import pytest
 from engine_support import COUNT_ROW, PAIR_ROW, balanced, run_python, spin_rows, ticks_for
@@ -106,8 +109,39 @@ def test_a_handler_may_be_given_by_address(c_handlers: Path) -> None:
     assert native(address, state=PAIR_ROW).name == hex(address)
 
 
-@pytest.mark.parametrize("address", [0, -1])
-def test_an_address_that_is_none_is_refused(address: int) -> None:
+@pytest.mark.parametrize("tool", ["ctypes", "cffi", "numba"])
+def test_a_handler_may_be_given_by_a_pointer_to_it_which_is_kept_alive(c_handlers: Path, tool: str) -> None:
+    def pointer() -> Any:
+        if tool == "ctypes":
+            return ctypes.CDLL(str(c_handlers)).on_sum
+        if tool == "cffi":
+            ffi = cffi.FFI()
+            ffi.cdef("int64_t on_sum(void *, const void *, int64_t, void *);")
+            return ffi.addressof(ffi.dlopen(str(c_handlers)), "on_sum")
+        numba = pytest.importorskip("numba")
+        types = numba.types
+
+        @numba.cfunc(types.int64(types.voidptr, types.CPointer(types.uint8), types.int64, types.voidptr))
+        def handled(rows: Any, ticks: Any, n: int, context: Any) -> int:
+            return n
+
+        return handled
+
+    given = pointer()
+    alive = weakref.ref(given) if tool == "numba" else None
+    like = native(given, state=PAIR_ROW)
+    del given
+    gc.collect()
+    assert alive is None or alive() is not None
+    with Dispatcher(3, like, workers=1, cores=None) as d:
+        d.publish(market(1_000, 3))
+        d.drain()
+        assert d.statistics().handled == 1_000
+        assert d.rows.array["ticks"].sum() == (0 if tool == "numba" else 1_000)
+
+
+@pytest.mark.parametrize("address", [0, -1, None, True, 1.5, b"f", ctypes.CFUNCTYPE(None)()], ids=type)
+def test_an_address_that_is_none_is_refused(address: Any) -> None:
     with pytest.raises(ConfigurationError, match="is not the address of a function"):
         native(address, state=COUNT_ROW)
 
@@ -209,6 +243,36 @@ def test_what_is_callable_may_be_a_batch_handler() -> None:
         assert run(ticks_for([0] * 10), 1, like)["n"].tolist() == [10 * factor]
 
 
+@pytest.mark.parametrize(
+    ("function", "others", "text"),
+    [
+        (lambda row: None, {}, r"its arguments are \(row\); write on_ticks\(symbol, ticks, row\)"),
+        (lambda symbol, ticks, row, ctx, more: None, {}, r"write on_ticks\("),
+        (lambda symbol, ticks, row, *, least: None, {}, r"write on_ticks\("),
+        (lambda symbol, ticks, row: None, {"on_finish": lambda row: None}, r"write on_finish\(symbol, row\)"),
+        (lambda s, t, r, ctx: None, {"on_wake": lambda time: None}, r"write on_wake\(symbol, time, row\)"),
+        (lambda symbol, ticks, row: None, {"on_finish": 3}, "on_finish: 3 is no function"),
+        (3, {}, "on_ticks: 3 is no function"),
+    ],
+)
+def test_a_batch_handler_with_other_arguments_is_refused_where_it_is_made(
+    function: Any, others: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        batch_handler(state=[("n", "u8")], name="mine", **others)(function)
+
+
+def test_a_batch_handler_may_have_arguments_that_need_not_be_given() -> None:
+    def optional(symbol: str, ticks: Any, row: Any, least: int = 2) -> None:
+        row["n"] += least * len(ticks)
+
+    def starred(*arguments: Any) -> None:
+        arguments[2]["n"] += 2 * len(arguments[1])
+
+    for function in (optional, starred):
+        assert run(ticks_for([0] * 10), 1, batch_handler(state=[("n", "u8")])(function))["n"].tolist() == [20]
+
+
 def test_symbols_have_names_where_there_are_some() -> None:
     seen: set[str] = set()
     keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: seen.add(symbol))
@@ -269,6 +333,7 @@ def test_names_of_built_in_handlers_are_one_handler_however_often_they_are_given
         ({"handler": print}, ConfigurationError, "is no handler; decorate a function"),
         ({"handlers": {"A": "count"}}, ConfigurationError, "there is none for 'B'; give one for '\\*'"),
         ({"handlers": {"A": "count", "B": None}}, ConfigurationError, "there is none for 'B'"),
+        ({"handlers": ["count"]}, ConfigurationError, "list is not a dict of handlers by symbol"),
         ({"handlers": {}}, ConfigurationError, "there is none for 'A'"),
         ({"handlers": {"A": "count", "X": "count", "*": "vwap"}}, UnknownSymbolError, "there is no symbol 'X'"),
     ],

@@ -196,6 +196,10 @@ class Misspelt:
     def on_tick(self, tick: Tick) -> None: ...
 
 
+class Mistyped:
+    def on_tikc(self, tick: Tick) -> None: ...
+
+
 class Nothing:
     def trade(self, tick: Tick) -> None: ...
 
@@ -203,6 +207,8 @@ class Nothing:
 def test_a_class_without_methods_or_with_strange_ones_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'Misspelt': 'on_trades' is never called; there are on_order"):
         Dispatcher(1, Misspelt)
+    with pytest.raises(ConfigurationError, match="'Mistyped': it has none of the methods on_order"):
+        Dispatcher(1, Mistyped)
     with pytest.raises(ConfigurationError, match="is no handler"):
         Dispatcher(1, Nothing)
     with pytest.raises(ConfigurationError, match="'Nothing': it has none of the methods on_order"):

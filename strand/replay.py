@@ -61,8 +61,8 @@ def replay(
     Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the
     calling thread for the length of the call to a core no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
-    paused and stepped meanwhile. A replay that is paced, or writes to files, and is interrupted has handled what it
-    had published, and its result is the KeyboardInterrupt's ``partial``.
+    paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is interrupted, has
+    handled what it had published, and its result is the KeyboardInterrupt's ``partial``.
     ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
     taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
     compares.
@@ -118,7 +118,7 @@ def replay(
                 pieces if pacer is None else pacer.paced(pieces),
                 limit=limit,
                 progress=progress,
-                hold_interrupt=pacer is not None or bool(out),
+                hold_interrupt=pacer is not None or bool(out) or watch is not None,
             )
             wall_s = time.perf_counter() - begun
             run.end()
@@ -181,6 +181,11 @@ def _feed(
 ) -> Feed:
     if isinstance(source, str | os.PathLike | Sequence):
         return feeds.open(source, symbols=wanted, start=start, end=end, **options)
+    if not isinstance(source, Feed):
+        raise ConfigurationError(
+            f"source: {type(source).__name__} is neither a path, nor a list of them, nor a feed; publish ticks "
+            "of an array to a Dispatcher"
+        )
     day = as_date(source.info.date) if source.info.date is not None else None
     moments = Moment.parse("start", start), Moment.parse("end", end)
     start_ns, end_ns = (None if moment is None else moment.ns(day, source.info.path) for moment in moments)

@@ -157,6 +157,12 @@ def test_a_handler_that_fails_is_named_and_ends_the_replay() -> None:
     assert s.accepted == s.handled + sum(s.dropped.values())
 
 
+@pytest.mark.parametrize("source", [None, 5, np.zeros(3, strand.TICK)], ids=["None", "number", "array"])
+def test_what_is_neither_a_path_nor_a_feed_is_named(source: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"source: .* is neither a path, nor a list of them, nor a feed"):
+        strand.replay(source, "count")
+
+
 def test_a_feed_without_ticks_gives_rows_of_zeros(tmp_path: Path) -> None:
     path = tmp_path / "none.npz"
     write_npy(path, np.zeros(0, strand.TICK), ["A"])

@@ -20,6 +20,7 @@ from strand import replay
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, UnknownSymbolError
 from strand.feeds import FeedInfo
+from strand.feeds.npy import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.observe import contents, figures
 from strand.observe.page import page
@@ -261,6 +262,23 @@ def with_bars(n: int) -> strand.ReplayResult:
     bars["low"], bars["high"] = middle - 10**9, middle + 10**9
     object.__setattr__(result, "outputs", {"signals": bars[["sequence", "ts"]], "bars": bars})
     return result
+
+
+def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = NpyFeed.batches
+
+    def interrupted(feed: NpyFeed) -> Iterator[npt.NDArray[Any]]:
+        yield next(whole(feed))[:1_000]
+        raise KeyboardInterrupt
+
+    np.save(tmp_path / "ticks.npy", ticks_for(np.arange(5_000) % 3))
+    monkeypatch.setattr(NpyFeed, "batches", interrupted)
+    CliRunner().invoke(cli, ["replay", str(tmp_path / "ticks.npy"), "--report", str(tmp_path / "page.html")])
+    words = " ".join(Reader((tmp_path / "page.html").read_text()).words)
+    assert "interrupted" in words
+    assert "1,000" in words
 
 
 def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:

@@ -21,6 +21,7 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
+from strand.numbers import seconds
 
 if TYPE_CHECKING:
     from strand._bindings.engine import Engine
@@ -135,7 +136,8 @@ class Calls:
             raise WouldDeadlockError(
                 "a handler cannot wait for a call, which may need its own strand or worker: use submit_call", _NONE
             )
-        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        limit = seconds("timeout_s", timeout_s)
+        deadline = math.inf if limit is None else time.monotonic() + limit
         future = self.submit(dispatcher, symbol, function, arguments, deadline)
         try:
             while not wait((future,), _slice_s(deadline)).done:

@@ -21,7 +21,7 @@ from strand.errors import ConfigurationError
 from strand.grouping import strands_for
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.state import padded
-from strand.numbers import whole
+from strand.numbers import is_whole, whole
 from strand.records import RecordReader
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
@@ -59,7 +59,7 @@ def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
 
 def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
     """One of the words in ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
 
 
@@ -84,10 +84,10 @@ def worker_cores(cores: Sequence[int] | str | None, allowed: list[int], workers:
     if not isinstance(cores, Iterable):
         raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
     cores = list(cores)
-    missing = [c for c in cores if c not in allowed]
+    missing = [c for c in cores if not is_whole(c) or c not in allowed]
     if missing or not cores:
         raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
-    return [cores[i % len(cores)] for i in range(workers)]
+    return [int(cores[i % len(cores)]) for i in range(workers)]
 
 
 def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
@@ -106,6 +106,8 @@ def assign_handlers(
     """The distinct handlers, and each symbol's number among them, shape (n_symbols,)."""
     if (handler is None) == (handlers is None):
         raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
+    if handlers is not None and not isinstance(handlers, Mapping):
+        raise ConfigurationError(f"handlers: {type(handlers).__name__} is not a dict of handlers by symbol")
     wanted = {"*": handler} if handlers is None else dict(handlers)
     distinct: list[Handler] = []
     number: dict[int | str, int] = {}
@@ -154,7 +156,7 @@ def pool_blocks(
             + 2 * min(n_strands, 32_768)
         )
     size = block_bytes(record, marked)
-    blocks = memory_bytes // size
+    blocks = whole("memory_bytes", memory_bytes, 1) // size
     if blocks <= in_caches + capacity // a_block + 1:
         least = (in_caches + capacity // a_block + 2) * size
         raise ConfigurationError(

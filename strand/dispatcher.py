@@ -162,7 +162,7 @@ class Dispatcher(StrandsView):
         )
         self._engine = Engine(config)
         if len(self._outputs) > 0:
-            self._engine.set_outputs(self._outputs.record_bytes, output_memory)
+            self._engine.set_outputs(self._outputs.record_bytes, whole("output_memory", output_memory, 1))
         self._look = self._engine.new_look()
         opening = Opening(self._table, dtype, key, -(-config.row_bytes // LINE) * LINE)
         self._opened = [open_handler(h, opening) for h in self._handlers]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Code
 from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
+from strand.numbers import seconds
 
 __all__ = ["NONE", "NOT_STARTED", "Publishers", "publish_error"]
 
@@ -59,7 +60,7 @@ class Publishers:
     def publish(self, array: npt.NDArray[Any], timeout_s: float | None) -> tuple[int, npt.NDArray[np.int64]]:
         """Publishes records, and waits for room for as long as it may: the engine's code, and the positions of those
         that were not accepted."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = _deadline(timeout_s)
         with self.slot_until(deadline) as slot:
             if slot is None:
                 return Code.AGAIN, np.arange(len(array))
@@ -71,7 +72,7 @@ class Publishers:
     def drain(self, timeout_s: float | None) -> int:
         """Waits until all is handled, for as long as it may: the engine's code, AGAIN where it is not. Raises
         StoppedError where nobody will."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = _deadline(timeout_s)
         # All slots may be taken by publishers that wait for this thread: then it waits without helping.
         with self.slot_until(time.monotonic()) as slot:
             while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
@@ -88,11 +89,16 @@ class Publishers:
             time.sleep(0.0001)
 
 
+def _deadline(timeout_s: float | None) -> float | None:
+    limit = seconds("timeout_s", timeout_s)
+    return None if limit is None else time.monotonic() + limit
+
+
 def _slice_ns(deadline: float | None) -> int:
     """How long C may wait at one go."""
     if deadline is None:
         return SLICE_NS
-    return max(0, min(SLICE_NS, int((deadline - time.monotonic()) * 1e9)))
+    return max(0, int(min(SLICE_NS, (deadline - time.monotonic()) * 1e9)))
 
 
 def _passed(deadline: float | None) -> bool:

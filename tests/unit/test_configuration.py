@@ -13,6 +13,7 @@ from strand import Dispatcher, Fifo
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.policies import Policy
 from strand.symbols import SymbolTable
+from strand.ticks import TICK
 
 MISSING = max(os.sched_getaffinity(0)) + 1
 
@@ -49,13 +50,39 @@ MISSING = max(os.sched_getaffinity(0)) + 1
         ({"counts": [1.0, float("nan"), 2.0]}, "counts: give one"),
         ({"counts": [1.0, float("inf"), 2.0]}, "counts: give one"),
         ({"counts": ["a", "b", "c"]}, "counts: give one"),
-        ({"memory_bytes": -5}, "memory_bytes: -5 cannot hold"),
+        ({"cores": [0.0]}, r"cores: \[0.0\] cannot be used"),
+        ({"cores": [False]}, r"cores: \[False\] cannot be used"),
+        ({"idle": ["spin"]}, r"idle: \['spin'\] is not one of"),
+        ({"memory_bytes": -5}, "memory_bytes: -5 is not a whole number from 1"),
+        ({"memory_bytes": 1e9}, "memory_bytes: 1000000000.0 is not a whole number from 1"),
     ],
 )
 def test_an_argument_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Dispatcher(3, "count", **options)
     assert worker_threads() == []
+
+
+@pytest.mark.parametrize("wrong", ["1", float("nan"), True, [1]])
+def test_a_limit_of_time_that_is_none_is_refused_by_name(wrong: Any) -> None:
+    ticks = np.zeros(1, TICK)
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        for wait in (
+            lambda: d.publish(ticks, timeout_s=wrong),
+            lambda: d.drain(wrong),
+            lambda: d.call(0, lambda view: None, timeout_s=wrong),
+        ):
+            with pytest.raises(ConfigurationError, match=r"timeout_s: .* is not a number of seconds, nor None"):
+                wait()
+        assert d.statistics().accepted == 0
+
+
+def test_a_limit_of_time_may_be_endless_or_over_already() -> None:
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        for limit in (float("inf"), 1e300, np.float32(60), 5, -1):
+            assert d.publish(np.zeros(3, TICK), timeout_s=limit) == 3
+        assert d.drain(float("inf"))
+        assert d.call(0, lambda view: int(view.row["ticks"]), timeout_s=float("inf")) == 15
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

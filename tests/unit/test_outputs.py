@@ -496,6 +496,9 @@ def test_outputs_that_cannot_be_are_refused_where_they_are_declared(outputs: dic
 def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(c_handlers: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"output_memory: 1000 cannot .* give at least \d+"):
         Dispatcher(2, echo(c_handlers), workers=1, output_memory=1000)
+    for wrong in (-1, 1e8):
+        with pytest.raises(ConfigurationError, match=r"output_memory: .* is not a whole number from 1"):
+            Dispatcher(2, echo(c_handlers), workers=1, output_memory=wrong)  # type: ignore[arg-type]
 
 
 def test_a_dispatcher_without_outputs_has_none() -> None:

@@ -104,7 +104,7 @@ def replay_command(
     """
     out = writes.rows
     try:
-        with _progress("replaying", None, as_json) as advance:
+        with _progress("replaying", reads.limit, as_json) as advance:
             result = run_replay(
                 files if len(files) > 1 else files[0],
                 handler,
@@ -167,7 +167,7 @@ def info_command(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
         counts = np.zeros(feed.capacity, dtype=np.int64)
         total, first_ns, last_ns = 0, None, None
         fault: FeedError | UnknownSymbolError | None = None
-        with _progress("reading", None, as_json) as advance:
+        with _progress("reading", reads.limit, as_json) as advance:
             try:
                 for batch in feed.batches():
                     if limit is not None:

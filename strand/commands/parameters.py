@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 __all__ = ["CoreList", "StrandCount", "progress", "show"]
 
@@ -60,8 +60,10 @@ class progress:  # noqa: N801 - used like a function
 
     def __init__(self, what: str, total: int | None, quiet: bool) -> None:
         console = Console(stderr=True)
+        # Where nobody knows how much is to come, the bar moves and the number says how far it is.
+        count = "{task.completed:,}" if total is None else "{task.completed:,} of {task.total:,}"
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description}"), BarColumn(), TextColumn(count), TimeElapsedColumn(),
             console=console, transient=True, disable=quiet or not console.is_terminal,
         )  # fmt: skip
         self._task = self._bar.add_task(what, total=total)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,6 +43,31 @@ def test_replay_shows_rates_workers_latencies_and_drops_to_people() -> None:
     assert done.returncode == 0, done.stderr
     for word in ("1,000 ticks", "limited by", "worker 0", "publishers", "end to end", "p99.9", "dropped: nothing"):
         assert word in " ".join(done.stdout.split()), word
+
+
+@pytest.mark.parametrize(("limit", "words"), [(("--limit", "150000"), "150,000 of 150,000"), ((), "replaying")])
+def test_whoever_watches_sees_how_far_a_replay_is(limit: tuple[str, ...], words: str) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "strand", "replay", SAMPLE, *limit], stdout=subprocess.DEVNULL, stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "120", "NO_COLOR": "1"},
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while chunk := _read_terminal(ours):
+        said += chunk
+    os.close(ours)
+    assert done.wait(timeout=100) == 0
+    assert words in said.decode()
+    assert "?" not in said.decode().replace("\x1b[?25", "")
+
+
+def _read_terminal(descriptor: int) -> bytes:
+    """What a program wrote there; nothing once it has ended, which Linux reports as an error."""
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:
+        return b""
 
 
 def test_a_handler_of_ones_own_is_found_by_module_and_function(tmp_path: Path) -> None:

@@ -64,11 +64,15 @@ def reason_of_compiled(said: str) -> str:
 
 
 def explain(
-    name: str, function: Callable[..., Any], error: BaseException, records: Mapping[str, np.dtype[Any]]
+    name: str,
+    function: Callable[..., Any],
+    error: BaseException,
+    records: Mapping[str, np.dtype[Any]],
+    outputs: Mapping[str, np.dtype[Any]],
 ) -> ConfigurationError:
     """The error to raise: the handler, where in its source, why, and what can be done.
 
-    ``records``: the dtypes of the handler's arguments, by their names.
+    ``records``: the dtypes of the handler's arguments, by their names; ``outputs``: those of what it emits.
     """
     code = function.__code__
     field = _missing_field(error)
@@ -83,6 +87,8 @@ def explain(
         return ConfigurationError(f"handler {name!r} does not compile: {place}: {what}; {there}")
     text = str(error)
     file, line = _place(error, text) or (code.co_filename, code.co_firstlineno)
+    if (emits := _wrong_emit(text, outputs)) is not None:
+        return ConfigurationError(f"handler {name!r} does not compile: {file}:{line}: {emits}")
     reason = _reason(text) or type(error).__name__
     hint = next(
         (advice.format(*found.groups()) for pattern, advice in _HINTS if (found := re.search(pattern, text))), ""
@@ -100,6 +106,19 @@ def _missing_field(error: BaseException) -> str | None:
         r"Field '(\w+)' was not found in record|Unknown attribute '(\w+)' of type (?:Nested)?Record", str(error)
     )
     return None if found is None else found[1] or found[2]
+
+
+def _wrong_emit(text: str, outputs: Mapping[str, np.dtype[Any]]) -> str | None:
+    """What is wrong with a use of ``emit``, whose type and methods nobody knows by the names numba has for them."""
+    takes = {output: f"emit.{output}({', '.join(dtype.names or ())})" for output, dtype in outputs.items()}
+    if found := re.search(r"Unknown attribute '(\w+)' of type emit\(", text):
+        return f"emit has no output {found[1]!r}; write {' or '.join(takes.values())}"
+    if re.search(r"Invalid use of emit\(", text):
+        return f"emit is called by the name of an output; write {' or '.join(takes.values())}"
+    if (found := re.search(r">>> (\w+)\(emit\(", text)) and found[1] in takes:
+        types = ", ".join(str(outputs[found[1]][field]) for field in outputs[found[1]].names or ())
+        return f"what emit.{found[1]} is given does not fit; write {takes[found[1]]}, of types {types}"
+    return None
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
@@ -125,7 +144,8 @@ def _use_of(code: CodeType, field: str) -> tuple[str | None, int | None]:
 def _place(error: BaseException, text: str) -> tuple[str, int] | None:
     """The innermost place in the source; numba names files in a message by their last part only."""
     loc = getattr(error, "loc", None)
-    found = _PLACE.search(text)
+    # What is made for a handler, as a method of emit, has no file.
+    found = next((place for place in _PLACE.finditer(text) if "<string>" not in place.groups()), None)
     if found is None:
         return (loc.filename, loc.line) if loc is not None else None
     file, line = found["file"] or found["path"], int(found["line"] or found["at"])

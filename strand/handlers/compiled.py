@@ -11,7 +11,7 @@ import numpy as np
 
 from strand._bindings.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.handlers.base import Handler, OnTick, name_of
+from strand.handlers.base import Handler, OnTick, check_runs, name_of
 from strand.handlers.compile_errors import explain
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
@@ -93,6 +93,7 @@ def _check_arguments(
     name: str, function: Callable[..., Any], form: str, first: int, declared: Mapping[str, bool]
 ) -> None:
     """Raises ConfigurationError where a function takes what it cannot be given."""
+    check_runs(name, function)
     given = _arguments(function)
     further = given[first:]
     if len(given) < first or not set(further) <= set(FURTHER):
@@ -173,5 +174,5 @@ def _compile(
         function.compile()
     except Exception as error:
         # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
-        raise explain(handler.name, plain, error, dtypes) from error
+        raise explain(handler.name, plain, error, dtypes, handler.outputs) from error
     return function

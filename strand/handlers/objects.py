@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, name_of
+from strand.handlers.base import Handler, check_runs, name_of
 from strand.handlers.context import Bound, Context, FailedOnTick
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
@@ -131,6 +131,8 @@ def _check_methods(name: str, thing: object) -> None:
     defined = [method for method in METHODS if callable(getattr(thing, method, None))]
     if not defined:
         raise ConfigurationError(f"handler {name!r}: it has none of the methods {', '.join(METHODS)}")
+    for method in defined:
+        check_runs(name, getattr(thing, method))
     strange = [other for other in dir(thing) if other.startswith("on_") and other not in METHODS]
     if strange:
         raise ConfigurationError(f"handler {name!r}: {strange[0]!r} is never called; there are {', '.join(METHODS)}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, OnTicks, name_of
+from strand.handlers.base import Handler, OnTicks, check_runs, name_of
 from strand.handlers.context import Bound, Call, Context
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
@@ -132,8 +132,7 @@ def _check_arguments(name: str, function: Callable[..., Any] | None, what: str, 
     """Refuses a function that cannot be called with ``given``, or with the context behind them where it takes that."""
     if function is None:
         return
-    if not callable(function):
-        raise ConfigurationError(f"handler {name!r}: {what}: {function!r} is no function")
+    check_runs(name, function)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

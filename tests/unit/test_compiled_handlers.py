@@ -209,6 +209,52 @@ def test_what_does_not_compile_is_said_in_one_line_with_its_place(function: Any,
     assert caught.value.__cause__ is not None
 
 
+def no_output(row, tick, emit):  # type: ignore[no-untyped-def]
+    emit.ticks(1, 2.0)
+
+
+def too_few(row, tick, emit):  # type: ignore[no-untyped-def]
+    emit.seen(tick.size)
+
+
+def other_names(row, tick, emit):  # type: ignore[no-untyped-def]
+    emit.seen(n=1, x=2.0)
+
+
+def other_types(row, tick, emit):  # type: ignore[no-untyped-def]
+    emit.seen("one", 2.0)
+
+
+def no_name_of_an_output(row, tick, emit):  # type: ignore[no-untyped-def]
+    emit(1, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (no_output, r"emit has no output 'ticks'; write emit\.seen\(n, share\)$"),
+        (too_few, r"what emit\.seen is given does not fit; write emit\.seen\(n, share\), of types uint64, float64$"),
+        (other_names, r"what emit\.seen is given does not fit; write emit\.seen\(n, share\)"),
+        (other_types, r"what emit\.seen is given does not fit; write emit\.seen\(n, share\)"),
+        (no_name_of_an_output, r"emit is called by the name of an output; write emit\.seen\(n, share\)$"),
+    ],
+)
+def test_what_cannot_be_emitted_is_said_in_the_words_of_the_outputs(function: Any, said: str) -> None:
+    wrong = handler(state=[("n", "u8")], outputs={"seen": [("n", "u8"), ("share", "f8")]}, name="mine")(function)
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        Dispatcher(1, wrong)
+    assert f"{__file__}:{function.__code__.co_firstlineno + 1}: " in str(caught.value)
+
+
+def test_a_generator_is_no_handler() -> None:
+    def lazy(row, tick):  # type: ignore[no-untyped-def]
+        row.n += 1
+        yield
+
+    with pytest.raises(ConfigurationError, match="handler 'lazy': lazy is async or a generator, and would not run"):
+        handler(state=[("n", "u8")])(lazy)
+
+
 @pytest.mark.parametrize(
     ("function", "options", "said"),
     [

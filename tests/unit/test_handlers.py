@@ -251,8 +251,8 @@ def test_what_is_callable_may_be_a_batch_handler() -> None:
         (lambda symbol, ticks, row, *, least: None, {}, r"write on_ticks\("),
         (lambda symbol, ticks, row: None, {"on_finish": lambda row: None}, r"write on_finish\(symbol, row\)"),
         (lambda s, t, r, ctx: None, {"on_wake": lambda time: None}, r"write on_wake\(symbol, time, row\)"),
-        (lambda symbol, ticks, row: None, {"on_finish": 3}, "on_finish: 3 is no function"),
-        (3, {}, "on_ticks: 3 is no function"),
+        (lambda symbol, ticks, row: None, {"on_finish": 3}, "handler 'mine': 3 is no function"),
+        (3, {}, "handler 'mine': 3 is no function"),
     ],
 )
 def test_a_batch_handler_with_other_arguments_is_refused_where_it_is_made(
@@ -260,6 +260,20 @@ def test_a_batch_handler_with_other_arguments_is_refused_where_it_is_made(
 ) -> None:
     with pytest.raises(ConfigurationError, match=text):
         batch_handler(state=[("n", "u8")], name="mine", **others)(function)
+
+
+def test_a_batch_handler_that_would_not_run_when_called_is_refused() -> None:
+    async def waits(symbol: str, ticks: Any, row: Any) -> None: ...
+
+    def lazy(symbol: str, ticks: Any, row: Any) -> Any:
+        yield
+
+    class Waits:
+        async def __call__(self, symbol: str, ticks: Any, row: Any) -> None: ...
+
+    for function in (waits, lazy, Waits(), functools.partial(lazy), functools.partial(Waits())):
+        with pytest.raises(ConfigurationError, match="is async or a generator, and would not run"):
+            batch_handler(state=[("n", "u8")])(function)  # type: ignore[arg-type]
 
 
 def test_a_batch_handler_may_have_arguments_that_need_not_be_given() -> None:

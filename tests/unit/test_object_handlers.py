@@ -196,6 +196,10 @@ class Misspelt:
     def on_tick(self, tick: Tick) -> None: ...
 
 
+class Waits:
+    async def on_trade(self, tick: Tick) -> None: ...
+
+
 class Mistyped:
     def on_tikc(self, tick: Tick) -> None: ...
 
@@ -209,6 +213,8 @@ def test_a_class_without_methods_or_with_strange_ones_is_refused() -> None:
         Dispatcher(1, Misspelt)
     with pytest.raises(ConfigurationError, match="'Mistyped': it has none of the methods on_order"):
         Dispatcher(1, Mistyped)
+    with pytest.raises(ConfigurationError, match="'Waits': on_trade is async or a generator, and would not run"):
+        Dispatcher(1, Waits)
     with pytest.raises(ConfigurationError, match="is no handler"):
         Dispatcher(1, Nothing)
     with pytest.raises(ConfigurationError, match="'Nothing': it has none of the methods on_order"):

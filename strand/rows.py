@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import ConfigurationError
 from strand.tables import Prices, columns_of, to_arrow, to_pandas, to_polars
 
 if TYPE_CHECKING:
@@ -56,9 +57,12 @@ class Rows:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """All rows, shape (n_symbols,), where all symbols have one handler. Raises ValueError where they do not."""
+        """All rows, shape (n_symbols,), where all symbols have one handler. Raises ConfigurationError where they do
+        not."""
         if len(self._views) > 1:
-            raise ValueError(f"symbols have different handlers ({', '.join(self._names)}): use of_handler(name)")
+            raise ConfigurationError(
+                f"rows: symbols have different handlers ({', '.join(self._names)}): use of_handler(name)"
+            )
         return self._views[0]
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:

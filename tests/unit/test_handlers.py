@@ -325,7 +325,7 @@ def test_each_symbol_runs_its_own_handler_and_the_others_the_default(c_handlers:
             assert d.rows[key].dtype.names == handlers_module.COUNT_ROW.names
         assert d.rows[5].dtype == handlers_module.VWAP_ROW
         assert d.rows.of_handler("count")["ticks"][3] == counts[3]
-        with pytest.raises(ValueError, match="different handlers \\(python, on_sum, vwap, count\\)"):
+        with pytest.raises(ConfigurationError, match="different handlers \\(python, on_sum, vwap, count\\)"):
             _ = d.rows.array
         with pytest.raises(KeyError, match="no handler is named 'x'"):
             d.rows.of_handler("x")

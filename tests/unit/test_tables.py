@@ -108,7 +108,7 @@ def test_of_several_handlers_one_is_named() -> None:
         d.publish(ticks_for([0, 1, 1]))
     assert d.rows.to_numpy("fills")["symbol"].tolist() == ["AA"]
     assert d.rows.to_polars("count").to_dicts()[0]["ticks"] == 2
-    with pytest.raises(ValueError, match="different handlers"):
+    with pytest.raises(ConfigurationError, match="different handlers"):
         d.rows.to_pandas()
     with pytest.raises(KeyError, match="no handler is named 'x'"):
         d.rows.to_pandas("x")

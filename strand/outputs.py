@@ -14,7 +14,7 @@ import mmap
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -119,6 +119,8 @@ class Output:
         self._batches: list[npt.NDArray[Any]] = []
         self._ended = False
         self._more = threading.Condition()
+        #: Hands out what is final, while the run goes on. Not to be called with ``_more`` held, which it takes.
+        self._refresh: Callable[[], None] | None = None
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         self._check_collected()
@@ -132,8 +134,13 @@ class Output:
             yield batch
 
     def array(self) -> npt.NDArray[Any]:
-        """All that was collected and not iterated over, shape (n,)."""
+        """All that is final by now and was not iterated over, shape (n,): after ``drain()`` all that was emitted."""
         self._check_collected()
+        if self._refresh is not None:
+            self._refresh()
+        return self._collected()
+
+    def _collected(self) -> npt.NDArray[Any]:
         with self._more:
             if len(self._batches) > 1:
                 self._batches = [np.concatenate(self._batches)]
@@ -141,8 +148,9 @@ class Output:
 
     def take(self) -> npt.NDArray[Any]:
         """All that was collected so far, shape (n,), which is then neither kept nor iterated over. Never waits."""
+        self._check_collected()
         with self._more:
-            found = self.array()
+            found = self._collected()
             self._batches.clear()
         return found
 
@@ -243,6 +251,8 @@ class Outputs(Mapping[str, Output]):
             raise
         if allowed is None:
             return
+        for output in self._outputs.values():
+            output._refresh = self._refresh
         self._thread = threading.Thread(target=self._run, args=(engine, allowed), name="strand-outputs", daemon=True)
         self._thread.start()
 
@@ -255,10 +265,11 @@ class Outputs(Mapping[str, Output]):
             self._thread = None
         if self._engine is not None:
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
-            self.late = self._engine.late_outputs
-            self._engine = None
-            self._memory = _Memory()
-            self._close_files()
+            with self._round_lock:
+                self.late = self._engine.late_outputs
+                self._engine = None
+                self._memory = _Memory()
+                self._close_files()
         for output in self._outputs.values():
             output._end()
 
@@ -278,6 +289,12 @@ class Outputs(Mapping[str, Output]):
             raise self.failure
         return {name: output.digest for name, output in self._outputs.items()}
 
+    def _refresh(self) -> None:
+        """By whoever looks while the run goes on."""
+        engine = self._engine
+        if engine is not None:
+            self._round(engine, Until.WATERMARK)
+
     def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         # Where the publisher is pinned, this thread would be so too.
         os.sched_setaffinity(0, allowed)
@@ -291,7 +308,7 @@ class Outputs(Mapping[str, Output]):
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""
         with self._round_lock:
             try:
-                if self.failure is None:
+                if self.failure is None and self._engine is not None:
                     looked_ns = engine.settle_outputs(until)
                     for number, output in enumerate(self._outputs.values()):
                         self._hand_out(engine, number, output)

@@ -501,6 +501,38 @@ def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(
             Dispatcher(2, echo(c_handlers), workers=1, output_memory=wrong)  # type: ignore[arg-type]
 
 
+def test_what_was_emitted_is_there_right_after_a_drain(c_handlers: Path) -> None:
+    ticks = ticks_for([0, 1, 2])
+    ticks["depth"] = 1
+    with Dispatcher(3, echo(c_handlers), workers=2, cores=None) as d:
+        for turn in range(1, 200):
+            d.publish(ticks)
+            d.drain()
+            assert len(d.outputs["seen"].array()) == 3 * turn
+
+
+def test_outputs_can_be_looked_at_by_many_while_the_run_ends(c_handlers: Path) -> None:
+    ticks = ticks_for([0, 1, 2] * 100)
+    ticks["depth"] = 1
+    for _ in range(20):
+        ended = threading.Event()
+        d = Dispatcher(3, echo(c_handlers), workers=2, cores=None).start()
+
+        def look(d: Dispatcher, ended: threading.Event) -> None:
+            while not ended.is_set():
+                d.outputs["seen"].array()
+
+        threads = [threading.Thread(target=look, args=(d, ended)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        d.publish(ticks)
+        assert d.stop()
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert len(d.outputs["seen"].array()) == 300
+
+
 def test_a_dispatcher_without_outputs_has_none() -> None:
     d = Dispatcher(2, "count", workers=1)
     assert len(d.outputs) == 0

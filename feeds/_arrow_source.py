@@ -62,11 +62,11 @@ def open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
         head = stream.head(16)
         if head.startswith(PARQUET_MAGIC):
             if not isinstance(stream, RawStream):
-                raise FeedError(
-                    f"a Parquet file is read from its end, which {stream.compression} data or a pipe does not allow: "
-                    "decompress it into a file first (its columns are compressed already)",
-                    path=path,
-                )
+                what, do = "a pipe", "store it in a file first"
+                if stream.compression != "none":
+                    what = f"{stream.compression} data"
+                    do = "decompress it into a file first (its columns are compressed already)"
+                raise FeedError(f"a Parquet file is read from its end, which {what} does not allow: {do}", path=path)
             return ParquetSource(Path(path))
         if head.startswith(ARROW_MAGIC) or is_arrow_stream(head):
             return IpcSource(path, limits)

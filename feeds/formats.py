@@ -105,7 +105,7 @@ _FORMATS: Final = (
     ),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "strand.feeds.itch", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "strand.feeds.pitch", "PitchFeed", (".pitch",)),
-    Format("csv", "CSV", "strand.feeds.csv", "CsvFeed", (".csv", ".tsv")),
+    Format("csv", "CSV (of other columns: by a profile)", "strand.feeds.csv", "CsvFeed", (".csv", ".tsv")),
 )
 _PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 

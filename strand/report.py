@@ -137,16 +137,21 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
 def print_info(console: Console, found: dict[str, Any]) -> None:
     """What ``strand info`` found."""
     table = Table(show_header=False, box=None)
-    span = "none"
+    span, date = "none", found["date"] or "not known"
     if found["first_ns"] is not None:
         first, last = (datetime.fromtimestamp(found[k] / 1e9, UTC) for k in ("first_ns", "last_ns"))
+        day = "" if last.date() == first.date() else "%Y-%m-%d "
+        # Times of day without a date count from 1970.
+        if found["date"] is None and first.year == 1970:
+            date += "; give --date"
         span = (
-            f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:%H:%M:%S.%f} UTC ({duration(found['last_ns'] - found['first_ns'])})"
+            f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:{day}%H:%M:%S.%f} UTC "
+            f"({duration(found['last_ns'] - found['first_ns'])})"
         )
     rows = {
         "file": found["path"],
         "format": found["format"],
-        "date": found["date"] or "not known; give --date",
+        "date": date,
         "ticks": f"{found['ticks']:,}",
         "symbols": f"{found['symbols']:,}, {found['symbols_with_ticks']:,} of them with ticks",
         "span": span,

@@ -14,8 +14,9 @@ import click
 import numpy as np
 import pytest
 
-from strand import demo, get_include
+from strand import TICK, demo, get_include
 from strand.cli import cli, main
+from strand.feeds.npy import write_npy
 from strand.feeds.sample import sample_path
 
 SAMPLE = str(sample_path())
@@ -93,6 +94,16 @@ def test_info_counts_what_the_file_holds() -> None:
     assert found["statistics"]["messages"] == 201_507
     assert found["last_ns"] > found["first_ns"]
     assert found["share_of_ticks"]["top_500"] == 1.0
+
+
+def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one(tmp_path: Path) -> None:
+    ticks = np.zeros(2, TICK)
+    ticks["ts_recv"] = ticks["ts_event"] = [1_767_600_000_000_000_000, 1_767_700_000_000_000_000]
+    write_npy(tmp_path / "days.npz", ticks, ["A"])
+    shown = " ".join(strand("info", str(tmp_path / "days.npz")).stdout.split())
+    assert "2026-01-05 08:00:00.000000 to 2026-01-06 11:46:40.000000 UTC" in shown
+    assert "give --date" not in shown
+    assert "give --date" in strand("info", SAMPLE).stdout
 
 
 def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:

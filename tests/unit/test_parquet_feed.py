@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import os
 import sys
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -505,3 +507,16 @@ def test_a_fault_of_the_compression_behind_the_last_rows_is_a_typed_error(tmp_pa
     _, error = read(ParquetFeed(path))
     assert isinstance(error, FormatError)
     assert "gzip" in str(error)
+
+
+def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path) -> None:
+    data = parquet(tmp_path, table()).read_bytes()
+    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(data))
+    with pytest.raises(FeedError, match="gzip data does not allow: decompress it into a file"):
+        open_feed(tmp_path / "a.parquet.gz")
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
+    writer.start()
+    with pytest.raises(FeedError, match="a pipe does not allow: store it in a file"):
+        open_feed(tmp_path / "pipe")
+    writer.join()

@@ -12,13 +12,13 @@ import numpy as np
 from strand._bindings.tally import tally
 from strand.dispatcher import Dispatcher
 from strand.errors import FeedError
-from strand.feeds import Feed, TickBatch
+from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.observe.sampler import NoSampler, Sampler
 from strand.recorder import NoRecorder
 from strand.serial import SerialLoop
 from strand.ticks import TICK
 
-__all__ = ["Run", "Timed", "chain", "pinned"]
+__all__ = ["Run", "Timed", "chain", "inflates", "pinned"]
 
 _NOTHING = np.empty(0, TICK)
 
@@ -121,6 +121,13 @@ def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBa
     if first is not None:
         yield first
         yield from rest
+
+
+def inflates(info: FeedInfo) -> bool:
+    """Whether the feed's file is compressed: then a thread is busy with it for most of a run, and wants the core that a
+    publisher waits on. Pinned, a publisher keeps it for itself (books from .gz on four cores: 7.4 million messages a
+    second, 8.7 where the publisher is free to give way)."""
+    return bool(info.details.get("compression", "none") != "none")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -245,3 +246,29 @@ def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> No
     path.write_bytes(data[:-3] if data[-2:] != b"\0\0" else data[:-5])
     with pytest.raises((TruncatedFeedError, FormatError), match="byte"):
         strand.replay(path, "count")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a publisher has a core of its own beside a worker's")
+@pytest.mark.parametrize(("asked", "plain", "packed"), [(None, True, False), (True, True, True), (False, False, False)])
+def test_the_publisher_is_pinned_unless_a_thread_inflates_the_file(
+    tmp_path: Path, asked: bool | None, plain: bool, packed: bool
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    unpacked = tmp_path / "sample.itch50"
+    unpacked.write_bytes(gzip.decompress(sample_path().read_bytes()))
+    for path, pinned in ((unpacked, plain), (sample_path(), packed)):
+        cores: list[set[int]] = []
+
+        def note(_: int, cores: list[set[int]] = cores) -> None:
+            cores.append(os.sched_getaffinity(0))
+
+        strand.replay(
+            path,
+            "count",
+            workers=1,
+            pin_publisher=asked,
+            progress=note,
+            feed_options={"date": SAMPLE_DATE},
+        )
+        assert {len(of) for of in cores} == {1 if pinned else len(allowed)}
+    assert os.sched_getaffinity(0) == allowed

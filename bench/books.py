@@ -2,7 +2,8 @@
 
     python bench/books.py [FILE] [--messages 10000000] [--symbols 8172] [--turns 5] [--json]
 
-Each turn is a process of its own that may use so many cores and no more, decoding included; the ways take turns. Rates
+Each turn is a process of its own that may use so many cores and no more, decoding included; the ways take turns.
+A worker a core but the publisher's has one, and from .gz but two: inflating takes one whole. Rates
 are medians of the turns by the clock on the wall, and beside it by the processor time all threads took together: that
 is the one to look at where others use the machine. Without FILE a day is generated, the same each time, and deleted
 behind it.
@@ -32,12 +33,14 @@ DATE = "2026-01-05"
 
 @dataclass(frozen=True)
 class Way:
-    """``handler``: "" only inflates. ``cores``: how many the process may use."""
+    """``handler``: "" only inflates. ``cores``: how many the process may use; ``spare``: those no worker has, for who
+    publishes and who inflates."""
 
     name: str
     file: Path
     cores: int
     handler: str = "book"
+    spare: int = 1
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Turn:
     order_bytes: float
 
 
-def once(file: Path, cores: int, handler: str) -> Turn:
+def once(file: Path, cores: int, handler: str, spare: int) -> Turn:
     """In a process of its own."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
     before, start = _processor_s(), time.perf_counter()
@@ -60,7 +63,7 @@ def once(file: Path, cores: int, handler: str) -> Turn:
             while stream.readinto(data):
                 pass
         return Turn(0, time.perf_counter() - start, _processor_s() - before, 0.0)
-    result = replay(file, handler, workers=max(1, cores - 1), feed_options={"date": DATE})
+    result = replay(file, handler, workers=max(1, cores - spare), feed_options={"date": DATE})
     books = result.books
     each = 0.0 if books is None else books.order_bytes / max(1, books.live_orders)
     return Turn(result.ticks, result.wall_s, _processor_s() - before, each)
@@ -72,7 +75,7 @@ def _processor_s() -> float:
 
 
 def run(way: Way) -> Turn:
-    asked = [sys.executable, __file__, "--once", str(way.file), str(way.cores), way.handler]
+    asked = [sys.executable, __file__, "--once", str(way.file), str(way.cores), way.handler, str(way.spare)]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode:
         raise click.ClickException(f"{way.name}: {done.stderr.strip()}")
@@ -111,7 +114,7 @@ def main(file: Path | None, messages: int, symbols: int, turns: int, as_json: bo
         cores = min(4, len(os.sched_getaffinity(0)))
         ways = [Way("one core", file, 1), Way("one core, count", file, 1, "count")]
         if cores > 1:
-            ways += [Way(f"{cores} cores", file, cores), Way(f"{cores} cores, .gz", packed, cores)]
+            ways += [Way(f"{cores} cores", file, cores), Way(f"{cores} cores, .gz", packed, cores, spare=2)]
         ways.append(Way("inflate alone", packed, 1, ""))
         found: dict[str, list[Turn]] = {way.name: [] for way in ways}
         for _ in range(turns):
@@ -131,6 +134,6 @@ def _line(found: dict[str, object]) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--once"]:
-        print(json.dumps(asdict(once(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))))
+        print(json.dumps(asdict(once(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])))))
     else:
         main()

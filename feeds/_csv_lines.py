@@ -63,10 +63,16 @@ class Block:
 def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) -> Iterator[Block]:
     """The rest of a file whose first ``found.skip`` bytes are the header, in order, parsed by so many threads.
 
+    Without threads each is parsed when it is asked for: on one core a thread would only take turns with the caller,
+    and each would find its data gone from the cache.
+
     Raises what reading it raises, once every whole line before that has been given.
     """
     parser = _Parser(found, wanted)
     lines = _whole_lines(chunks, found.skip)
+    if not threads:
+        yield from map(parser.parse, lines)
+        return
     coming: deque[Future[Block]] = deque()
     fault: FeedError | None = None
     ended = False

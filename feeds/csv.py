@@ -63,7 +63,7 @@ class CsvFeed(BaseFeed):
     ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers (``"0.001"``); amounts in between are
     rounded down and have FLAG_SIZE_ROUNDED.
     ``max_symbols``: the most there may be in a symbol column.
-    ``threads``: how many split lines; by default up to three, as there are cores.
+    ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
     ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
     ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
     ``batch_ticks``: the most ticks in a batch.
@@ -105,7 +105,7 @@ class CsvFeed(BaseFeed):
         self._size_unit = check_size_unit(size_unit)
         if threads is not None and not 1 <= threads <= 64:
             raise ConfigurationError(f"threads: {threads!r} is not 1 to 64")
-        self._threads = threads or max(1, min(3, len(os.sched_getaffinity(0)) - 1))
+        self._threads = threads or min(3, len(os.sched_getaffinity(0)) - 1)
         self._closed = False
         self._chunks: Chunks | None = None
         with open_stream(self._path, limits=limits) as stream:

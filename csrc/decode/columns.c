@@ -5,32 +5,70 @@
 
 #include <string.h>
 
-uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, int64_t otherwise, uint32_t column,
-                    const sd_target *target, uint16_t *faults) {
+enum { SLOTS = 128 }; /* twice as many as there are texts, so that one that is not there is soon known */
+
+/* Texts by what their bytes are as a number, in the slot that is free from where a hash points to. */
+typedef struct letters {
+  uint64_t keys[SLOTS];
+  uint32_t values[SLOTS];
+  uint8_t lengths[SLOTS]; /* FREE: no text */
+} letters;
+
+enum { FREE = 255 };
+
+static inline uint32_t slot_of(uint64_t key) { return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57); }
+
+static void fill(letters *known, const sd_letter *table, uint32_t entries) {
+  memset(known->lengths, FREE, sizeof known->lengths);
+  for (uint32_t e = 0; e < entries && e < SLOTS / 2; e++) {
+    uint64_t key;
+    memcpy(&key, table[e].text, 8);
+    uint32_t slot = slot_of(key);
+    while (known->lengths[slot] != FREE) slot = (slot + 1) % SLOTS;
+    known->keys[slot] = key;
+    known->values[slot] = table[e].value;
+    known->lengths[slot] = (uint8_t)table[e].length;
+  }
+}
+
+/* Up to eight bytes as a number, the first one lowest, without a loop: parts that overlap agree where they do. */
+static inline uint64_t key_of(field f, uint64_t length) {
+  if (length > 3) {
+    uint32_t first, last;
+    memcpy(&first, f.at, 4);
+    memcpy(&last, f.end - 4, 4);
+    return first | (uint64_t)last << (8 * (length - 4));
+  }
+  if (UNLIKELY(!length)) return 0;
+  uint64_t middle = length / 2;
+  return f.at[0] | (uint64_t)f.at[middle] << 8 * middle | (uint64_t)f.end[-1] << 8 * (length - 1);
+}
+
+uint64_t sd_letters(const sd_cells *given, const sd_letter *table, uint32_t entries, int64_t otherwise, uint32_t column,
+                    const sd_target *to, uint16_t *faults) {
   uint64_t bad = 0;
-  uint64_t keys[64];
-  if (entries > 64) entries = 64;
-  for (uint32_t e = 0; e < entries; e++) memcpy(&keys[e], table[e].text, 8);
-  for (uint64_t i = 0; i < cells->count; i++) {
-    field f = cell(cells, i);
+  letters known;
+  fill(&known, table, entries);
+  /* Copied: the bytes that are written might else be these, and they would be read again for each row. */
+  sd_cells cells = *given;
+  sd_target target = *to;
+  for (uint64_t i = 0; i < cells.count; i++) {
+    field f = cell(&cells, i);
     uint64_t length = (uint64_t)(f.end - f.at);
     int64_t value = otherwise;
     if (LIKELY(length <= 8)) {
-      uint64_t key = 0;
-      for (uint64_t b = 0; b < length; b++) key |= (uint64_t)f.at[b] << 8 * b;
-      for (uint32_t e = 0; e < entries; e++) {
-        if (keys[e] == key && table[e].length == length) {
-          value = table[e].value;
-          break;
-        }
-      }
+      uint64_t key = key_of(f, length);
+      uint32_t slot = slot_of(key);
+      while (UNLIKELY(known.lengths[slot] != FREE && (known.keys[slot] != key || known.lengths[slot] != length)))
+        slot = (slot + 1) % SLOTS;
+      if (known.lengths[slot] != FREE) value = known.values[slot];
     }
     if (UNLIKELY(value < 0)) {
       note(&faults[i], column, length ? SD_FAULT_UNKNOWN : SD_FAULT_EMPTY);
       bad++;
       continue;
     }
-    put(target, i, &value);
+    put(&target, i, &value);
   }
   return bad;
 }

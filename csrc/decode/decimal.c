@@ -3,6 +3,7 @@
 #include "decode/decimal.h"
 
 #include "decode/cells.h"
+#include "decode/digits.h"
 
 #include <string.h>
 
@@ -39,14 +40,8 @@ static inline uint64_t digits_of(field *f, uint64_t value) {
   while (f->end - f->at >= 8) {
     uint64_t word;
     memcpy(&word, f->at, 8);
-    uint64_t high = word & UINT64_C(0xf0f0f0f0f0f0f0f0);
-    uint64_t carry = (word + UINT64_C(0x0606060606060606)) & UINT64_C(0xf0f0f0f0f0f0f0f0);
-    if ((high ^ UINT64_C(0x3030303030303030)) | (carry ^ UINT64_C(0x3030303030303030))) break;
-    /* Pairs of digits, then of pairs, then of fours: the first digit is in the lowest byte. */
-    word = (word & UINT64_C(0x0f0f0f0f0f0f0f0f)) * 2561 >> 8;
-    word = (word & UINT64_C(0x00ff00ff00ff00ff)) * 6553601 >> 16;
-    word = (word & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
-    value = value * 100000000 + word;
+    if (!eight_are_digits(word)) break;
+    value = value * 100000000 + eight_digits(word);
     f->at += 8;
   }
   while (f->at < f->end && is_digit(*f->at)) value = value * 10 + (uint64_t)(*f->at++ - '0');
@@ -104,12 +99,14 @@ static int scaled(uint64_t mantissa, int power, int negative, int64_t *value) {
   return 0;
 }
 
-static inline int decimal(field f, int scale, int64_t *value) {
+static inline int decimal(field f, const uint8_t *floor, int scale, int64_t *value) {
   int negative = 0;
   if (*f.at == '-' || *f.at == '+') negative = *f.at++ == '-';
   uint64_t mantissa = 0;
   int fraction = 0;
   int any = 0;
+  if (LIKELY(short_number(f, floor, 1, &mantissa, &fraction)))
+    return scaled(mantissa, scale - fraction, negative, value);
   if (LIKELY(f.end - f.at <= SAFE_DIGITS)) {
     const uint8_t *begin = f.at;
     mantissa = digits_of(&f, 0);
@@ -147,10 +144,13 @@ static int is_negative(field f) {
   return 1;
 }
 
-static inline int id(field f, int hash, int64_t *value) {
+static inline int id(field f, const uint8_t *floor, int hash, int64_t *value) {
   uint64_t number = 0;
+  int fraction;
   const uint8_t *at = f.at;
-  if (LIKELY(f.end - f.at <= SAFE_DIGITS)) {
+  if (LIKELY(short_number(f, floor, 0, &number, &fraction))) {
+    at = f.end;
+  } else if (f.end - f.at <= SAFE_DIGITS) {
     field rest = f;
     number = digits_of(&rest, 0);
     at = rest.at;
@@ -172,9 +172,9 @@ static inline int id(field f, int hash, int64_t *value) {
   return 0;
 }
 
-static int epoch(field f, int64_t *value) {
+static inline int epoch(field f, const uint8_t *floor, int64_t *value) {
   int64_t number;
-  int fault = decimal(f, 0, &number);
+  int fault = decimal(f, floor, 0, &number);
   if (fault) return fault;
   if (number < 0) return SD_FAULT_RANGE;
   int power = number < INT64_C(100000000000)         ? 9
@@ -275,7 +275,7 @@ static int stamp(field f, int digits, int64_t *value) {
   return fault;
 }
 
-static inline int taken(field f, const sd_number_rule *rule, int form, int64_t *value) {
+static inline int taken(field f, const uint8_t *floor, const sd_number_rule *rule, int form, int64_t *value) {
   if (UNLIKELY(f.at == f.end)) {
     *value = rule->empty;
     return rule->allow_empty ? 0 : SD_FAULT_EMPTY;
@@ -284,12 +284,12 @@ static inline int taken(field f, const sd_number_rule *rule, int form, int64_t *
   int dashed;
   switch (form) {
   case SD_FORM_DECIMAL:
-    fault = decimal(f, rule->scale, value);
+    fault = decimal(f, floor, rule->scale, value);
     break;
   case SD_FORM_ID:
-    return id(f, rule->hash, value);
+    return id(f, floor, rule->hash, value);
   case SD_FORM_EPOCH:
-    fault = epoch(f, value);
+    fault = epoch(f, floor, value);
     break;
   case SD_FORM_CLOCK:
     fault = time_of_day(f, rule->scale, value);
@@ -313,22 +313,25 @@ static inline int taken(field f, const sd_number_rule *rule, int form, int64_t *
 int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value) {
   int32_t offsets[2] = {0, (int32_t)length};
   sd_cells cells = {offsets, text, NULL, 1};
-  return taken(cell(&cells, 0), rule, rule->form, value);
+  /* With nothing below its end that may be read, digit by digit: what the words of a column are held against. */
+  return taken(cell(&cells, 0), text + length, rule, rule->form, value);
 }
 
-/* Compiled once a form, so that no branch in the loop asks for it. */
-static inline __attribute__((always_inline)) uint64_t run(const sd_cells *cells, const sd_number_rule *rule, int form,
-                                                          uint32_t column, const sd_target *target, uint16_t *faults) {
+/* Compiled once a form, so that no branch in the loop asks for it. What it is given is copied: the bytes it writes might
+ * else be those, and all would be read again for each row. */
+static inline __attribute__((always_inline)) uint64_t run(sd_cells cells, sd_number_rule rule, int form,
+                                                          uint32_t column, sd_target target, uint16_t *faults) {
+  const uint8_t *floor = cells.bytes + cells.offsets[0];
   uint64_t bad = 0;
-  for (uint64_t i = 0; i < cells->count; i++) {
+  for (uint64_t i = 0; i < cells.count; i++) {
     int64_t value = 0;
-    int fault = taken(cell(cells, i), rule, form, &value);
+    int fault = taken(cell(&cells, i), floor, &rule, form, &value);
     if (UNLIKELY(fault)) {
       note(&faults[i], column, fault);
       bad++;
       continue;
     }
-    put(target, i, &value);
+    put(&target, i, &value);
   }
   return bad;
 }
@@ -337,10 +340,10 @@ uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t 
                     uint16_t *faults) {
   switch (rule->form) {
   case SD_FORM_DECIMAL:
-    return run(cells, rule, SD_FORM_DECIMAL, column, target, faults);
+    return run(*cells, *rule, SD_FORM_DECIMAL, column, *target, faults);
   case SD_FORM_ID:
-    return run(cells, rule, SD_FORM_ID, column, target, faults);
+    return run(*cells, *rule, SD_FORM_ID, column, *target, faults);
   default:
-    return run(cells, rule, rule->form, column, target, faults);
+    return run(*cells, *rule, rule->form, column, *target, faults);
   }
 }

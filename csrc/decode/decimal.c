@@ -86,7 +86,7 @@ static int exponent_of(field *f, int *exponent) {
   return 0;
 }
 
-static int scaled(uint64_t mantissa, int power, int negative, int64_t *value) {
+static inline int scaled(uint64_t mantissa, int power, int negative, int64_t *value) {
   if (power < 0) {
     if (power < -SAFE_DIGITS || mantissa % powers[-power]) return mantissa ? SD_FAULT_PRECISION : (*value = 0, 0);
     mantissa /= powers[-power];
@@ -99,14 +99,12 @@ static int scaled(uint64_t mantissa, int power, int negative, int64_t *value) {
   return 0;
 }
 
-static inline int decimal(field f, const uint8_t *floor, int scale, int64_t *value) {
+static __attribute__((noinline)) int any_decimal(field f, int scale, int64_t *value) {
   int negative = 0;
   if (*f.at == '-' || *f.at == '+') negative = *f.at++ == '-';
   uint64_t mantissa = 0;
   int fraction = 0;
   int any = 0;
-  if (LIKELY(short_number(f, floor, 1, &mantissa, &fraction)))
-    return scaled(mantissa, scale - fraction, negative, value);
   if (LIKELY(f.end - f.at <= SAFE_DIGITS)) {
     const uint8_t *begin = f.at;
     mantissa = digits_of(&f, 0);
@@ -129,6 +127,13 @@ static inline int decimal(field f, const uint8_t *floor, int scale, int64_t *val
     if (fault) return fault;
   }
   return scaled(mantissa, scale - fraction + exponent, negative, value);
+}
+
+static inline int decimal(field f, const uint8_t *floor, int scale, int64_t *value) {
+  uint64_t mantissa;
+  int fraction;
+  if (LIKELY(short_number(f, floor, 1, &mantissa, &fraction))) return scaled(mantissa, scale - fraction, 0, value);
+  return any_decimal(f, scale, value);
 }
 
 static uint64_t fnv1a(field f) {

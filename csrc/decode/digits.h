@@ -48,22 +48,28 @@ static inline int without_point(uint64_t *word) {
  * are after it. 0: this is no such field, or too near to `floor`, below which no byte may be read. */
 static inline int short_number(field f, const uint8_t *floor, int pointed, uint64_t *number, int *fraction) {
   uint64_t length = (uint64_t)(f.end - f.at);
+  *fraction = 0;
   if (UNLIKELY(length - 1 >= SHORT_TEXT || f.end - floor < SHORT_TEXT)) return 0;
   if (length <= 8) {
     uint64_t word = last_of_eight(f.end, length);
-    int after = pointed ? without_point(&word) : -1;
-    if (UNLIKELY(!eight_are_digits(word) || (after == 0 && length == 1))) return 0;
+    if (!eight_are_digits(word)) {
+      if (!pointed || length == 1 || (*fraction = without_point(&word)) < 0 || !eight_are_digits(word)) return 0;
+    }
     *number = eight_digits(word);
-    *fraction = after < 0 ? 0 : after;
     return 1;
   }
   uint64_t high = last_of_eight(f.end - 8, length - 8);
   uint64_t low = last_of_eight(f.end, 8);
-  int after_low = pointed ? without_point(&low) : -1;
-  int after_high = pointed ? without_point(&high) : -1;
-  if (UNLIKELY(!eight_are_digits(high) || !eight_are_digits(low) || (after_low >= 0 && after_high >= 0))) return 0;
-  *number = eight_digits(high) * (after_low < 0 ? 100000000 : 10000000) + eight_digits(low);
-  *fraction = after_high >= 0 ? 8 + after_high : after_low >= 0 ? after_low : 0;
+  uint64_t below = 100000000;
+  if (!eight_are_digits(low)) {
+    if (!pointed || (*fraction = without_point(&low)) < 0 || !eight_are_digits(low)) return 0;
+    below = 10000000;
+  }
+  if (!eight_are_digits(high)) {
+    if (!pointed || below != 100000000 || (*fraction = 8 + without_point(&high)) < 8 || !eight_are_digits(high))
+      return 0;
+  }
+  *number = eight_digits(high) * below + eight_digits(low);
   return 1;
 }
 

@@ -80,7 +80,9 @@ def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) ->
         while True:
             while not ended and len(coming) <= threads:
                 try:
-                    coming.append(ahead.submit(parser.parse, next(lines)))
+                    text = next(lines)
+                    # A copy: the piece is overwritten before its turn comes.
+                    coming.append(ahead.submit(parser.parse, None if text is None else text.tobytes()))
                 except StopIteration:
                     ended = True
                 except FeedError as error:
@@ -92,9 +94,10 @@ def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) ->
         raise fault
 
 
-def _whole_lines(chunks: Chunks, skip: int) -> Iterator[bytes | None]:
+def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview | None]:
     """Pieces that end where a line does, without the header; None for a line that is longer than lines may be.
 
+    Each is valid until the next is asked for.
     Where reading fails, what there is of the last line is not given: nobody knows how it went on.
     """
     rest = memoryview(b"")
@@ -111,14 +114,15 @@ def _whole_lines(chunks: Chunks, skip: int) -> Iterator[bytes | None]:
             data, endless = data[begin:], False
         end = _last_end(data)
         if end:
-            yield bytes(data[:end])
-        rest = data[end:]
+            yield data[:end]
+        # A copy, which the next call need not move: it may be given when that has nothing more.
+        rest = memoryview(bytes(data[end:]))
         if len(rest) > LONGEST_LINE:
             endless = True
             rest = rest[:0]
             yield None
     if len(rest):
-        yield bytes(rest)
+        yield rest
 
 
 def _first_end(data: memoryview) -> int:
@@ -158,22 +162,22 @@ class _Parser:
             check_utf8=False,
         )
 
-    def parse(self, text: bytes | None) -> Block:
+    def parse(self, text: bytes | memoryview | None) -> Block:
         """A block of whole lines, those that are no rows named."""
         if text is None:
             problem = f"no end within {LONGEST_LINE} bytes"
             return Block(0, 1, 0, {}, [BadLine(0, "line too long", problem, "")], at=np.zeros(0, np.int64))
-        quoted = _QUOTE in text
+        quoted = count_byte(text, ord(_QUOTE)) > 0
         try:
             block = self._table(text, quoted)
         except self._pa.ArrowInvalid:
-            return self._sifted(text)
+            return self._sifted(bytes(text))
         # Arrow passes over empty lines, and takes what a quote spans for one row: both are seen by counting.
         if block.rows != _line_count(text):
-            return self._sifted(text)
+            return self._sifted(bytes(text))
         return block
 
-    def _table(self, text: bytes, quoted: bool) -> Block:
+    def _table(self, text: bytes | memoryview, quoted: bool) -> Block:
         if not text:
             return Block(0, 0, 0, {})
         read = self._csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text) + 1)
@@ -230,8 +234,9 @@ def _shown(line: bytes) -> str:
     return line[:80].decode("utf-8", "replace")
 
 
-def _line_count(text: bytes) -> int:
+def _line_count(text: bytes | memoryview) -> int:
     ends = count_byte(text, 10)
-    if b"\r" in text:
-        ends += text.count(b"\r") - text.count(b"\r\n")
-    return ends + (not text.endswith((b"\n", b"\r")))
+    if count_byte(text, 13):
+        whole = bytes(text)
+        ends += whole.count(b"\r") - whole.count(b"\r\n")
+    return ends + (text[-1] not in (10, 13))

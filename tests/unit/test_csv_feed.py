@@ -47,6 +47,12 @@ def write(path: Path, rows: list[str], *, header: str = HEADER, ends: str = "\n"
     return path
 
 
+def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
+    """As if so many cores were there, with chunks of so many bytes."""
+    patch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
+    patch.setattr(strand.feeds.csv, "_CHUNK_BYTES", chunk_bytes)
+
+
 def drained(feed: Feed) -> tuple[np.ndarray[Any, Any], FeedError | None]:
     batches = []
     try:
@@ -441,3 +447,23 @@ def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"^{said}"):
         CsvFeed(write(tmp_path / "trades.csv", lines(1)), **options)
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, last: bool
+) -> None:
+    rows = [*lines(6), "deribit,BTC", "", 'deribit,BTC,1,2,3,"buy",4,5', *lines(3)]
+    path = write(tmp_path / "a.csv", rows, ends=ends, last=last)
+    whole = CsvFeed(path, threads=1, on_error="skip")
+    expected, error = drained(whole)
+    assert len(expected) == 10 and error is None
+    for chunk_bytes in (7, 57, 58, 100, 571):
+        for cores in (1, 2, 4):
+            on_cores(monkeypatch, cores, chunk_bytes)
+            feed = CsvFeed(path, on_error="skip")
+            ticks, error = drained(feed)
+            assert error is None
+            assert ticks.tobytes() == expected.tobytes()
+            assert feed.skipped == whole.skipped

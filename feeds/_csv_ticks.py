@@ -23,6 +23,7 @@ from strand._bindings.text import (
     Letters,
     Names,
     Numbers,
+    blank_ticks,
     fit_sizes,
 )
 from strand.errors import ConfigurationError, FormatError
@@ -109,7 +110,8 @@ class TickMaker:
         self.columns[at] = self.found.columns[at] or f"number {at + 1}"
         return at
 
-    def _blank(self, profile: Profile) -> Any:
+    @staticmethod
+    def _blank(profile: Profile) -> TickBatch:
         blank = np.zeros(1, TICK)
         blank["price"] = UNDEF_PRICE
         blank["action"] = blank["side"] = b"N"
@@ -117,7 +119,7 @@ class TickMaker:
             if rule.constant is not None:
                 letter = rule.field in ("action", "side")
                 blank[rule.field] = bytes([rule.constant]) if letter else rule.constant
-        return blank.view(f"V{TICK.itemsize}")
+        return blank
 
     def _time(self, rule: FieldRule, sample: dict[int, str]) -> _Time:
         """How a time is written: the first of the profile's ways that the file's first row agrees with."""
@@ -174,18 +176,15 @@ class TickMaker:
                 chosen = places.astype(np.uint32) if chosen is None else chosen[places]
                 faults, count = faults[places], len(places)
                 times = {name: values[places] for name, values in times.items()}
-        blank = np.empty(count, f"V{TICK.itemsize}")
-        blank[:] = self._template
-        ticks = blank.view(TICK)
-        rows = block.places()
-        ticks["sequence"] = (rows if chosen is None else rows[chosen]) + (first + 1)
-        if ids is not None:
-            ticks["instrument_id"] = ids if chosen is None else ids[chosen]
         event, recv = times.get("ts_event"), times.get("ts_recv")
-        ticks["ts_recv"] = event if recv is None else recv
-        ticks["ts_event"] = recv if event is None else event
-        if event is not None and recv is not None and not event.all():
-            np.copyto(ticks["ts_event"], ticks["ts_recv"], where=event == 0)
+        event, recv = recv if event is None else event, event if recv is None else recv
+        assert event is not None and recv is not None
+        if ids is not None and chosen is not None:
+            ids = ids[chosen]
+        ticks = blank_ticks(self._template, first + 1, event, recv, ids)
+        if chosen is not None or block.at is not None:
+            places = block.places()
+            ticks["sequence"] = (places if chosen is None else places[chosen]) + (first + 1)
         made = Made(ticks, faults, chosen)
         for rule in self._readers:
             self._fill(rule, block, made)
@@ -202,16 +201,15 @@ class TickMaker:
     def _read_time(self, time: _Time, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
         values = np.zeros(len(faults), np.int64)
         time.numbers.read(block.columns[time.column], time.column, values, faults, chosen)
-        missing = values < 0
-        if not time.local:
+        missing = None if time.numbers.empty is None else values < 0
+        if time.local:
+            if time.of_day:
+                values += self._days(block, faults, chosen)
+            values = self._to_utc(values)
+        if missing is not None:
             values[missing] = 0
-            return values
-        if time.of_day:
-            values += self._days(block, faults, chosen)
-        values = self._to_utc(values)
-        values[missing] = 0
-        early = values < 0  # in the first hours of 1970 somewhere east of Greenwich
-        if early.any():
+        if len(values) and values.min() < 0:  # in the first hours of 1970 somewhere east of Greenwich
+            early = values < 0
             values[early] = 0
             faults[early & (faults == 0)] = time.column << 8 | FAULT_RANGE
         return values
@@ -227,13 +225,16 @@ class TickMaker:
         """Clock times of the profile's zone, as ns since 1970 as if they were UTC, to UTC."""
         if self._profile.zone == "UTC" or not len(wall) or (self._date is None and self.needs_date):
             return wall
-        hours = wall // _HOUR_NS
-        low, high = int(hours.min()), int(hours.max())
+        low, high = int(wall.min()) // _HOUR_NS, int(wall.max()) // _HOUR_NS
         if high - low < 4096:
             # Zones change on whole hours, or at least within one: a table by the hour.
             table = np.array([self._offset(hour) for hour in range(low, high + 1)], np.int64)
-            shifted: npt.NDArray[np.int64] = wall - table[hours - low]
+            if (table == table[0]).all():
+                wall -= table[0]
+                return wall
+            shifted: npt.NDArray[np.int64] = wall - table[wall // _HOUR_NS - low]
             return shifted
+        hours = wall // _HOUR_NS
         distinct, places = np.unique(hours, return_inverse=True)
         return wall - np.array([self._offset(hour) for hour in distinct.tolist()], np.int64)[places]
 

@@ -73,6 +73,18 @@ uint64_t sd_letters(const sd_cells *given, const sd_letter *table, uint32_t entr
   return bad;
 }
 
+void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
+                    const int64_t *ts_recv, const uint32_t *names) {
+  sd_tick tick = *blank;
+  for (uint64_t i = 0; i < count; i++) {
+    tick.ts_recv = (uint64_t)ts_recv[i];
+    tick.ts_event = ts_event[i] ? (uint64_t)ts_event[i] : tick.ts_recv;
+    tick.sequence = first + i;
+    if (names) tick.instrument_id = names[i];
+    out[i] = tick;
+  }
+}
+
 uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint8_t *sizes, uint8_t *flags,
                       uint64_t stride, uint8_t flag) {
   uint64_t lossy = 0;

@@ -11,6 +11,8 @@
 #ifndef SD_DECODE_COLUMNS_H
 #define SD_DECODE_COLUMNS_H
 
+#include "sd_tick.h"
+
 #include <stdint.h>
 
 /* A column, and which of its rows are meant. */
@@ -48,6 +50,11 @@ typedef struct sd_letter {
 /* Each field through a table of up to 64 entries. `otherwise`: the number for what is not in it, -1: that is a fault. */
 uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, int64_t otherwise, uint32_t column,
                     const sd_target *target, uint16_t *faults);
+
+/* Ticks that are `blank` but for a number of their own, from `first` up, and their times and names: an event without a
+ * time (0) has that of its receipt. `names` may be NULL. Each tick is written once, in one go. */
+void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
+                    const int64_t *ts_recv, const uint32_t *names);
 
 /* Whole amounts to 32-bit sizes: divided by `unit`, rounded down, at most 2^32-1; where that loses anything, `flag` is
  * set in the row's flags. `sizes` and `flags` are `stride` apart. Negative amounts count as 0. Returns how many rows

@@ -28,6 +28,7 @@ __all__ = [
     "Numbers",
     "TextColumn",
     "Whole",
+    "blank_ticks",
     "count_byte",
     "fit_sizes",
 ]
@@ -201,6 +202,23 @@ class Names:
         return self._known
 
 
+def blank_ticks(
+    blank: npt.NDArray[Any], first: int, event: Whole, recv: Whole, names: npt.NDArray[np.uint32] | None
+) -> npt.NDArray[Any]:
+    """Ticks (TICK) like ``blank``, an array of one, numbered from ``first``, with their times and indices of names.
+
+    Where ``event`` is 0, the event has the time of its receipt.
+    """
+    if len(event) != len(recv) or (names is not None and len(names) != len(recv)):
+        raise ValueError(f"{len(event)} times of events and {len(recv)} of receipts")
+    ticks = np.empty(len(recv), blank.dtype)
+    out, like = (ffi.cast("sd_tick *", ffi.from_buffer(array.view(np.uint8))) for array in (ticks, blank))
+    times = (ffi.from_buffer("int64_t[]", values) for values in (event, recv))
+    indices = ffi.NULL if names is None else ffi.from_buffer("uint32_t[]", names)
+    lib.sd_blank_ticks(out, len(ticks), like, first, *times, indices)
+    return ticks
+
+
 def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDArray[Any], flag: int) -> int:
     """Amounts (contiguous) in ``unit`` to the fields ``sizes`` (u4) and ``flags`` (u1) of the same records.
 
@@ -213,6 +231,6 @@ def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDA
     return int(lib.sd_fit_sizes(given, len(amounts), unit, *pointers, sizes.strides[0], flag))
 
 
-def count_byte(data: bytes, byte: int) -> int:
+def count_byte(data: bytes | memoryview, byte: int) -> int:
     """How many of the bytes are this one; several times as fast as ``bytes.count`` where there are many."""
-    return int(lib.sd_count_byte(data, len(data), byte))
+    return int(lib.sd_count_byte(ffi.from_buffer("uint8_t[]", data), len(data), byte))

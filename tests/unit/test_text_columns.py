@@ -69,6 +69,22 @@ def test_decimal_text_becomes_the_very_integer_or_a_fault(
         assert value == expected
 
 
+@given(
+    st.sampled_from([DECIMAL, ID, EPOCH]),
+    st.integers(-3, 9),
+    st.lists(
+        st.one_of(st.from_regex(r"[+-]?[0-9]{0,12}(\.[0-9]{0,12})?", fullmatch=True), st.text("01.9+-e ", max_size=20))
+    ),
+)
+def test_a_field_is_the_same_number_alone_and_among_others(form: int, scale: int, texts: list[str]) -> None:
+    numbers = Numbers(form, scale if form == DECIMAL else 0)
+    fields = [text.encode() for text in texts]
+    alone = [read(numbers, [field]) for field in fields]
+    values, faults = read(numbers, [b"7" * 16, *fields])
+    assert values[1:] == [value for ((value,), _) in alone]
+    assert faults[1:] == [fault for (_, (fault,)) in alone]
+
+
 @given(st.decimals(min_value=-9_000_000_000, max_value=9_000_000_000, places=9))
 def test_every_price_in_1e_9_is_exact(price: Decimal) -> None:
     assert read(Numbers(DECIMAL, 9), [f"{price:f}".encode()]) == ([int(price.scaleb(9))], [0])

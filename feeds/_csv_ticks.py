@@ -178,7 +178,8 @@ class TickMaker:
                 times = {name: values[places] for name, values in times.items()}
         event, recv = times.get("ts_event"), times.get("ts_recv")
         event, recv = recv if event is None else event, event if recv is None else recv
-        assert event is not None and recv is not None
+        assert event is not None
+        assert recv is not None
         if ids is not None and chosen is not None:
             ids = ids[chosen]
         ticks = blank_ticks(self._template, first + 1, event, recv, ids)

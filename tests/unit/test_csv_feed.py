@@ -458,7 +458,8 @@ def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
     path = write(tmp_path / "a.csv", rows, ends=ends, last=last)
     whole = CsvFeed(path, threads=1, on_error="skip")
     expected, error = drained(whole)
-    assert len(expected) == 10 and error is None
+    assert len(expected) == 10
+    assert error is None
     for chunk_bytes in (7, 57, 58, 100, 571):
         for cores in (1, 2, 4):
             on_cores(monkeypatch, cores, chunk_bytes)

@@ -307,13 +307,10 @@ class TickMaker:
         if rule.exact is not None:
             ticks[rule.exact] = amounts
         unit = int(self._size_unit.scaleb(_AMOUNT_DIGITS))
-        if rule.field == "ask_size":
-            sizes = np.zeros(len(ticks), TICK)
-            made.rounded += fit_sizes(amounts, unit, sizes["size"], sizes["flags"], FLAG_SIZE_ROUNDED)
-            ticks["ref_id"] = sizes["size"]
-            ticks["flags"] |= sizes["flags"]
-        else:
-            made.rounded += fit_sizes(amounts, unit, ticks["size"], ticks["flags"], FLAG_SIZE_ROUNDED)
+        # An ask's size is a ref_id, which was 0: its low half, the first of two.
+        halves = ticks["ref_id"][:, None].view("<u4")
+        sizes = halves[:, 0] if rule.field == "ask_size" else ticks["size"]
+        made.rounded += fit_sizes(amounts, unit, sizes, ticks["flags"], FLAG_SIZE_ROUNDED)
 
     def _fill_pair(self, rule: FieldRule, block: Block, made: Made) -> None:
         values = []

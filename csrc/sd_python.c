@@ -6,8 +6,6 @@
 #include "sd_timer.h"
 #include "sd_worker.h"
 
-#include <string.h>
-
 /* Of `given` records a Python handler with timers had n before one. The others are copied together once more next time,
  * so it is given about as many as it can use. */
 static void learn_claim(sd_dispatcher *d, uint32_t slot, int64_t given, int64_t n) {
@@ -114,12 +112,10 @@ int64_t sd_hand_go_on(sd_hand *hand) {
 }
 
 int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, uint64_t ns) {
-  uint32_t key;
   if (!d->handlers[claim->handler].wakes || handled < 1 || handled > claim->n) return SD_E_ARGUMENT;
   const unsigned char *record = (const unsigned char *)claim->records + (size_t)(handled - 1) * d->arena->record_size;
   if (ns && ns <= claim->marks[handled - 1].time) return SD_E_ARGUMENT;
-  memcpy(&key, record + d->arena->key_offset, sizeof key);
-  sd_timer_over(d, key, ns);
+  sd_timer_over(d, sd_key_of(d, record), ns);
   return SD_OK;
 }
 

@@ -13,12 +13,13 @@
 #include <time.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { PAUSES = 1, PATIENCE_NS = 50 };
+enum { PAUSES = 1, PATIENCE_NS = 50, LONG_PATIENCE_NS = 50 };
 #else
 enum {
   NAP_NS = 50000,
   PAUSES = 16,
-  PATIENCE_NS = 50000 /* a wait for workers that get nothing done */
+  PATIENCE_NS = 50000,       /* a wait for workers that look for something to do */
+  LONG_PATIENCE_NS = 2000000 /* and for one that is in a visit, of which nothing is booked before its end */
 };
 #endif
 
@@ -139,6 +140,13 @@ static void nap(void) {
 #endif
 }
 
+/* C2: relaxed; a hint. */
+static int anyone_at_work(sd_dispatcher *d) {
+  for (uint32_t slot = 0; slot < d->n_workers; slot++)
+    if (!sd_load(&d->slots[slot].looking, relaxed, C2)) return 1;
+  return 0;
+}
+
 /* The publisher is ahead of the workers: it drains with them until it is not. Where nothing is ready it waits as long as they
  * get on: what it queued meanwhile would go to strands that have enough, up to their bound, and there cost more. Slow handlers
  * and strands that are held back do not get on: then it publishes. */
@@ -146,7 +154,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
   p->since_look = 0;
   if (sd_in_flight(d) <= d->config.ahead_records) return;
-  uint64_t start = sd_now(), patience = sd_clock_counts(PATIENCE_NS), since = start, least = UINT64_MAX;
+  uint64_t start = sd_now(), since = start, least = UINT64_MAX;
   for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
     int helped = sd_help(d, slot);
     if (helped && turn % 4 != 0) continue;
@@ -156,7 +164,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     if (left < least) {
       least = left;
       since = sd_now();
-    } else if (sd_now() - since > patience) {
+    } else if (sd_now() - since > sd_clock_counts(anyone_at_work(d) ? LONG_PATIENCE_NS : PATIENCE_NS)) {
       break;
     }
     for (int i = 0; i < PAUSES; i++) sd_pause();

@@ -146,6 +146,11 @@ static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
 
 /* ---- draining */
 
+/* C1: relaxed; for publishers that wonder whether to wait. */
+static void say_looking(sd_dispatcher *d, uint32_t slot, uint32_t yes) {
+  sd_store(&d->slots[slot].looking, yes, relaxed, C1);
+}
+
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
   uint32_t turn = 0;
   int woken = 0;
@@ -155,6 +160,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     uint32_t index = next_own(d, slot);
     if (index == SD_NONE) index = next_stolen(d, slot, d->watches[slot]);
     if (index == SD_NONE) {
+      if (turn == 0) say_looking(d, slot, 1);
       woken |= be_idle(d, slot, turn++);
       continue;
     }
@@ -163,7 +169,10 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       woken = 0;
       if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
     }
-    if (turn) now = sd_now();
+    if (turn) {
+      say_looking(d, slot, 0);
+      now = sd_now();
+    }
     turn = 0;
     if (!own(d, slot, index)) continue;
     if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {

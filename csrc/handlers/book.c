@@ -188,27 +188,51 @@ static inline int handle(const sd_book_params *params, unsigned char *rows, cons
   return 1;
 }
 
+/* What a batch's ticks pass before their turn. */
+typedef struct sd_stages {
+  const sd_books *books;
+  unsigned char *rows;
+  const sd_tick *ticks;
+  uint64_t stride;
+  uint64_t end; /* ticks from here on have no book, or are not there */
+  sd_guess guesses[GUESSES];
+} sd_stages;
+
+/* The stages of a tick and of those before it, near the start or the end, where not all of them have one: those before the first
+ * tick wrap around to beyond the end. */
+static SD_NOINLINE void pass_edge(sd_stages *s, uint64_t first) {
+  const uint64_t second = first - STAGE, third = second - STAGE;
+  if (first < s->end) {
+    if (has_book(s->books, &s->ticks[first])) ask_for_book(s->books, s->rows, &s->ticks[first], s->stride);
+    else s->end = first;
+  }
+  if (second < s->end) ask_for_order(s->books, &s->ticks[second]);
+  if (third < s->end) s->guesses[third % GUESSES] = ask_for_its_level(s->books, &s->ticks[third]);
+}
+
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
   const sd_books *books = params->books;
   const uint64_t stride = ctx->row_stride;
-  sd_guess guesses[GUESSES];
-  uint64_t end = (uint64_t)n;
-  /* Stages before the first tick wrap around to beyond the end. */
-  for (uint64_t first = 0; first < end + AHEAD; first++) {
+  sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
+  uint64_t inside = n > AHEAD ? (uint64_t)n - AHEAD : 0;
+  for (uint64_t first = 0; first < s.end + AHEAD; first++) {
     const uint64_t second = first - STAGE, third = second - STAGE, last = third - STAGE;
-    if (SD_LIKELY(first < end)) {
-      if (SD_LIKELY(has_book(books, &ticks[first]))) ask_for_book(books, rows, &ticks[first], stride);
-      else end = first;
+    if (SD_LIKELY(last < inside && has_book(books, &ticks[first]))) {
+      ask_for_book(books, rows, &ticks[first], stride);
+      ask_for_order(books, &ticks[second]);
+      s.guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
+    } else {
+      pass_edge(&s, first);
+      if (s.end < (uint64_t)n) inside = 0;
+      if (last >= s.end) continue;
     }
-    if (SD_LIKELY(second < end)) ask_for_order(books, &ticks[second]);
-    if (SD_LIKELY(third < end)) guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
-    if (last < end && SD_UNLIKELY(!handle(params, rows, &ticks[last], stride, guesses[last % GUESSES])))
+    if (SD_UNLIKELY(!handle(params, rows, &ticks[last], stride, s.guesses[last % GUESSES])))
       return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &ticks[last])->live,
                   (int64_t)last);
   }
-  if (SD_UNLIKELY(end < (uint64_t)n))
-    return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[end].instrument_id, (int64_t)end);
+  if (SD_UNLIKELY(s.end < (uint64_t)n))
+    return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[s.end].instrument_id, (int64_t)s.end);
   return n;
 }
 

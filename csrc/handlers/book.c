@@ -52,7 +52,7 @@ static void trade(sd_book_row *row, const sd_tick *t, int64_t price, uint32_t si
 
 static inline uint32_t find(const sd_change *c, uint64_t id) {
   const sd_book *b = c->book;
-  if (SD_LIKELY(c->order >> 2 < b->n_buckets)) {
+  if (SD_LIKELY(c->order >> SD_PLACE_BITS < b->n_buckets)) {
     const sd_bucket *bucket = sd_book_bucket(b, c->order);
     const uint32_t place = sd_bucket_place(c->order);
     if (SD_LIKELY(bucket->id[place] == id && bucket->size[place])) return c->order;
@@ -268,7 +268,7 @@ static sd_book_order describe(const sd_book *b, uint32_t slot) {
 
 /* The first order from a slot on; SD_NO_ORDER: there is none. */
 static uint32_t order_from(const sd_book *b, uint32_t slot) {
-  for (; slot >> 2 < b->n_buckets; slot++)
+  for (; slot >> SD_PLACE_BITS < b->n_buckets; slot++)
     if (sd_bucket_place(slot) < SD_BUCKET_ORDERS && sd_book_bucket(b, slot)->size[sd_bucket_place(slot)]) return slot;
   return SD_NO_ORDER;
 }

@@ -39,8 +39,7 @@ static inline uint32_t is_change(char action) {
 static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
   const uintptr_t home = (uintptr_t)b->buckets + sizeof(sd_bucket) * (uintptr_t)sd_book_home(b, sd_book_hash(id));
   sd_prefetch_write((const char *)home);
-  /* What found it full is in the next one. */
-  sd_prefetch_write((const char *)(home + sizeof(sd_bucket)));
+  sd_prefetch_write((const char *)(home + SD_LINE));
 }
 
 /* The best eight prices and the numbers of their levels. */

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BYTES = 256, MOST_ROOM = 1 << 28, MOST_BUCKETS = 1 << 28 };
+enum { FIRST_BYTES = 256, MOST_ROOM = 1 << 28, MOST_BUCKETS = 1 << 27 };
 
 static uint64_t bucket_bytes(uint32_t n) { return n * (uint64_t)sizeof(sd_bucket); }
 
 /* Of both sides. */
-static uint64_t level_bytes(uint32_t room) {
-  return 2 * (uint64_t)room * (sizeof(sd_level) + sizeof(int64_t) + sizeof(uint32_t));
-}
+static uint64_t ladder_bytes(uint32_t room) { return 2 * (uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)); }
+
+static uint64_t level_bytes(uint32_t room) { return ladder_bytes(room) + 2 * (uint64_t)room * sizeof(sd_level); }
 
 uint64_t sd_book_order_bytes(const sd_book *b) { return bucket_bytes(b->n_buckets); }
 
@@ -25,7 +25,7 @@ uint32_t sd_book_search(const sd_book *b, uint64_t id) {
   do {
     const sd_bucket *bucket = &b->buckets[at];
     for (uint32_t place = 0; place < SD_BUCKET_ORDERS; place++)
-      if (bucket->id[place] == id && bucket->size[place]) return at << 2 | place;
+      if (bucket->id[place] == id && bucket->size[place]) return at << SD_PLACE_BITS | place;
     if (!(bucket->passed_ids & sd_bucket_bit(hash))) break;
     at = sd_book_next_bucket(b, at);
   } while (at != home);
@@ -36,17 +36,17 @@ uint32_t sd_book_pass(sd_book *b, uint64_t hash) {
   uint32_t place, at = sd_book_home(b, hash);
   do {
     sd_bucket *full = &b->buckets[at];
-    if (full->passed != SD_PASSED_MOST) full->passed++;
+    full->passed++;
     full->passed_ids |= (uint16_t)sd_bucket_bit(hash);
     at = sd_book_next_bucket(b, at);
   } while ((place = sd_bucket_free(&b->buckets[at])) == SD_BUCKET_ORDERS);
-  return at << 2 | place;
+  return at << SD_PLACE_BITS | place;
 }
 
 void sd_book_unpass(sd_book *b, uint64_t hash, uint32_t bucket) {
   for (uint32_t at = sd_book_home(b, hash); at != bucket; at = sd_book_next_bucket(b, at)) {
     sd_bucket *passed = &b->buckets[at];
-    if (passed->passed != SD_PASSED_MOST && --passed->passed == 0) passed->passed_ids = 0;
+    if (--passed->passed == 0) passed->passed_ids = 0;
   }
 }
 
@@ -58,13 +58,14 @@ int sd_book_grow_orders(sd_book *b, sd_pool *pool) {
   memset(buckets, 0, bucket_bytes((uint32_t)n));
   b->buckets = buckets;
   b->n_buckets = (uint32_t)n;
-  b->full = (uint32_t)(n * SD_BUCKET_ORDERS * 3 / 5);
+  b->full = (uint32_t)(n * SD_BUCKET_ORDERS * 11 / 20);
   for (uint32_t i = 0; i < old.n_buckets; i++) {
     const sd_bucket *from = &old.buckets[i];
     for (uint32_t place = 0; place < SD_BUCKET_ORDERS; place++) {
       if (!from->size[place]) continue;
       const uint32_t slot = sd_book_slot_for(b, from->id[place]);
       sd_bucket *to = sd_book_bucket(b, slot);
+      to->taken |= (uint16_t)(1u << sd_bucket_place(slot));
       to->id[sd_bucket_place(slot)] = from->id[place];
       to->size[sd_bucket_place(slot)] = from->size[place];
       to->level[sd_bucket_place(slot)] = from->level[place];
@@ -89,17 +90,17 @@ static void free_levels(sd_book *b, uint32_t from) {
 int sd_book_grow_levels(sd_book *b, sd_pool *pool) {
   const sd_book old = *b;
   uint32_t room = sd_ladder_room(b->room);
-  sd_level *levels = room > MOST_ROOM ? NULL : sd_pool_take(pool, level_bytes(room));
-  if (!levels) return 0;
-  b->levels = levels;
+  unsigned char *piece = room > MOST_ROOM ? NULL : sd_pool_take(pool, level_bytes(room));
+  if (!piece) return 0;
+  b->levels = (sd_level *)(piece + ladder_bytes(room));
   b->room = room;
-  if (old.room) memcpy(levels, old.levels, 2 * (uint64_t)old.room * sizeof(sd_level));
+  if (old.room) memcpy(b->levels, old.levels, 2 * (uint64_t)old.room * sizeof(sd_level));
   for (int side = 0; side < 2 && old.room; side++) {
     memcpy(sd_book_keys(b, side), sd_book_keys(&old, side), b->n[side] * sizeof(int64_t));
     memcpy(sd_book_numbers(b, side), sd_book_numbers(&old, side), b->n[side] * sizeof(uint32_t));
   }
   free_levels(b, 2 * old.room);
-  sd_pool_give(pool, old.levels, level_bytes(old.room));
+  if (old.room) sd_pool_give(pool, (unsigned char *)old.levels - ladder_bytes(old.room), level_bytes(old.room));
   return 1;
 }
 

@@ -1,7 +1,7 @@
 /* One symbol's resting orders, by id, and its price levels.
  *
  * What a tick costs is the cache lines it has to fetch and the branches that nobody can foresee. So orders lie in a hash table
- * and nowhere else, in buckets of one line whose ids are compared all at once. They are not linked into their level's queue:
+ * and nowhere else, in buckets of two lines whose ids are compared all at once. They are not linked into their level's queue:
  * each has a stamp, which rises with every order that comes to the end of a queue, and a question sorts by it; no tick has to
  * know who stands before whom. An order knows its level by a number that stays the same as long as the level is there: a cancel
  * or a fill goes from the order to its level and looks for nothing. Only who has a price and no order looks it up, in a sorted
@@ -9,8 +9,9 @@
  * ladder. What every tick needs of a book is one line. All of it is the symbol's own: who holds its strand may use it, nobody
  * else.
  *
- * A bucket takes 64 bytes for three orders, and three of five places are taken before there are more, by a third or a half: an
- * order takes 36 bytes where the table is full, and never more than 54 right after it grew (the first seven take 256 in all).
+ * A bucket takes 128 bytes for six orders, and eleven of twenty places are taken before there are more, by a third or a half: an
+ * order takes 39 bytes where the table is full, and never more than 59 right after it grew (the first six take 256 in all). With
+ * fuller tables, or buckets of three, too many orders find their bucket full: what those cost is more than the memory saves.
  * A book that is all zero is empty.
  */
 #ifndef SD_HANDLERS_BOOK_STORE_H
@@ -22,20 +23,19 @@
 #include "handlers/pool.h"
 #include "sd_atomic.h"
 
-enum { SD_BUCKET_ORDERS = 3 };
+enum { SD_BUCKET_ORDERS = 6, SD_PLACE_BITS = 3 };
 
 typedef struct sd_bucket {
   uint64_t id[SD_BUCKET_ORDERS];   /* 0 where the place is free */
   uint32_t size[SD_BUCKET_ORDERS]; /* 0: the place is free */
   uint32_t level[SD_BUCKET_ORDERS];
   uint32_t stamp[SD_BUCKET_ORDERS]; /* twice when it came to the end of its queue, plus its side */
-  uint16_t passed;     /* orders that found no place up to here and lie further on; SD_PASSED_MOST: who knows */
-  uint16_t passed_ids; /* a bit for each of their ids, and of those that have gone since there was none */
+  uint32_t passed;                  /* orders that found no place up to here and lie further on */
+  uint16_t passed_ids;              /* a bit for each of their ids, and of those that have gone since there was none */
+  uint16_t taken;                   /* a bit for each place that is not free */
 } sd_bucket;
 
-enum { SD_PASSED_MOST = UINT16_MAX };
-
-_Static_assert(sizeof(sd_bucket) == SD_LINE, "a bucket is a cache line");
+_Static_assert(sizeof(sd_bucket) == 2 * SD_LINE, "a bucket is two cache lines");
 
 typedef struct sd_level {
   int64_t price;
@@ -46,7 +46,7 @@ typedef struct sd_level {
 
 typedef struct sd_book {
   sd_bucket *buckets; /* by hash of the id; what finds its bucket full goes on to the next */
-  sd_level *levels;   /* in no order; behind them a ladder a side, of keys, then of the numbers of their levels */
+  sd_level *levels;   /* in no order; before them a ladder a side: keys, and before these the numbers of their levels */
   uint32_t n_buckets;
   uint32_t live, full; /* orders, and how many there may be before the table grows */
   uint32_t stamps;     /* given out; see SD_STAMPS */
@@ -81,14 +81,14 @@ uint64_t sd_book_level_bytes(const sd_book *b);
 
 /* ---- the table
  *
- * A slot names an order's place: four times its bucket, and its number there. It is the order's until the order goes or the
+ * A slot names an order's place: eight times its bucket, and its number there. It is the order's until the order goes or the
  * table grows. */
 
 #define SD_NO_ORDER UINT32_MAX
 
-static inline sd_bucket *sd_book_bucket(const sd_book *b, uint32_t slot) { return &b->buckets[slot >> 2]; }
+static inline sd_bucket *sd_book_bucket(const sd_book *b, uint32_t slot) { return &b->buckets[slot >> SD_PLACE_BITS]; }
 
-static inline uint32_t sd_bucket_place(uint32_t slot) { return slot & 3; }
+static inline uint32_t sd_bucket_place(uint32_t slot) { return slot & ((1 << SD_PLACE_BITS) - 1); }
 
 static inline int sd_bucket_side(const sd_bucket *bucket, uint32_t place) { return (int)(bucket->stamp[place] & 1); }
 
@@ -119,15 +119,16 @@ static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
   const uint32_t home = sd_book_home(b, sd_book_hash(id));
   const sd_bucket *bucket = &b->buckets[home];
   /* No branch: which place it is, nobody can foresee. */
-  const uint32_t place = !(bucket->id[1] ^ id) + 2u * !(bucket->id[2] ^ id);
-  if (SD_LIKELY(place < SD_BUCKET_ORDERS && bucket->id[place] == id && bucket->size[place])) return home << 2 | place;
+  uint32_t place = 0;
+  for (uint32_t i = 1; i < SD_BUCKET_ORDERS; i++) place |= i & -(uint32_t)(bucket->id[i] == id);
+  if (SD_LIKELY(place < SD_BUCKET_ORDERS && bucket->id[place] == id && bucket->size[place]))
+    return home << SD_PLACE_BITS | place;
   return sd_book_search(b, id);
 }
 
 /* The first free place; SD_BUCKET_ORDERS: none. */
 static inline uint32_t sd_bucket_free(const sd_bucket *bucket) {
-  const uint32_t first = bucket->size[0] != 0, second = first & (bucket->size[1] != 0);
-  return first + second + (second & (bucket->size[2] != 0));
+  return (uint32_t)__builtin_ctz(~(uint32_t)bucket->taken);
 }
 
 /* The slot for an id whose first bucket is full. There has to be room. */
@@ -139,10 +140,10 @@ static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   const uint32_t home = sd_book_home(b, hash);
   const sd_bucket *bucket = &b->buckets[home];
   const uint32_t place = sd_bucket_free(bucket);
-  const uint32_t maybe = !(bucket->id[0] ^ id) | !(bucket->id[1] ^ id) | !(bucket->id[2] ^ id) |
-                         (bucket->passed_ids & sd_bucket_bit(hash));
+  uint32_t maybe = bucket->passed_ids & sd_bucket_bit(hash);
+  for (uint32_t i = 0; i < SD_BUCKET_ORDERS; i++) maybe |= bucket->id[i] == id;
   if (SD_UNLIKELY(maybe) && sd_book_search(b, id) != SD_NO_ORDER) return SD_NO_ORDER;
-  return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << 2 | place : sd_book_pass(b, hash);
+  return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << SD_PLACE_BITS | place : sd_book_pass(b, hash);
 }
 
 /* An order went from a bucket that was not its first. */
@@ -151,9 +152,10 @@ void sd_book_unpass(sd_book *b, uint64_t hash, uint32_t bucket);
 static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
   sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint64_t hash = sd_book_hash(bucket->id[sd_bucket_place(slot)]);
+  bucket->taken &= (uint16_t)~(1u << sd_bucket_place(slot));
   bucket->id[sd_bucket_place(slot)] = 0;
   bucket->size[sd_bucket_place(slot)] = 0;
-  if (SD_UNLIKELY(sd_book_home(b, hash) != slot >> 2)) sd_book_unpass(b, hash, slot >> 2);
+  if (SD_UNLIKELY(sd_book_home(b, hash) != slot >> SD_PLACE_BITS)) sd_book_unpass(b, hash, slot >> SD_PLACE_BITS);
 }
 
 /* ---- levels
@@ -163,11 +165,11 @@ static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
 #define SD_NO_LEVEL UINT32_MAX
 
 static inline int64_t *sd_book_keys(const sd_book *b, int side) {
-  return (int64_t *)(b->levels + 2 * (uint64_t)b->room) + (b->room & -(uint32_t)side);
+  return (int64_t *)b->levels - ((uint64_t)b->room << side);
 }
 
 static inline uint32_t *sd_book_numbers(const sd_book *b, int side) {
-  return (uint32_t *)(sd_book_keys(b, 0) + 2 * (uint64_t)b->room) + (b->room & -(uint32_t)side);
+  return (uint32_t *)((int64_t *)b->levels - 2 * (uint64_t)b->room) - ((uint64_t)b->room << side);
 }
 
 /* A price's level, or `none`. */
@@ -228,6 +230,7 @@ static inline int sd_book_add(sd_book *b, sd_pool *pool, uint64_t id, int side, 
   const uint32_t slot = sd_book_slot_for(b, id), place = sd_bucket_place(slot);
   if (SD_UNLIKELY(slot == SD_NO_ORDER)) return SD_BOOK_DUPLICATE;
   sd_bucket *bucket = sd_book_bucket(b, slot);
+  bucket->taken |= (uint16_t)(1u << place);
   bucket->id[place] = id;
   bucket->size[place] = size;
   bucket->stamp[place] = sd_book_next_stamp(b, side);

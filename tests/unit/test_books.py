@@ -138,7 +138,7 @@ def test_many_levels_and_orders_grow_shrink_and_clear() -> None:
 
 @pytest.mark.parametrize("n", [100, 700, 5_000])
 def test_ids_that_all_fall_into_one_bucket_are_told_apart(n: int) -> None:
-    """More than it holds, and at last than it can count, round the end of the table; then half of them go."""
+    """More than it holds, round the end of the table; then half of them go."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
     spread = np.random.default_rng(7).permutation(n)
     ids = [((1 << 64) - 1 - k) * inverse % (1 << 64) for k in range(n)]

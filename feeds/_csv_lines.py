@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import TextColumn, count_byte
+from strand._bindings.text import TextColumn, count_byte, line_ends
 from strand.errors import FeedError, FormatError, MissingExtraError
 from strand.feeds._csv_match import Match
 from strand.feeds.read_ahead import Chunks
@@ -167,13 +167,14 @@ class _Parser:
         if text is None:
             problem = f"no end within {LONGEST_LINE} bytes"
             return Block(0, 1, 0, {}, [BadLine(0, "line too long", problem, "")], at=np.zeros(0, np.int64))
-        quoted = count_byte(text, ord(_QUOTE)) > 0
+        ends, odd = line_ends(text)
+        quoted = odd and count_byte(text, ord(_QUOTE)) > 0
         try:
             block = self._table(text, quoted)
         except self._pa.ArrowInvalid:
             return self._sifted(bytes(text))
         # Arrow passes over empty lines, and takes what a quote spans for one row: both are seen by counting.
-        if block.rows != _line_count(text):
+        if block.rows != _line_count(text, ends, odd):
             return self._sifted(bytes(text))
         return block
 
@@ -234,9 +235,9 @@ def _shown(line: bytes) -> str:
     return line[:80].decode("utf-8", "replace")
 
 
-def _line_count(text: bytes | memoryview) -> int:
-    ends = count_byte(text, 10)
-    if count_byte(text, 13):
+def _line_count(text: bytes | memoryview, ends: int, odd: bool) -> int:
+    """Of a text with so many ``\\n``, and where it is ``odd`` with ends of other kinds too."""
+    if odd and count_byte(text, 13):
         whole = bytes(text)
         ends += whole.count(b"\r") - whole.count(b"\r\n")
     return ends + (text[-1] not in (10, 13))

@@ -18,6 +18,8 @@ from strand._bindings.text import (
     EPOCH,
     FAULT_RANGE,
     ID,
+    LETTER_TARGETS,
+    MAX_LETTERS,
     STAMP,
     Faults,
     Letters,
@@ -52,9 +54,13 @@ Chosen = npt.NDArray[np.uint32]
 
 @dataclass(slots=True)
 class Made:
-    """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick."""
+    """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick.
+
+    ``times``: their ts_recv once more, in one run of memory.
+    """
 
     ticks: TickBatch
+    times: npt.NDArray[np.int64]
     faults: Faults
     rows: Chosen | None
     rounded: int = 0
@@ -89,13 +95,14 @@ class TickMaker:
         self.needs_date = self._day_column is None and any(time.of_day for time in self._times)
         self._symbol_column = self._place(profile.symbol.columns) if profile.symbol.columns else None
         self.names = None if self._symbol_column is None else Names(max_symbols)
-        self._letters = {rule.field: self._table(rule, found.encoding) for rule in self._rules if rule.map}
         self._template = self._blank(profile)
         if profile.end is not None:
             self.columns.setdefault(0, found.columns[0])
         # Sizes add to flags, and the last of a quote's fields settles its side.
         plain = [rule for rule in self._rules if not rule.unit and rule.constant is None]
         self._readers = sorted(plain, key=lambda rule: _ORDER.get(rule.field, 0))
+        self._numbers = {rule.field: self._number_rule(rule) for rule in self._readers if not (rule.map or rule.pair)}
+        self._steps = [(rules, self._tables(rules)) for rules in self._together()]
 
     def _present(self, rule: FieldRule) -> bool:
         return not rule.columns or not rule.optional or self.found.column(rule.columns) is not None
@@ -141,9 +148,28 @@ class TickMaker:
                 return found
         raise AssertionError(rule)
 
-    @staticmethod
-    def _table(rule: FieldRule, encoding: str) -> Letters:
-        return Letters({text.encode(encoding): value for text, value in rule.map}, rule.otherwise)
+    def _together(self) -> list[list[FieldRule]]:
+        """What is read in one go: a rule, or several next to each other that give one column's letters."""
+        steps: list[list[FieldRule]] = []
+        for rule in self._readers:
+            joined = [*steps[-1], rule] if steps else []
+            texts = {text for each in joined for text, _ in each.map}
+            same = all(
+                each.map and self.found.column(each.columns) == self.found.column(rule.columns) for each in joined
+            )
+            if same and 1 < len(joined) <= LETTER_TARGETS and len(texts) <= MAX_LETTERS:
+                steps[-1].append(rule)
+            else:
+                steps.append([rule])
+        return steps
+
+    def _tables(self, rules: list[FieldRule]) -> Letters | None:
+        if not rules[0].map:
+            return None
+        encoding = self.found.encoding
+        return Letters(
+            *(({text.encode(encoding): value for text, value in rule.map}, rule.otherwise) for rule in rules)
+        )
 
     def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
         """Ticks of a block that ``first`` lines of data come before, empty ones not counted.
@@ -151,7 +177,7 @@ class TickMaker:
         ``keeps``: a function from a number of names to whether each is wanted, by index.
         """
         if block.rows == 0:
-            return Made(np.zeros(0, TICK), np.zeros(0, np.uint16), None)
+            return Made(np.zeros(0, TICK), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         chosen: Chosen | None = None
         ids, id_faults = self._symbols(block)
         if select is not None and select.symbols and ids is not None:
@@ -186,9 +212,12 @@ class TickMaker:
         if chosen is not None or block.at is not None:
             places = block.places()
             ticks["sequence"] = (places if chosen is None else places[chosen]) + (first + 1)
-        made = Made(ticks, faults, chosen)
-        for rule in self._readers:
-            self._fill(rule, block, made)
+        made = Made(ticks, recv, faults, chosen)
+        for rules, tables in self._steps:
+            if tables is None:
+                self._fill(rules[0], block, made)
+            else:
+                self._fill_letters(rules, tables, block, made)
         return made
 
     def _symbols(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
@@ -250,15 +279,9 @@ class TickMaker:
         return self._offsets[hour]
 
     def _fill(self, rule: FieldRule, block: Block, made: Made) -> None:
-        ticks, faults = made.ticks, made.faults
+        ticks = made.ticks
         if rule.pair:
             self._fill_pair(rule, block, made)
-        elif rule.map:
-            at = self._place(rule.columns)
-            out = ticks[rule.field]
-            if out.dtype.kind == "S":
-                out = out.view(np.uint8)
-            self._letters[rule.field].read(block.columns[at], at, out, faults, made.rows)
         elif rule.field in ("price", "bid_price", "ask_price"):
             field = {"ask_price": "order_id"}.get(rule.field, "price")
             self._number(rule, block, made, ticks[field])
@@ -269,7 +292,13 @@ class TickMaker:
         if rule.field == "ask_size":
             _settle_sides(ticks)
 
-    def _numbers(self, rule: FieldRule) -> Numbers:
+    def _fill_letters(self, rules: list[FieldRule], tables: Letters, block: Block, made: Made) -> None:
+        outs = [made.ticks[rule.field] for rule in rules]
+        outs = [out.view(np.uint8) if out.dtype.kind == "S" else out for out in outs]
+        at = self._place(rules[0].columns)
+        tables.read(block.columns[at], at, outs, made.faults, made.rows)
+
+    def _number_rule(self, rule: FieldRule) -> Numbers:
         scale = rule.worth.normalize().as_tuple().exponent
         assert isinstance(scale, int)
         if "price" in rule.field:
@@ -295,7 +324,7 @@ class TickMaker:
 
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
-        self._numbers(rule).read(block.columns[at], at, out, made.faults, made.rows)
+        self._numbers[rule.field].read(block.columns[at], at, out, made.faults, made.rows)
 
     def _fill_size(self, rule: FieldRule, block: Block, made: Made) -> None:
         ticks = made.ticks

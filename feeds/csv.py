@@ -234,10 +234,10 @@ class CsvFeed(BaseFeed):
     def _settled(self, block: Block, made: Made, line: int) -> tuple[FormatError | None, TickBatch]:
         """The ticks of good rows: all of them where lines are skipped, else those before the first fault."""
         ticks = made.ticks
-        rows = np.arange(block.rows) if made.rows is None else made.rows
-        at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
         if not block.bad and not made.faults.any():
             return None, ticks
+        rows = np.arange(block.rows) if made.rows is None else made.rows
+        at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
         end = self._match.profile.end
         good = made.faults == 0
         faults: list[tuple[int, str, str, str]] = []
@@ -282,7 +282,7 @@ class CsvFeed(BaseFeed):
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes
         if len(ticks):
-            times = ticks["ts_recv"]
+            times = made.times if ticks is made.ticks else ticks["ts_recv"]
             counts["time_reversals"] += int(times[0] < last_ns) + int(np.count_nonzero(times[1:] < times[:-1]))
 
 

@@ -18,13 +18,47 @@ typedef struct field {
   const uint8_t *end;
 } field;
 
+/* A column as its reader holds it: a copy, because the bytes that are written might else be these, and all of it would
+ * be read again for each row. */
+typedef struct text_column {
+  sd_cells cells;
+  const uint8_t *end; /* no byte from here on is read; all between a field and it may be */
+  int spaced;         /* there may be spaces around fields */
+} text_column;
+
+static inline text_column text_column_of(const sd_cells *cells) {
+  text_column c = {*cells, cells->bytes, 1};
+  if (cells->count == 0) return c;
+  uint64_t last = cells->rows ? cells->rows[cells->count - 1] : cells->count - 1;
+  c.end = cells->bytes + cells->offsets[last + 1];
+  if (!cells->rows) {
+    const uint8_t *first = cells->bytes + cells->offsets[0];
+    c.spaced = memchr(first, ' ', (size_t)(c.end - first)) != NULL;
+  }
+  return c;
+}
+
 /* The field of the i-th row that is meant, without the spaces around it. */
-static inline field cell(const sd_cells *cells, uint64_t i) {
-  uint64_t row = cells->rows ? cells->rows[i] : i;
-  field f = {cells->bytes + cells->offsets[row], cells->bytes + cells->offsets[row + 1]};
-  while (UNLIKELY(f.at < f.end && *f.at == ' ')) f.at++;
-  while (UNLIKELY(f.at < f.end && f.end[-1] == ' ')) f.end--;
+static inline field cell(const text_column *c, uint64_t i) {
+  uint64_t row = c->cells.rows ? c->cells.rows[i] : i;
+  field f = {c->cells.bytes + c->cells.offsets[row], c->cells.bytes + c->cells.offsets[row + 1]};
+  if (UNLIKELY(c->spaced)) {
+    while (f.at < f.end && *f.at == ' ') f.at++;
+    while (f.at < f.end && f.end[-1] == ' ') f.end--;
+  }
   return f;
+}
+
+/* Up to eight bytes as a number, the first one lowest. */
+static inline uint64_t word_of(field f, const uint8_t *end) {
+  uint64_t word = 0;
+  uint64_t length = (uint64_t)(f.end - f.at);
+  if (LIKELY(length - 1 < 8 && end - f.at >= 8)) {
+    memcpy(&word, f.at, 8);
+    return word & ~UINT64_C(0) >> (64 - 8 * length);
+  }
+  memcpy(&word, f.at, length < 8 ? length : 8);
+  return word;
 }
 
 /* The first fault of a row stays. */

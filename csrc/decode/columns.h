@@ -40,16 +40,21 @@ enum {
   SD_FAULT_NAMES = 6      /* a name too many, or longer than SD_NAME_BYTES */
 };
 
-/* Text of at most eight bytes that stands for a number. */
+enum {
+  SD_LETTERS = 64,       /* the most texts in a table */
+  SD_LETTER_TARGETS = 4, /* the most numbers that one text stands for */
+};
+
+/* Text of at most eight bytes, and the number it stands for in each target; -1: none, which is a fault. */
 typedef struct sd_letter {
   uint8_t text[8]; /* padded with zeros */
   uint32_t length;
-  uint32_t value;
+  int32_t values[SD_LETTER_TARGETS];
 } sd_letter;
 
-/* Each field through a table of up to 64 entries. `otherwise`: the number for what is not in it, -1: that is a fault. */
-uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, int64_t otherwise, uint32_t column,
-                    const sd_target *target, uint16_t *faults);
+/* Each field through a table, to 1 to SD_LETTER_TARGETS targets. `otherwise`: the numbers for what is not in it. */
+uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, const int32_t *otherwise,
+                    uint32_t column, const sd_target *targets, uint32_t count, uint16_t *faults);
 
 /* Ticks that are `blank` but for a number of their own, from `first` up, and their times and names: an event without a
  * time (0) has that of its receipt. `names` may be NULL. Each tick is written once, in one go. */
@@ -64,5 +69,8 @@ uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint
 
 /* How many of the bytes are this one. */
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
+
+/* How many of the bytes are '\n'. `odd`: whether one is '"' or '\r', so that there is more to lines than those. */
+uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd);
 
 #endif

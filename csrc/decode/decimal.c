@@ -38,9 +38,8 @@ static inline int is_digit(uint8_t c) { return (uint8_t)(c - '0') < 10; }
  * for more than SAFE_DIGITS in all. */
 static inline uint64_t digits_of(field *f, uint64_t value) {
   while (f->end - f->at >= 8) {
-    uint64_t word;
-    memcpy(&word, f->at, 8);
-    if (!eight_are_digits(word)) break;
+    uint64_t word = eight_characters(f->at);
+    if (!are_digits(word)) break;
     value = value * 100000000 + eight_digits(word);
     f->at += 8;
   }
@@ -129,11 +128,14 @@ static __attribute__((noinline)) int any_decimal(field f, int scale, int64_t *va
   return scaled(mantissa, scale - fraction + exponent, negative, value);
 }
 
-static inline int decimal(field f, const uint8_t *floor, int scale, int64_t *value) {
+static inline int decimal(field f, const uint8_t *limit, int scale, int64_t *value) {
   uint64_t mantissa;
   int fraction;
-  if (LIKELY(short_number(f, floor, 1, &mantissa, &fraction))) return scaled(mantissa, scale - fraction, 0, value);
-  return any_decimal(f, scale, value);
+  if (LIKELY(short_number(f, limit, 1, &mantissa, &fraction))) return scaled(mantissa, scale - fraction, 0, value);
+  int64_t any; /* not *value: what another function may write to cannot stay in a register */
+  int fault = any_decimal(f, scale, &any);
+  if (!fault) *value = any;
+  return fault;
 }
 
 static uint64_t fnv1a(field f) {
@@ -149,11 +151,11 @@ static int is_negative(field f) {
   return 1;
 }
 
-static inline int id(field f, const uint8_t *floor, int hash, int64_t *value) {
+static inline __attribute__((always_inline)) int id(field f, const uint8_t *limit, int hash, int64_t *value) {
   uint64_t number = 0;
   int fraction;
   const uint8_t *at = f.at;
-  if (LIKELY(short_number(f, floor, 0, &number, &fraction))) {
+  if (LIKELY(short_number(f, limit, 0, &number, &fraction))) {
     at = f.end;
   } else if (f.end - f.at <= SAFE_DIGITS) {
     field rest = f;
@@ -177,9 +179,9 @@ static inline int id(field f, const uint8_t *floor, int hash, int64_t *value) {
   return 0;
 }
 
-static inline int epoch(field f, const uint8_t *floor, int64_t *value) {
+static inline int epoch(field f, const uint8_t *limit, int64_t *value) {
   int64_t number;
-  int fault = decimal(f, floor, 0, &number);
+  int fault = decimal(f, limit, 0, &number);
   if (fault) return fault;
   if (number < 0) return SD_FAULT_RANGE;
   int power = number < INT64_C(100000000000)         ? 9
@@ -280,7 +282,7 @@ static int stamp(field f, int digits, int64_t *value) {
   return fault;
 }
 
-static inline int taken(field f, const uint8_t *floor, const sd_number_rule *rule, int form, int64_t *value) {
+static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rule, int form, int64_t *value) {
   if (UNLIKELY(f.at == f.end)) {
     *value = rule->empty;
     return rule->allow_empty ? 0 : SD_FAULT_EMPTY;
@@ -289,12 +291,12 @@ static inline int taken(field f, const uint8_t *floor, const sd_number_rule *rul
   int dashed;
   switch (form) {
   case SD_FORM_DECIMAL:
-    fault = decimal(f, floor, rule->scale, value);
+    fault = decimal(f, limit, rule->scale, value);
     break;
   case SD_FORM_ID:
-    return id(f, floor, rule->hash, value);
+    return id(f, limit, rule->hash, value);
   case SD_FORM_EPOCH:
-    fault = epoch(f, floor, value);
+    fault = epoch(f, limit, value);
     break;
   case SD_FORM_CLOCK:
     fault = time_of_day(f, rule->scale, value);
@@ -318,19 +320,19 @@ static inline int taken(field f, const uint8_t *floor, const sd_number_rule *rul
 int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value) {
   int32_t offsets[2] = {0, (int32_t)length};
   sd_cells cells = {offsets, text, NULL, 1};
-  /* With nothing below its end that may be read, digit by digit: what the words of a column are held against. */
-  return taken(cell(&cells, 0), text + length, rule, rule->form, value);
+  text_column alone = text_column_of(&cells);
+  /* With nothing after its start that may be read, digit by digit: what the words of a column are held against. */
+  return taken(cell(&alone, 0), text, rule, rule->form, value);
 }
 
-/* Compiled once a form, so that no branch in the loop asks for it. What it is given is copied: the bytes it writes might
- * else be those, and all would be read again for each row. */
-static inline __attribute__((always_inline)) uint64_t run(sd_cells cells, sd_number_rule rule, int form,
+/* Compiled once a form, so that no branch in the loop asks for it. What it is given is copied, as the column is. */
+static inline __attribute__((always_inline)) uint64_t run(const sd_cells *cells, sd_number_rule rule, int form,
                                                           uint32_t column, sd_target target, uint16_t *faults) {
-  const uint8_t *floor = cells.bytes + cells.offsets[0];
+  text_column from = text_column_of(cells);
   uint64_t bad = 0;
-  for (uint64_t i = 0; i < cells.count; i++) {
+  for (uint64_t i = 0; i < from.cells.count; i++) {
     int64_t value = 0;
-    int fault = taken(cell(&cells, i), floor, &rule, form, &value);
+    int fault = taken(cell(&from, i), from.end, &rule, form, &value);
     if (UNLIKELY(fault)) {
       note(&faults[i], column, fault);
       bad++;
@@ -345,10 +347,10 @@ uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t 
                     uint16_t *faults) {
   switch (rule->form) {
   case SD_FORM_DECIMAL:
-    return run(*cells, *rule, SD_FORM_DECIMAL, column, *target, faults);
+    return run(cells, *rule, SD_FORM_DECIMAL, column, *target, faults);
   case SD_FORM_ID:
-    return run(*cells, *rule, SD_FORM_ID, column, *target, faults);
+    return run(cells, *rule, SD_FORM_ID, column, *target, faults);
   default:
-    return run(*cells, *rule, rule->form, column, *target, faults);
+    return run(cells, *rule, rule->form, column, *target, faults);
   }
 }

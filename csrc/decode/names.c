@@ -108,8 +108,9 @@ uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, 
   const uint8_t *last = NULL;
   uint32_t last_length = 0;
   uint32_t last_index = 0;
-  for (uint64_t i = 0; i < cells->count; i++) {
-    field f = cell(cells, i);
+  text_column from = text_column_of(cells);
+  for (uint64_t i = 0; i < from.cells.count; i++) {
+    field f = cell(&from, i);
     uint64_t length = (uint64_t)(f.end - f.at);
     if (last == NULL || length != last_length || memcmp(f.at, last, length) != 0) {
       int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ __all__ = [
     "FAULT_WORDS",
     "ID",
     "LETTER_BYTES",
+    "LETTER_TARGETS",
+    "MAX_LETTERS",
     "NAME_BYTES",
     "STAMP",
     "Faults",
@@ -31,6 +33,7 @@ __all__ = [
     "blank_ticks",
     "count_byte",
     "fit_sizes",
+    "line_ends",
 ]
 
 DECIMAL: Final[int] = lib.SD_FORM_DECIMAL
@@ -43,7 +46,9 @@ DATE: Final[int] = lib.SD_FORM_DATE
 NAME_BYTES: Final[int] = lib.SD_NAME_BYTES
 #: The longest text a table of letters may hold.
 LETTER_BYTES: Final = 8
-_MAX_LETTERS: Final = 64
+#: The most texts in the tables of one column, and the most tables.
+MAX_LETTERS: Final[int] = lib.SD_LETTERS
+LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
 
 FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
 
@@ -90,12 +95,16 @@ class TextColumn:
         return bytes(ffi.buffer(self._data + at, end - at))
 
 
-def _target(out: npt.NDArray[Any]) -> Any:
-    """A one-dimensional array, contiguous or a field of records."""
-    target = ffi.new("sd_target *")
+def _aim(target: Any, out: npt.NDArray[Any]) -> None:
+    """At a one-dimensional array, contiguous or a field of records."""
     target.out = ffi.cast("uint8_t *", out.ctypes.data)
     target.stride = out.strides[0]
     target.width = out.dtype.itemsize
+
+
+def _target(out: npt.NDArray[Any]) -> Any:
+    target = ffi.new("sd_target *")
+    _aim(target, out)
     return target
 
 
@@ -147,32 +156,45 @@ class Numbers:
 
 
 class Letters:
-    """A table of texts (at most eight bytes each) that stand for small numbers; ``otherwise`` for all else."""
+    """Tables of texts (at most eight bytes each) that stand for small numbers, one table a field that is filled.
 
-    def __init__(self, table: Mapping[bytes, int], otherwise: int | None) -> None:
-        if len(table) > _MAX_LETTERS or any(len(text) > LETTER_BYTES for text in table):
-            raise ValueError(f"at most {_MAX_LETTERS} texts of {LETTER_BYTES} bytes")
-        self._entries = ffi.new("sd_letter[]", max(len(table), 1))
-        for entry, (text, value) in zip(self._entries, table.items(), strict=False):
+    Each comes with the number for all other texts, None: they are a fault.
+    """
+
+    def __init__(self, *tables: tuple[Mapping[bytes, int], int | None]) -> None:
+        texts = dict.fromkeys(text for table, _ in tables for text in table)
+        if not 1 <= len(tables) <= LETTER_TARGETS or len(texts) > MAX_LETTERS:
+            raise ValueError(f"at most {MAX_LETTERS} texts and {LETTER_TARGETS} tables")
+        if any(len(text) > LETTER_BYTES for text in texts):
+            raise ValueError(f"a text is longer than {LETTER_BYTES} bytes")
+        self._otherwise = ffi.new("int32_t[]", [-1 if otherwise is None else otherwise for _, otherwise in tables])
+        self._entries = ffi.new("sd_letter[]", max(len(texts), 1))
+        for entry, text in zip(self._entries, texts, strict=False):
             ffi.memmove(entry.text, text, len(text))
-            entry.length, entry.value = len(text), value
-        self._count = len(table)
-        self._otherwise = -1 if otherwise is None else otherwise
+            entry.length = len(text)
+            for at, (table, _) in enumerate(tables):
+                entry.values[at] = table.get(text, self._otherwise[at])
+        self._texts = len(texts)
+        self._tables = len(tables)
 
     def read(
         self,
         column: TextColumn,
         number: int,
-        out: npt.NDArray[Any],
+        outs: Sequence[npt.NDArray[Any]],
         faults: Faults,
         chosen: npt.NDArray[np.uint32] | None = None,
     ) -> int:
-        """As ``Numbers.read``."""
+        """As ``Numbers.read``, for each table into the array at its place."""
         cells = column.cells(chosen)
-        _check(out, cells, faults)
-        target = _target(out)
+        targets = ffi.new("sd_target[]", self._tables)
+        for target, out in zip(targets, outs, strict=True):
+            _check(out, cells, faults)
+            _aim(target, out)
         words = ffi.from_buffer("uint16_t[]", faults)
-        return int(lib.sd_letters(cells, self._entries, self._count, self._otherwise, number, target, words))
+        return int(
+            lib.sd_letters(cells, self._entries, self._texts, self._otherwise, number, targets, self._tables, words)
+        )
 
 
 class Names:
@@ -234,3 +256,9 @@ def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDA
 def count_byte(data: bytes | memoryview, byte: int) -> int:
     """How many of the bytes are this one; several times as fast as ``bytes.count`` where there are many."""
     return int(lib.sd_count_byte(ffi.from_buffer("uint8_t[]", data), len(data), byte))
+
+
+def line_ends(data: bytes | memoryview) -> tuple[int, bool]:
+    r"""How many of the bytes are ``\n``, and whether any is ``\r`` or a double quote."""
+    odd = ffi.new("int *")
+    return int(lib.sd_line_ends(ffi.from_buffer("uint8_t[]", data), len(data), odd)), bool(odd[0])

@@ -41,6 +41,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (at == begin) at++;
     offsets[++rows] = (int32_t)at;
   }
+  int odd;
+  uint64_t ends = 0;
+  int others = 0;
+  for (size_t at = 0; at < size; at++) {
+    ends += bytes[at] == '\n';
+    others |= bytes[at] == '"' || bytes[at] == '\r';
+  }
+  REQUIRE(sd_line_ends(bytes, size, &odd) == ends && odd == others);
   uint32_t chosen[MAX_ROWS];
   for (uint64_t i = 0; i < rows; i++) chosen[i] = (uint32_t)(rows - 1 - i);
   uint8_t *out = calloc(rows + 1, STRIDE);
@@ -58,11 +66,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     REQUIRE(!fault || together == 0);
     REQUIRE(fault || rule.form == SD_FORM_ID || together >= rule.lowest || rule.allow_empty);
   }
-  sd_letter table[3] = {{"buy", 3, 1}, {"sell", 4, 2}, {"", 0, 3}};
+  sd_letter table[3] = {{"buy", 3, {1, 4}}, {"sell", 4, {2, -1}}, {"", 0, {3, 6}}};
+  int32_t otherwise[2] = {rule.hash ? 7 : -1, 8};
   memset(faults, 0, rows * sizeof *faults);
   cells.rows = chosen;
   target.width = 1;
-  REQUIRE(sd_letters(&cells, table, 3, rule.hash ? 7 : -1, 9, &target, faults) == noted(faults, rows));
+  sd_target both[2] = {target, target};
+  both[1].out += 1;
+  REQUIRE(sd_letters(&cells, table, 3, otherwise, 9, both, 1 + rule.allow_empty, faults) == noted(faults, rows));
   sd_names *names = sd_names_new(64);
   REQUIRE(names);
   memset(faults, 0, rows * sizeof *faults);

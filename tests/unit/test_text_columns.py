@@ -24,6 +24,7 @@ from strand._bindings.text import (
     TextColumn,
     count_byte,
     fit_sizes,
+    line_ends,
 )
 from strand.ticks import TICK
 
@@ -80,9 +81,9 @@ def test_a_field_is_the_same_number_alone_and_among_others(form: int, scale: int
     numbers = Numbers(form, scale if form == DECIMAL else 0)
     fields = [text.encode() for text in texts]
     alone = [read(numbers, [field]) for field in fields]
-    values, faults = read(numbers, [b"7" * 16, *fields])
-    assert values[1:] == [value for ((value,), _) in alone]
-    assert faults[1:] == [fault for (_, (fault,)) in alone]
+    values, faults = read(numbers, [*fields, b"7" * 16])
+    assert values[:-1] == [value for ((value,), _) in alone]
+    assert faults[:-1] == [fault for (_, (fault,)) in alone]
 
 
 @given(st.decimals(min_value=-9_000_000_000, max_value=9_000_000_000, places=9))
@@ -212,16 +213,51 @@ def test_an_epochs_unit_is_told_by_its_size() -> None:
     ]
 
 
-@given(st.lists(st.sampled_from([b"buy", b"sell", b"", b" buy ", b"unknown-long-text", b"\x00", b"buy\x00"])))
-def test_letters_are_those_of_a_dict(texts: list[bytes]) -> None:
-    table = {b"buy": 66, b"sell": 65}
-    values, faults = read(Letters(table, None), texts, "u1")
-    assert values == [table.get(text.strip(b" "), 0) for text in texts]
-    assert [fault == 0 for fault in faults] == [text.strip(b" ") in table for text in texts]
-    assert read(Letters(table, 78), texts, "u1") == (
-        [table.get(text.strip(b" "), 78) for text in texts],
-        [0] * len(texts),
-    )
+def read_letters(letters: Letters, texts: list[bytes], tables: int) -> tuple[list[list[int]], list[int]]:
+    outs = [np.zeros(len(texts), np.uint8) for _ in range(tables)]
+    faults = np.zeros(len(texts), np.uint16)
+    bad = letters.read(column(texts), 3, outs, faults)
+    assert bad == np.count_nonzero(faults)
+    return [out.tolist() for out in outs], (faults & 0xFF).tolist()
+
+
+LETTERS = [b"b", b"s", b"buy", b"sell", b"", b" buy ", b"unknown-long-text", b"exactly8", b"\x00", b"b\x00", b"buy\x00"]
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(LETTERS).filter(lambda text: len(text) <= 8), st.integers(0, 255)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.lists(st.one_of(st.none(), st.integers(0, 255)), min_size=4, max_size=4),
+    st.lists(st.sampled_from(LETTERS)),
+)
+def test_letters_are_those_of_dicts(
+    tables: list[dict[bytes, int]], otherwise: list[int | None], texts: list[bytes]
+) -> None:
+    values, faults = read_letters(Letters(*zip(tables, otherwise, strict=False)), texts, len(tables))
+    fields = [text.strip(b" ") for text in texts]
+    expected = [[table.get(text, other) for text in fields] for table, other in zip(tables, otherwise, strict=False)]
+    assert values == [[value or 0 for value in of_table] for of_table in expected]
+    unknown = [None in of_text for of_text in zip(*expected, strict=True)]
+    assert faults == [(5 if text else 1) if bad else 0 for text, bad in zip(fields, unknown, strict=True)]
+
+
+def test_letters_take_as_many_tables_and_texts_as_they_hold() -> None:
+    known = {str(number).encode(): number for number in range(64)}
+    values, faults = read_letters(Letters((known, None)), [*known, b"64"], 1)
+    assert (values, faults) == ([[*range(64), 0]], [0] * 64 + [5])
+    with pytest.raises(ValueError, match="64 texts"):
+        Letters(({**known, b"64": 64}, None))
+    with pytest.raises(ValueError, match="4 tables"):
+        Letters(*[({b"a": 1}, None)] * 5)
+
+
+@given(st.binary(max_size=600), st.integers(0, 3))
+def test_line_ends_are_counted_and_what_else_may_end_a_line_is_seen(text: bytes, repeats: int) -> None:
+    data = text * 4**repeats + b"a\n"
+    assert line_ends(data) == (data.count(b"\n"), b'"' in data or b"\r" in data)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=12).map(lambda text: text.strip(b" ") or b"x"), max_size=800))

@@ -109,6 +109,7 @@ class ZipMemberStream(MemberStream):
 
     def __init__(self, path: Path, member: zipfile.ZipInfo, limits: InflateLimits) -> None:
         self._info = member
+        self.member = member.filename
         self._crc = 0
         self._zlib: Any = zlib_like()
         self.inflater = "zlib" if self._zlib is zlib else "isal igzip"

@@ -25,7 +25,8 @@ class FeedInfo:
     ``format`` is a short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the
     trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_scale`` what a unit of the source's own
     prices is worth (ITCH: 0.0001), ``span`` the first and last receive time in ns since the UNIX epoch where they are
-    known without reading on, ``details`` whatever else the format tells.
+    known without reading on, ``details`` whatever else the format tells. ``undated``: the format tells times of day
+    alone, and of which day nobody knows: times count from 1970-01-01.
     """
 
     format: str
@@ -35,6 +36,7 @@ class FeedInfo:
     price_scale: float | None = None
     span: tuple[int, int] | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    undated: bool = False
 
 
 @runtime_checkable

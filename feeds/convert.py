@@ -47,8 +47,8 @@ _COPY_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; and what of the source
-    was passed over."""
+    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; what of the source was
+    passed over; and whether its times count from 1970-01-01 because nothing told their day (``undated``)."""
 
     path: str
     format: str
@@ -56,6 +56,7 @@ class Converted:
     symbols: int
     bytes: int
     skipped: Skipped
+    undated: bool = False
 
 
 class _Target(ABC):
@@ -248,7 +249,10 @@ def _write(
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error
-    return Converted(str(path), kind, written, int(np.count_nonzero(used)), path.stat().st_size, skipped_of(feed))
+    size = path.stat().st_size
+    return Converted(
+        str(path), kind, written, int(np.count_nonzero(used)), size, skipped_of(feed), undated=feed.info.undated
+    )
 
 
 def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo) -> _Target:

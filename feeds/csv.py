@@ -29,8 +29,8 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
-from strand.feeds.streams import STANDARD_INPUT, InflateLimits, open_stream
-from strand.feeds.trading_day import as_date, date_in_name
+from strand.feeds.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
+from strand.feeds.trading_day import as_date, date_in_name, date_in_names
 
 __all__ = ["FLAG_SIZE_ROUNDED", "CsvFeed", "profiles", "recognise"]
 
@@ -111,7 +111,7 @@ class CsvFeed(BaseFeed):
         with open_stream(self._path, limits=limits) as stream:
             head = stream.head(_HEAD_BYTES)
             self._compression = stream.compression
-            names = [str(self._path), *(name for name in (getattr(stream, "member", None),) if name)]
+            names = names_of(self._path, stream)
         self._match = self._matched(head, profile)
         self._sample = _sample(self._match, head)
         self._date = as_date(date) if date is not None else _date_of(names)
@@ -140,6 +140,7 @@ class CsvFeed(BaseFeed):
             found.profile.venue,
             None if worth is None else float(worth),
             details=details,
+            undated=self._date is None and self._maker.needs_date,
         )
 
     @property
@@ -301,9 +302,8 @@ def _sample(found: Match, head: bytes) -> dict[int, str]:
 
 
 def _date_of(names: list[str]) -> dt.date | None:
-    """From a file's name, that of the member it is, or that of a folder that is called as a day."""
-    for name in names:
-        if date := date_in_name(name):
-            return date
+    """From a file's names, or from that of a folder that is called as a day."""
+    if date := date_in_names(names):
+        return date
     folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name
     return date_in_name(folder) if _DAY_FOLDER.fullmatch(folder) else None

@@ -160,7 +160,7 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
             return known
     if matching:
         return matching[0]
-    if len(found.members) != 1 and found.compression == "zip":
+    if not found.head and len(found.members) != 1 and found.compression == "zip":
         held = ", ".join(found.members[:5]) or "nothing"
         what = f"a zip archive of {held}: name a file in it, as in {path}/NAME"
     else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -47,8 +47,8 @@ from strand.feeds.base import FeedInfo
 from strand.feeds.read_ahead import Chunks
 from strand.feeds.selection import Selection
 from strand.feeds.sources import RawStream
-from strand.feeds.streams import InflateLimits, InputStream
-from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.streams import InflateLimits, InputStream, names_of
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
 __all__ = [
     "ATTRIBUTED",
@@ -129,11 +129,10 @@ class ItchFeed(DecodedFeed):
             limits=limits,
             headroom=_itch.MAX_FRAME,
         )
-        day = as_date(date) if date is not None else date_in_name(self._path)
-        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
         with self._open_stream() as stream:
             head = stream.head(_HEAD_BYTES)
             compression, inflater = stream.compression, stream.inflater
+            names = names_of(self._path, stream)
         if not recognise(head):
             raise UnknownFormatError(
                 "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
@@ -142,6 +141,8 @@ class ItchFeed(DecodedFeed):
                 path=self._path,
                 offset=0,
             )
+        day = as_date(date) if date is not None else date_in_names(names)
+        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
         self._decoder = ItchDecoder(**self._options)
         self._used = False
         self._symbols = ItchSymbols(self._decoder)
@@ -149,8 +150,9 @@ class ItchFeed(DecodedFeed):
             format="itch50",
             path=str(self._path),
             date=day.isoformat() if day is not None else None,
-            venue=_venue_in_name(self._path),
+            venue=_venue_in_names(names),
             price_scale=1e-4,
+            undated=day is None,
             details={
                 "file_bytes": file_bytes(self._path),
                 "compression": compression,
@@ -214,7 +216,9 @@ class ItchFeed(DecodedFeed):
         return super().statistics()
 
 
-def _venue_in_name(path: Path) -> str:
+def _venue_in_names(names: Iterable[str]) -> str:
     """The market identifier: Nasdaq's other two markets name themselves in their files' names."""
-    name = path.name.upper()
-    return "XPSX" if "PSX" in name else "XBOS" if "BX_ITCH" in name else "XNAS"
+    said = [Path(name).name.upper() for name in names]
+    if any("PSX" in name for name in said):
+        return "XPSX"
+    return "XBOS" if any("BX_ITCH" in name for name in said) else "XNAS"

@@ -77,6 +77,7 @@ class MergedFeed(BaseFeed):
             raise ConfigurationError("feeds: there is none to merge")
         if len({id(feed) for feed in self._feeds}) < len(self._feeds):
             raise ConfigurationError("feeds: one is there twice: open it twice, a feed is read once at a time")
+        _check_days([feed.info for feed in self._feeds])
         if isinstance(reorder_ns, bool) or not isinstance(reorder_ns, int) or not 0 <= reorder_ns < 1 << 63:
             raise ConfigurationError(f"reorder_ns: {reorder_ns!r} is not a number of ns from 0 up")
         if on_disorder not in DISORDER:
@@ -111,6 +112,7 @@ class MergedFeed(BaseFeed):
                     {"format": info.format, "path": info.path, "date": info.date, "venue": info.venue} for info in infos
                 ]
             },
+            undated=any(info.undated for info in infos),
         )
 
     @property
@@ -216,6 +218,17 @@ class MergedFeed(BaseFeed):
     def _check_open(self) -> None:
         if self._closed:
             raise FeedError("the feed is closed", path=self.info.path)
+
+
+def _check_days(infos: Sequence[FeedInfo]) -> None:
+    """Times of day cannot be put in order with times of a day that is known."""
+    undated = next((info for info in infos if info.undated), None)
+    dated = next((info for info in infos if info.date is not None), None)
+    if undated is not None and dated is not None:
+        raise ConfigurationError(
+            f"{undated.path} does not say its date, and {dated.path} is of {dated.date}: merged they would lie decades "
+            "apart; open it with its date, or name it by that"
+        )
 
 
 def _common(values: Sequence[T]) -> T | None:

@@ -23,8 +23,8 @@ from strand.feeds._decoded import BATCH_STEP, DecodedFeed, aligned_ticks, file_b
 from strand.feeds._itch_directory import ItchSymbols, MarketEvent, StockAttributes, market_event
 from strand.feeds.base import FeedInfo
 from strand.feeds.selection import Selection
-from strand.feeds.streams import InflateLimits
-from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.streams import InflateLimits, names_of
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
 __all__ = ["PcapFeed", "recognise"]
 
@@ -94,13 +94,14 @@ class PcapFeed(DecodedFeed):
         with self._open_stream() as stream:
             head = stream.head(_HEAD_BYTES)
             compression, inflater = stream.compression, stream.inflater
+            names = names_of(self._path, stream)
         if not recognise(head):
             raise UnknownFormatError(
                 "does not start as a pcap or pcapng file does" if head else "the file is empty",
                 path=self._path,
                 offset=0,
             )
-        day = as_date(date) if date is not None else date_in_name(self._path) or _captured_on(head)
+        day = as_date(date) if date is not None else date_in_names(names) or _captured_on(head)
         self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.itch)

@@ -28,8 +28,8 @@ from strand.errors import UnknownFormatError
 from strand.feeds._decoded import BATCH_STEP, DecodedFeed, file_bytes
 from strand.feeds.base import FeedInfo
 from strand.feeds.selection import Selection
-from strand.feeds.streams import InflateLimits
-from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.streams import InflateLimits, names_of
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
 __all__ = [
     "ATTRIBUTED",
@@ -99,11 +99,10 @@ class PitchFeed(DecodedFeed):
             limits=limits,
             headroom=_pitch.MAX_LINE,
         )
-        day = as_date(date) if date is not None else date_in_name(self._path)
-        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0}
         with self._open_stream() as stream:
             head = stream.head(_HEAD_BYTES)
             compression, inflater = stream.compression, stream.inflater
+            names = names_of(self._path, stream)
         if not recognise(head):
             raise UnknownFormatError(
                 "does not start with a PITCH message (eight digits of time, then a known type)"
@@ -112,6 +111,8 @@ class PitchFeed(DecodedFeed):
                 path=self._path,
                 offset=0,
             )
+        day = as_date(date) if date is not None else date_in_names(names)
+        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0}
         self._decoder = PitchDecoder(**self._options)
         self._names: list[str] = [""]
         self._info = FeedInfo(
@@ -120,6 +121,7 @@ class PitchFeed(DecodedFeed):
             date=day.isoformat() if day is not None else None,
             venue="Cboe",
             price_scale=1e-4,
+            undated=day is None,
             details={
                 "file_bytes": file_bytes(self._path),
                 "compression": compression,

@@ -14,6 +14,7 @@ import contextlib
 import datetime as dt
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, Self
 
@@ -168,7 +169,7 @@ class RecordedFeed(BaseFeed):
     def info(self) -> FeedInfo:
         found = self._itch.info
         details = {**found.details, "times": str(self._times_path)}
-        return FeedInfo("recording", found.path, found.date, found.venue, found.price_scale, None, details)
+        return replace(found, format="recording", span=None, undated=False, details=details)
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -26,6 +26,7 @@ __all__ = [
     "RawStream",
     "inflater_name",
     "is_gzip",
+    "names_of",
     "open_stream",
 ]
 
@@ -59,6 +60,15 @@ def open_stream(path: str | os.PathLike[str], *, limits: InflateLimits | None = 
     except BaseException:
         source.close()
         raise
+
+
+def names_of(path: str | os.PathLike[str], stream: InputStream) -> list[str]:
+    """What a file that was opened as ``stream`` is called: its path, and in an archive its name there and the
+    archive's."""
+    names = [os.fspath(path)]
+    if isinstance(stream, ZipMemberStream):
+        names += [stream.member, str(stream.path)]
+    return list(dict.fromkeys(names))
 
 
 def _opened(source: Source, magic: bytes, limits: InflateLimits) -> InputStream:

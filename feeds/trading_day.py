@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from strand.errors import ConfigurationError
 
-__all__ = ["as_date", "date_in_name", "midnight_ns"]
+__all__ = ["as_date", "date_in_name", "date_in_names", "midnight_ns"]
 
 # An eight-digit run is a year first (20190130) or last (01302019): no month and day read as a year from 1990 on.
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)\d{8}(?!\d)")
@@ -44,6 +45,11 @@ def date_in_name(path: str | Path) -> dt.date | None:
         if date := _parse(match[1], "%m%d%y"):
             return date
     return None
+
+
+def date_in_names(names: Iterable[str]) -> dt.date | None:
+    """The date in the first of a file's names that has one, or None."""
+    return next((date for name in names if (date := date_in_name(name)) is not None), None)
 
 
 def as_date(value: dt.date | str) -> dt.date:

@@ -44,6 +44,9 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             with raw:
                 if final.is_dir():
                     raise IsADirectoryError(None, "it is a folder")
+                # Renaming would put a file in the place of /dev/null.
+                if final.exists() and not final.is_file():
+                    raise OSError(None, "it is a device, a pipe or a socket, and stays one")
                 if final.suffix == ".gz":
                     with _gzip_writer(raw) as compressed:
                         yield compressed

@@ -210,6 +210,7 @@ def _info(
         "path": info.path,
         "format": info.format,
         "date": info.date,
+        "undated": info.undated,
         "ticks": total,
         "symbols": sum(1 for name in names if name),
         "symbols_with_ticks": active,

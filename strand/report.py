@@ -22,6 +22,7 @@ from strand.feeds.whole_file import create_whole_file
 from strand.replay import ReplayResult
 
 __all__ = [
+    "UNDATED",
     "as_dict",
     "check_rows_path",
     "print_info",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 ENDINGS = (".npy", ".csv", ".csv.gz")
+#: Said of what comes of a feed that is ``FeedInfo.undated``.
+UNDATED: Final = "the date is not known, so times count from 1970-01-01; give --date"
 
 
 def as_dict(result: ReplayResult) -> dict[str, Any]:
@@ -39,6 +42,7 @@ def as_dict(result: ReplayResult) -> dict[str, Any]:
     return {
         "path": result.info.path,
         "format": result.info.format,
+        "undated": result.info.undated,
         "ticks": result.ticks,
         "wall_s": result.wall_s,
         "ticks_per_s": result.ticks_per_s,
@@ -83,7 +87,7 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     """The closing report."""
     s = result.statistics
     console.print(
-        f"[bold]{result.info.path}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
+        f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
         f"{np.count_nonzero(result.ticks_by_symbol):,} symbols in {result.wall_s:.3f} s, "
         f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
     )
@@ -93,6 +97,8 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
         + (f", waiting for inflate {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
         + f"); {result.n_strands:,} strands, {s.claimed / max(s.handled, 1):.0%} of ticks handled where they lay"
     )
+    if result.info.undated:
+        console.print(f"[yellow]{UNDATED}[/]")
     table = Table("worker", "core", "ticks", "busy", "visits", "steals", "parks", title=f"imbalance {s.imbalance:.2f}")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -141,8 +147,7 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
     if found["first_ns"] is not None:
         first, last = (datetime.fromtimestamp(found[k] / 1e9, UTC) for k in ("first_ns", "last_ns"))
         day = "" if last.date() == first.date() else "%Y-%m-%d "
-        # Times of day without a date count from 1970.
-        if found["date"] is None and first.year == 1970:
+        if found["undated"]:
             date += "; give --date"
         span = (
             f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:{day}%H:%M:%S.%f} UTC "
@@ -159,7 +164,7 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         "busiest": ", ".join(f"{t['symbol']} {t['ticks']:,}" for t in found["busiest"][:5]),
     }
     for name, value in {**rows, **{k: v for k, v in found["statistics"].items() if v}}.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape(str(value)))
     console.print(table)
     print_skipped(console, found["skipped"])
 

@@ -46,12 +46,15 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_
         "ticks": written.ticks,
         "symbols": written.symbols,
         "file_bytes": written.bytes,
+        "undated": written.undated,
         "skipped": report.skipped_as_dict(written.skipped),
     }
     words = f"{written.path}: {written.ticks:,} ticks of {written.symbols:,} symbols, {written.bytes / 1e6:,.1f} MB"
 
     def human(console: Console) -> None:
         console.print(words, soft_wrap=True, highlight=False)
+        if written.undated and written.format != "itch":
+            console.print(f"[yellow]{report.UNDATED}[/]")
         report.print_skipped(console, plain["skipped"])
 
     show(as_json, plain, human)

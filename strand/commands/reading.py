@@ -27,8 +27,13 @@ class Reads:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names that commas separate; None where nothing is said."""
-    return None if text is None else [name for name in text.split(",") if name]
+    """Names that commas separate; None where nothing is said. Raises where there is no name: that is not all."""
+    if text is None:
+        return None
+    found = [name for name in text.split(",") if name]
+    if not found:
+        raise click.UsageError(f"--symbols: {text!r} names none")
+    return found
 
 
 def reading(command: Callable[..., None]) -> Callable[..., None]:

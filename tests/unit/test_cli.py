@@ -131,6 +131,8 @@ def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
         (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, book, count, depth, imbalance, spin, "),
         (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
         (["replay", SAMPLE, "--symbols", "NOSUCH"], "NOSUCH"),
+        (["replay", SAMPLE, "--symbols", ","], "--symbols: ',' names none"),
+        (["info", SAMPLE, "--symbols", ""], "--symbols: '' names none"),
         (["replay", SAMPLE, "--date", "yesterday"], "yesterday"),
         (["replay", SAMPLE, "--workers", "-1"], "--workers"),
         (["replay", SAMPLE, "--out", "rows.txt"], "must end in one of"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,7 @@ def test_the_command_converts_and_says_what_it_wrote(tmp_path: Path, day: Path) 
     assert result.exit_code == 0, result.output
     assert json.loads(result.output) == {
         "path": str(out), "format": "parquet", "ticks": 10, "symbols": len(set(read(out)[1])),
-        "file_bytes": out.stat().st_size, "skipped": {"counts": {}, "samples": []},
+        "file_bytes": out.stat().st_size, "undated": False, "skipped": {"counts": {}, "samples": []},
     }  # fmt: skip
     result = CliRunner().invoke(cli, ["convert", str(day), str(tmp_path / "b"), "--to", "npz", "--symbols", "AAA*"])
     assert result.exit_code == 0, result.output
@@ -286,3 +287,17 @@ def test_real_files_survive_the_way_there_and_back(tmp_path: Path, shared_data: 
         assert_same(read(tmp_path / name), expected)
     convert(source, tmp_path / "20101224.itch")
     assert_same(read(tmp_path / "20101224.itch"), expected, "sequence")
+
+
+@pytest.mark.parametrize("there", ["pipe", "device"])
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path: Path, day: Path, there: str) -> None:
+    out = tmp_path / "out.npz"
+    if there == "pipe":
+        os.mkfifo(out)
+    else:
+        out.symlink_to("/dev/null")
+    mode = out.stat().st_mode
+    with pytest.raises(FeedError, match="device, a pipe or a socket"):
+        convert(day, out)
+    assert out.stat().st_mode == mode
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import itch_reference as ref
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -451,6 +452,24 @@ def test_the_command_says_what_to_do_about_disorder_and_does_what_it_is_told(tmp
     info = CliRunner().invoke(cli, ["info", *paths, "--json", "--on-disorder", "skip"])
     assert json.loads(info.stdout)["skipped"]["counts"] == {"out of order": 1}
     assert CliRunner().invoke(cli, ["info", *paths, "--venue-in-name"]).exit_code != 0
+
+
+def test_times_of_a_day_that_nobody_knows_are_not_merged_with_those_of_one_that_is_known(tmp_path: Path) -> None:
+    content = b"".join(ref.frame(ref.message("D", 1, n, 7)) for n in range(3))
+    for name in ("20200130.itch", "a.itch", "b.itch"):
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"a\.itch does not say its date, and .* is of 2020-01-30"):
+        strand.feeds.open([tmp_path / "20200130.itch", tmp_path / "a.itch"])
+    with strand.feeds.open([tmp_path / "a.itch", tmp_path / "b.itch"]) as feed:
+        assert feed.info.undated
+        assert len(read(feed)) == 6
+    with strand.feeds.open([tmp_path / "20200130.itch", tmp_path / "a.itch"], date="2020-01-30") as feed:
+        assert not feed.info.undated
+    said = CliRunner().invoke(cli, ["replay", str(tmp_path / "a.itch"), "--handler", "count"])
+    assert said.exit_code == 0
+    assert "give --date" in said.output
+    said = CliRunner().invoke(cli, ["info", str(tmp_path / "a.itch"), "--json"])
+    assert json.loads(said.stdout)["undated"] is True
 
 
 def test_info_without_spans_has_none() -> None:

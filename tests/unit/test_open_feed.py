@@ -164,6 +164,36 @@ def test_a_file_in_an_archive_is_named_behind_it(tmp_path: Path) -> None:
         feeds.open(tmp_path / "days.zip")
 
 
+@pytest.mark.parametrize(
+    ("archive", "member"), [("days.zip", "20200130.itch"), ("20200130.zip", "day.itch"), ("20200130.zip", "a/day.itch")]
+)
+def test_an_archived_file_has_the_date_of_its_name_there_or_of_the_archive(
+    tmp_path: Path, archive: str, member: str
+) -> None:
+    plain = itch(tmp_path / "20200130.itch")
+    with zipfile.ZipFile(tmp_path / archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.write(plain, member)
+    for path in (tmp_path / archive, tmp_path / archive / member):
+        feed = feeds.open(path)
+        assert (feed.info.date, feed.info.undated) == ("2020-01-30", False)
+        np.testing.assert_array_equal(ticks_of(feed), ticks_of(feeds.open(plain)))
+
+
+def test_a_csv_file_in_an_archive_of_another_name_has_its_symbol_and_date(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "download.zip", "w") as packed:
+        packed.writestr("AAPL_2012-06-21_34200000_57600000_message_1.csv", "34200.5,1,1,18,5853300,1\n")
+    with feeds.open(tmp_path / "download.zip", profile="lobster") as feed:
+        assert (feed.info.date, list(feed.symbols)) == ("2012-06-21", ["AAPL"])
+
+
+def test_what_in_an_archive_cannot_be_read_is_not_called_an_archive(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "days.zip", "w") as packed:
+        packed.writestr("notes", "Dear all")
+        packed.writestr("more", "")
+    with pytest.raises(UnknownFormatError, match="zip data, which starts with 44 65 61 72"):
+        feeds.open(tmp_path / "days.zip" / "notes")
+
+
 def test_a_folder_or_glob_of_one_readable_file_is_that_file(tmp_path: Path) -> None:
     plain = itch(tmp_path / "20200130.itch")
     (tmp_path / "metadata.json").write_text("{}")

@@ -11,7 +11,7 @@ import contextlib
 import datetime as dt
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -50,7 +50,8 @@ class MoldFeed(BaseFeed):
     ``groups``: multicast groups for the lines when ``a`` and ``b`` name what to bind to otherwise.
     ``rerequest``: HOST:PORT of the server that sends missing messages again.
     ``session``: the one to follow; by default the first one heard. ``first_sequence``: the first message wanted, so
-    that all before what comes first counts as missing; by default the feed begins with what it hears first.
+    that all before what comes first counts as missing; by default the feed begins with what it hears first
+    (``joined_at``).
     ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
     time between two requests (an eighth of ``gap_timeout_s``).
     ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
@@ -58,6 +59,7 @@ class MoldFeed(BaseFeed):
     ``date``: the trading day, by default today's in New York.
     ``on_error``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
     ``record``: a file to write everything to that was received, in order (strand.feeds.recording).
+    ``on_late``: called once, with ``joined_at``, where the feed begins in mid-session.
     ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
 
     ``ts_recv`` of a tick is the kernel's time of receipt, ``sequence`` the message's MoldUDP64 sequence number. The
@@ -84,6 +86,7 @@ class MoldFeed(BaseFeed):
         max_messages: int | None = None,
         max_seconds: float | None = None,
         idle_timeout_s: float | None = None,
+        on_late: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__()
         for name, value, allowed in (
@@ -107,6 +110,7 @@ class MoldFeed(BaseFeed):
             raise ConfigurationError(f"groups: {len(groups)} of them for {len(lines)} lines")
 
         self._on_error, self._on_gap = on_error, on_gap
+        self._first_wanted, self._on_late = first_sequence, on_late
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = self._stopped = False
@@ -205,6 +209,9 @@ class MoldFeed(BaseFeed):
                 frames, runs = receiver.poll(_SLICE_NS)
             except OSError as error:
                 raise FeedError(f"cannot be received: {error.strerror}", path=self._where) from error
+            if self._on_late is not None and self.joined_at is not None:
+                self._on_late(self.joined_at)
+                self._on_late = None
             yield from self._decoded(frames, runs, out, recorder)
             now = time.monotonic()
             heard = now if len(frames) else heard
@@ -264,6 +271,13 @@ class MoldFeed(BaseFeed):
         """Messages that have been through the decoder, or past it."""
         return self._decoder.statistics()["messages"] + self._left_out
 
+    @property
+    def joined_at(self) -> int | None:
+        """The sequence number of the first message heard, where the feed begins with that and others came before it:
+        they are neither in the feed nor counted as missing. None where nothing is left out so."""
+        first = self._receiver.first_sequence
+        return first if self._first_wanted is None and first is not None and first > 1 else None
+
     def statistics(self) -> dict[str, int]:
         """The decoder's counts, ``gap_messages`` that stayed missing, and ``left_out``."""
         counts = self._receiver.counts()
@@ -277,6 +291,7 @@ class MoldFeed(BaseFeed):
         lines = {LINES[at]: dict(receiver.line_counts(at)) for at in used}
         return {
             "session": receiver.session,
+            "joined_at": self.joined_at,
             **receiver.counts(),
             "gaps": receiver.gaps(),
             "lines": lines,

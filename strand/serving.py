@@ -132,7 +132,11 @@ def serve(
         except OSError as error:
             raise FeedError(f"cannot be sent: {error.strerror}", path=os.fspath(path)) from error
     if rest:
-        raise TruncatedFeedError("the file ends inside a message; what was before it was sent", path=os.fspath(path))
+        raise TruncatedFeedError(
+            "the file ends inside a message; what was before it was sent",
+            path=os.fspath(path),
+            offset=stream.bytes_out - rest,
+        )
     lines = {
         name: {**sender.line_counts(at), "lost_ranges": sender.lost(at)}
         for at, name in enumerate("ab"[: len(options.lines)])
@@ -145,14 +149,10 @@ def _send_all(sender: Sender, stream: Any, path: Any, stop: Any, progress: Any) 
     buffer = bytearray(_CHUNK + 512)
     view = memoryview(buffer)
     filled = 0
-    first = True
+    if not recognise(stream.head(_HEAD_BYTES)):
+        raise FormatError("does not start with an ITCH 5.0 message", path=path, offset=0)
     while got := stream.readinto(view[filled : filled + _CHUNK]):
         filled += got
-        if first and filled < _HEAD_BYTES:
-            continue  # a pipe may give less at a time
-        if first and not recognise(bytes(view[:_HEAD_BYTES])):
-            raise FormatError("does not start with an ITCH 5.0 message", path=path, offset=0)
-        first = False
         done = 0
         complete = False
         while not complete:

@@ -143,7 +143,7 @@ void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
 static void start(sd_mold *m, const sd_mold_header *h) {
   uint64_t first = m->options.first_sequence ? m->options.first_sequence : h->sequence;
   memcpy(m->counts.session, h->session, SD_MOLD_SESSION);
-  m->start_sequence = first;
+  m->counts.first_sequence = first;
   m->counts.started = 1;
   m->counts.next_sequence = m->counts.high = m->gap_to = first;
   for (int i = 0; i < SD_MOLD_LINES; i++) m->track[i].floor = m->track[i].high = first;
@@ -196,8 +196,8 @@ static int make_room(sd_mold *m, uint64_t to) {
 
 /* Messages before the next one. */
 static void count_known(const sd_mold *m, sd_mold_line *line, uint64_t from, uint64_t to) {
-  if (from < m->start_sequence) {
-    uint64_t wanted = m->start_sequence < to ? m->start_sequence : to;
+  if (from < m->counts.first_sequence) {
+    uint64_t wanted = m->counts.first_sequence < to ? m->counts.first_sequence : to;
     line->unwanted += wanted - from;
     from = wanted;
   }
@@ -258,7 +258,7 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
     line->heartbeats += !h.end;
     m->track[line_index].heard_end |= h.end;
     /* An end before the first message wanted is one too; one before what was heard since is an old packet. */
-    if (h.end && h.sequence < m->end_sequence && (h.sequence >= c->high || c->high == m->start_sequence))
+    if (h.end && h.sequence < m->end_sequence && (h.sequence >= c->high || c->high == m->counts.first_sequence))
       m->end_sequence = h.sequence;
     heard_of(m, to, now_ns);
     after_progress(m);

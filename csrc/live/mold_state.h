@@ -41,7 +41,6 @@ struct sd_mold {
   mold_packet *packets;
   uint32_t *free_packets;
   uint32_t free_count;
-  uint64_t start_sequence;
   uint64_t gap_to; /* the head gap is [next_sequence, gap_to); none: equal */
   uint64_t gap_since_ns;
   uint64_t high_since_ns;

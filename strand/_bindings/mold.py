@@ -122,6 +122,11 @@ class Receiver:
         return int(self._counts.delivered)
 
     @property
+    def first_sequence(self) -> int | None:
+        """What delivery begins with; None before anything was heard."""
+        return int(self._counts.first_sequence) if self._counts.started else None
+
+    @property
     def ended(self) -> bool:
         return bool(self._counts.ended)
 
@@ -147,8 +152,8 @@ class Receiver:
         """The numbers of ``sd_mold_counts``."""
         lib.sd_mold_look(self._state)
         names = (
-            "delivered", "next_sequence", "high", "held", "most_held", "gap_count", "gap_messages", "gaps_unlisted",
-            "requests", "requested_messages", "forced",
+            "delivered", "first_sequence", "next_sequence", "high", "held", "most_held", "gap_count", "gap_messages",
+            "gaps_unlisted", "requests", "requested_messages", "forced",
         )  # fmt: skip
         return {name: int(getattr(self._counts, name)) for name in names}
 

@@ -19,7 +19,7 @@ from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount, show
 from strand.commands.reading import names
 from strand.commands.writing import Writes, writing
-from strand.errors import FeedError
+from strand.errors import FeedError, UnknownSymbolError
 from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
 from strand.handlers import Handler
@@ -27,6 +27,11 @@ from strand.replay import ReplayResult, replay
 
 __all__ = ["listen"]
 
+_LINE_COUNTS: Final = (
+    ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
+    ("in gaps", "gap_count"), ("late", "late"), ("not wanted", "unwanted"), ("heartbeats", "heartbeats"),
+    ("malformed", "malformed"), ("kernel drops", "kernel_drops"),
+)  # fmt: skip
 # Ranges shown to people; --json has them all.
 _SHOWN: Final = 10
 _MOLD_ONLY: Final = (
@@ -172,6 +177,7 @@ def listen(
             max_messages=messages,
             max_seconds=seconds,
             idle_timeout_s=idle_timeout,
+            on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
         )
     try:
         with _interrupt_ends(feed):
@@ -191,7 +197,7 @@ def listen(
                 out=writes.outputs,
                 watch=paging.watch,
             )
-    except FeedError as error:
+    except (FeedError, UnknownSymbolError) as error:
         if error.partial is not None:
             paging.write(error.partial, str(error))
             _report(as_json, feed, error.partial, record, None, str(error))
@@ -200,6 +206,14 @@ def listen(
         report.write_rows(out, result)
     paging.write(result)
     _report(as_json, feed, result, record, out, None)
+    paging.check(result)
+
+
+def _joined(first: int) -> str:
+    return (
+        f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
+        "not asked for: with --first 1 they are, or count as missing"
+    )
 
 
 @contextlib.contextmanager
@@ -253,17 +267,17 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
         f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
         f"{live['requested_messages']:,}"
     )
-    table = Table(
-        "line", "messages", "taken", "duplicates", "lost", "in gaps", "late", "heartbeats", "malformed", "kernel drops"
-    )
+    if live["joined_at"] is not None:
+        console.print(f"[yellow]{_joined(live['joined_at'])}[/]")
+    # A row a count: as a column each, the numbers would not fit a terminal's width.
+    lines = live["lines"]
+    table = Table("line", *lines)
     for column in table.columns[1:]:
         column.justify = "right"
-    for name, line in live["lines"].items():
-        lost = (f"{line['gap_messages']:,}", f"{line['gap_count']:,}") if name in live["line_gaps"] else ("", "")
-        table.add_row(
-            name, f"{line['messages']:,}", f"{line['first']:,}", f"{line['duplicates']:,}", *lost, f"{line['late']:,}",
-            f"{line['heartbeats']:,}", f"{line['malformed']:,}", f"{line['kernel_drops']:,}",
-        )  # fmt: skip
+    for words, key in _LINE_COUNTS:
+        of_gaps = key in ("gap_messages", "gap_count")
+        cells = ("" if of_gaps and name not in live["line_gaps"] else f"{line[key]:,}" for name, line in lines.items())
+        table.add_row(words, *cells)
     console.print(table)
     if live["latency_ns"]:
         console.print(

@@ -67,7 +67,7 @@ static void check_counts(const harness *h) {
   const sd_mold_counts *c = sd_mold_look(h->m);
   uint64_t first = 0;
   REQUIRE(c->delivered == h->delivered);
-  if (c->started) REQUIRE(h->m->start_sequence + c->delivered + c->gap_messages == c->next_sequence);
+  if (c->started) REQUIRE(c->first_sequence + c->delivered + c->gap_messages == c->next_sequence);
   for (int i = 0; i < SD_MOLD_LINES; i++) {
     const sd_mold_line *line = &c->line[i];
     REQUIRE(line->messages == line->first + line->duplicates + line->late + line->unwanted);

@@ -6,13 +6,16 @@ import contextlib
 import copy
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import itch_reference as ref
 import pytest
 from live_trial import Trial, intersect, joined, run_trial
+from mold_wire import end_of_session, packet
 
 from strand.feeds.sample import sample_path
 
@@ -92,6 +95,21 @@ def test_listen_is_ended_by_an_interrupt_and_reports() -> None:
         output, errors = listener.communicate(timeout=60)
     assert listener.returncode == 0, errors
     assert json.loads(output)["live"]["session"] is None
+
+
+def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:
+    with started("listen", "--line", ":0", "--for", "60", "--symbols", "NOSUCH", "--json") as listener:
+        host, port = address_of(listener).split(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+            line.sendto(packet(1001, [ref.message("D", 1, 10**13, 7)] * 3), (host, int(port)))
+            line.sendto(end_of_session(1004), (host, int(port)))
+        output, errors = listener.communicate(timeout=60)
+    assert "warning: the first message heard is number 1,001; the 1,000 before it" in errors
+    # What was asked for and never came is an error behind the report.
+    assert listener.returncode == 2
+    found = json.loads(output)
+    assert "NOSUCH" in found["error"]
+    assert (found["live"]["joined_at"], found["live"]["delivered"]) == (1001, 3)
 
 
 def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:

@@ -79,6 +79,19 @@ def test_ticks_carry_the_times_of_receipt_and_the_venues_numbers() -> None:
     assert ticks["order_id"].tolist() == [1, 2, 3]
     assert np.all(ticks["ts_recv"] > before)
     assert feed.symbols[1] == "AAA"
+    assert feed.joined_at == feed.report()["joined_at"] == 40
+
+
+@pytest.mark.parametrize("options", [{}, {"first_sequence": 1}, {"first_sequence": 3}])
+def test_a_feed_that_leaves_nothing_out_is_not_called_late(options: dict[str, Any]) -> None:
+    first = options.get("first_sequence", 1)
+    with contextlib.closing(listen(**options)) as feed, sender(*feed.addresses) as send:
+        assert feed.joined_at is None
+        send(0, packet(first, orders(first, 5)))
+        send(0, end_of_session(5))
+        ticks_of(feed)
+    assert feed.joined_at is None
+    assert feed.report()["first_sequence"] == first
 
 
 def test_the_first_batch_is_empty_and_says_that_the_feed_is_ready() -> None:
@@ -449,8 +462,16 @@ def test_serving_a_file_that_is_no_itch_or_is_cut_is_said(tmp_path: Path, day: P
         serve(other, options)
     cut = tmp_path / "cut.itch50"
     cut.write_bytes(day.read_bytes()[:-5])
-    with pytest.raises(TruncatedFeedError, match="ends inside a message"):
+    with pytest.raises(TruncatedFeedError, match=r"cut\.itch50, byte \d+: the file ends inside a message") as raised:
         serve(cut, options)
+    assert 0 < cut.stat().st_size - raised.value.offset < 50
+    short = tmp_path / "short.itch50"
+    short.write_bytes(day.read_bytes()[:14])
+    assert serve(short, options)["messages"] == 1
+    empty = tmp_path / "empty.itch50"
+    empty.touch()
+    with pytest.raises(FormatError, match="does not start with"):
+        serve(empty, options)
 
 
 def test_nothing_is_sent_to_other_machines_unless_that_is_allowed() -> None:

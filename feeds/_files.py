@@ -62,6 +62,11 @@ class MemberReader:
         """Inflated bytes given so far."""
         return self._stream.bytes_out
 
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the archive read so far."""
+        return self._stream.bytes_in
+
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes; fewer at the end, whose checksum has then been verified, or before a fault."""
         buffer = bytearray(size)

@@ -109,7 +109,7 @@ def read_lean_file(
     parse = _parser(file)
     offsets = _utc_offsets(file.date)
     to_ticks = _trades if file.kind == "trade" else _quotes
-    rows, latest = 0, 0
+    rows, latest, read = 0, 0, 0
 
     def made(lines: bytes, first: int) -> TickBatch:
         if first and lines.startswith(_BOM):  # which Arrow would pass over
@@ -138,7 +138,8 @@ def read_lean_file(
                     yield ticks
                 rows += _line_count(chunk)
                 counts["bytes_out"] += len(chunk)
-            counts["bytes_in"] += member.compress_size
+                counts["bytes_in"] += reader.bytes_in - read
+                read = reader.bytes_in
         finally:
             reader.close()
 

@@ -198,7 +198,8 @@ def convert(
 
     ``path`` ends in .parquet, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst behind it; ``to``
     says it where the name does not. ``symbols``, ``start``, ``end`` and ``options`` are ``strand.feeds.open``'s;
-    ``limit``: the most ticks. ``progress`` is called with the ticks written so far.
+    ``limit``: the most ticks. ``progress`` is called with the ticks written so far; its method ``opened``, if it has
+    one, with the feed before.
 
     The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
     ConfigurationError for a tick that the format cannot hold, naming field and tick (docs/feeds/convert.md says what
@@ -215,6 +216,8 @@ def convert(
     else:
         feed = source
     try:
+        if (opened := getattr(progress, "opened", None)) is not None:
+            opened(feed)
         return _write(feed, Path(path), kind, limit=limit, symbols=symbols, progress=progress)
     finally:
         feed.close()

@@ -168,6 +168,7 @@ def info_command(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
         total, first_ns, last_ns = 0, None, None
         fault: FeedError | UnknownSymbolError | None = None
         with _progress("reading", reads.limit, as_json) as advance:
+            advance.opened(feed)
             try:
                 for batch in feed.batches():
                     if limit is not None:

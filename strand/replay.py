@@ -57,10 +57,11 @@ def replay(
     ``source``: what ``strand.feeds.open`` takes, or a feed. ``symbols``: names, globs (``"AA*"``) and ``@FILE`` to
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
-    ``progress`` is called with the ticks published so far. ``feed_options`` go to the file's reader, ``options`` to the
-    Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues. ``pin_publisher`` pins the
-    calling thread for the length of the call to a core no worker has; by default not where a thread inflates the file,
-    which would be left with a share of some worker's core.
+    ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
+    ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
+    the calling thread, without queues. ``pin_publisher`` pins the calling thread for the length of the call to a core
+    no worker has; by default not where a thread inflates the file, which would be left with a share of some worker's
+    core.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is interrupted, has
     handled what it had published, and its result is the KeyboardInterrupt's ``partial``.
@@ -88,6 +89,8 @@ def replay(
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()
     try:
+        if (opened := getattr(progress, "opened", None)) is not None:
+            opened(feed)
         batches = Timed(batches_from(feed, position))
         first = next(batches, None)
         if first is None and (unknown := unknown_symbol(feed, wanted)) is not None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, Self
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from strand.feeds import Feed
+from strand.feeds.input_share import InputShare
+
 __all__ = ["CoreList", "StrandCount", "progress", "show"]
+
+# As often as the bar is drawn, and not for each batch.
+_SHOW_EVERY_S: Final = 0.1
 
 
 class CoreList(click.ParamType[list[int]]):
@@ -56,21 +63,43 @@ def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None])
 
 
 class progress:  # noqa: N801 - used like a function
-    """A progress bar on standard error while something runs; silent for JSON and where nobody watches."""
+    """A progress bar on standard error while something runs; silent for JSON and where nobody watches.
+
+    ``total``: how much is to come, where that is known. Where it is not, and a feed is told of by ``opened``, the bar's
+    end is that of the feed's files.
+    """
 
     def __init__(self, what: str, total: int | None, quiet: bool) -> None:
         console = Console(stderr=True)
+        self._total = total
+        self._share: InputShare | None = None
         # Where nobody knows how much is to come, the bar moves and the number says how far it is.
-        count = "{task.completed:,}" if total is None else "{task.completed:,} of {task.total:,}"
+        count = "{task.fields[done]:,}" if total is None else "{task.fields[done]:,} of {task.total:,}"
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn(count), TimeElapsedColumn(),
             console=console, transient=True, disable=quiet or not console.is_terminal,
         )  # fmt: skip
-        self._task = self._bar.add_task(what, total=total)
+        self._task = self._bar.add_task(what, total=total, done=0)
+        self._shown_s = 0.0
 
-    def __enter__(self) -> Callable[[int], None]:
+    def opened(self, feed: Feed) -> None:
+        """What is to come is this feed."""
+        if self._total is None and not self._bar.disable:
+            self._share = InputShare(feed)
+
+    def __call__(self, done: int) -> None:
+        if self._bar.disable or (now := time.monotonic()) - self._shown_s < _SHOW_EVERY_S:
+            return
+        self._shown_s = now
+        share = None if self._share is None else self._share(done)
+        if share is None:
+            self._bar.update(self._task, completed=done, done=done)
+        else:
+            self._bar.update(self._task, completed=share, total=1.0, done=done)
+
+    def __enter__(self) -> Self:
         self._bar.start()
-        return lambda done: self._bar.update(self._task, completed=done)
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()

@@ -17,6 +17,7 @@ from strand.feeds.base import BaseFeed, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.streams import InflateLimits, InputStream, open_stream
+from strand.numbers import is_whole
 from strand.ticks import TICK
 
 __all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "aligned_ticks", "file_bytes"]
@@ -56,7 +57,7 @@ class DecodedFeed(BaseFeed):
         super().__init__()
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        if batch_ticks <= 0 or batch_ticks % BATCH_STEP:
+        if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % BATCH_STEP:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {BATCH_STEP}")
         self._path = path
         self._options: dict[str, Any] = {"skip": on_error == "skip"}

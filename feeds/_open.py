@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import glob
 import importlib
@@ -23,6 +24,9 @@ from strand.feeds.trading_day import as_date, date_in_name
 __all__ = ["expand", "open"]
 
 _WILD: Final = "*?["
+# Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
+_MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
+_OUR_DAYS: Final = 1990
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -71,6 +75,8 @@ def open(  # noqa: A001
             day = as_date(with_date.info.date) if with_date.info.date is not None else None
             with_date.close()
         start_ns, end_ns = (None if moment is None else moment.ns(day, day_of) for moment in moments)
+        if day is not None:
+            _check_unit(day, start=start_ns, end=end_ns)
         select = Selection(wanted, start_ns, end_ns)
         if not select:
             feed: BaseFeed = reader(path, **own)
@@ -106,6 +112,8 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
         raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
     names: list[str] = []
     for name in symbols:
+        if not isinstance(name, str):
+            raise ConfigurationError(f"symbols: {name!r} is not a name")
         if not name.startswith("@"):
             names.append(name)
             continue
@@ -125,7 +133,8 @@ def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
     named = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
     paths: list[str | Path] = []
     for name in named:
-        text = os.fspath(name)
+        if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
+            raise ConfigurationError(f"{name!r} is no path: give text or a pathlib.Path")
         path = Path(text)
         if text == STANDARD_INPUT:
             paths.append(text)
@@ -175,6 +184,15 @@ def _check_there(path: Path) -> None:
             raise FeedError("there is no such file", path=path) from None
     except OSError as error:
         raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error
+
+
+def _check_unit(day: dt.date, **moments: int | None) -> None:
+    """Seconds since the epoch taken for ns would keep every tick of a day of ours, or none."""
+    for name, ns in moments.items():
+        if day.year >= _OUR_DAYS and ns is not None and ns in _MISREAD_NS:
+            raise ConfigurationError(
+                f"{name}: {ns} ns since the epoch is early in 1970, and the file is of {day}: give ns"
+            )
 
 
 @functools.cache

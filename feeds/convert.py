@@ -27,6 +27,7 @@ from strand.feeds.selected import skipped_of, unknown_symbol
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.whole_file import create_whole_file
+from strand.numbers import is_whole
 from strand.ticks import TICK
 
 __all__ = ["TARGETS", "Converted", "convert", "target_of"]
@@ -207,7 +208,7 @@ def convert(
     that cannot be read on or a file that cannot be written.
     """
     kind = target_of(path, to)
-    if limit is not None and limit < 1:
+    if limit is not None and not (is_whole(limit) and limit >= 1):
         raise ConfigurationError(f"limit: {limit!r} is not a number of ticks from 1 up")
     if isinstance(source, str | os.PathLike | Sequence):
         feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))

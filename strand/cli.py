@@ -145,8 +145,6 @@ def replay_command(
         report.write_rows(out, result)
     paging.write(result)
     _show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
-    if result.ticks != reads.limit:
-        paging.check(result)
 
 
 @cli.command("info")

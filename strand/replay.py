@@ -17,7 +17,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.numbers import whole
+from strand.numbers import is_whole, whole
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import output_digests
 from strand.pacing import Pacer
@@ -77,7 +77,7 @@ def replay(
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
-    symbol of the whole feed has. Raises HandlerError, ConfigurationError.
+    symbol of the whole feed has, and for a name in ``watch``. Raises HandlerError, ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
@@ -158,7 +158,7 @@ def replay(
     )
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
     if failed is None and run.ticks != limit:
-        failed = unknown_symbol(feed, wanted)
+        failed = unknown_symbol(feed, wanted) or _unwatched(watch, result)
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed
@@ -168,13 +168,23 @@ def replay(
 def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
-        if value is not None and value < least:
+        if value is not None and not (is_whole(value) and value >= least):
             raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
     if pacer is None:
         return Pacer(speed) if speed != 0 else None
     if speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
     return pacer
+
+
+def _unwatched(watch: int | Sequence[str] | None, result: ReplayResult) -> UnknownSymbolError | None:
+    """The error for names to be watched that the whole feed has not."""
+    names = [] if watch is None or isinstance(watch, int) else [name for name in watch if name not in result.symbols]
+    if not names:
+        return None
+    return UnknownSymbolError(
+        f"watch (--report-symbols): nothing in {result.info.path} is named {', '.join(map(repr, names))}"
+    )
 
 
 def _feed(

@@ -206,7 +206,6 @@ def listen(
         report.write_rows(out, result)
     paging.write(result)
     _report(as_json, feed, result, record, out, None)
-    paging.check(result)
 
 
 def _joined(first: int) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import click
 
-from strand.errors import UnknownSymbolError
 from strand.handlers import Handler
 from strand.observe.page import check_page_path, write_page
 from strand.replay import ReplayResult
@@ -47,14 +46,6 @@ class Paging:
         if self.path is None:
             return None
         return BUSIEST if self.symbols is None else self.symbols
-
-    def check(self, result: ReplayResult) -> None:
-        """After a run that came to its feed's end: raises UnknownSymbolError for a symbol that the feed has not."""
-        unknown = [name for name in self.symbols or () if name not in result.symbols]
-        if unknown:
-            raise UnknownSymbolError(
-                f"--report-symbols: nothing in {result.info.path} is named {', '.join(map(repr, unknown))}"
-            )
 
     def write(self, result: ReplayResult, error: str = "") -> None:
         """Writes the page; ``error``: what ended the run early."""

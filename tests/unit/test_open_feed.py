@@ -334,3 +334,33 @@ def test_an_array_says_how_many_ticks_it_has_and_goes_on_without_reading_those_b
         assert feed.statistics()["records"] == 50
         assert list(batches_from(feed, 1001)) == []
     np.testing.assert_array_equal(rest, ticks[950:])
+
+
+@pytest.mark.parametrize("option", ["start", "end"])
+@pytest.mark.parametrize("moment", [1_580_394_600, "1580394600000", 1_580_394_600_000_000])
+def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, moment: str | int) -> None:
+    path = itch(tmp_path / "20200130.itch")
+    with pytest.raises(ConfigurationError, match=rf"{option}: {moment} ns since the epoch is early in 1970"):
+        feeds.open(path, **{option: moment})
+    feeds.open(path, **{option: int(moment)}, date="1970-01-15").close()
+    feeds.open(path, **{option: 1}).close()
+    undated = itch(tmp_path / "a.itch")
+    feeds.open(undated, **{option: moment}).close()
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "words"),
+    [
+        (["a"], {"symbols": [5]}, "symbols: 5 is not a name"),
+        ([5], {}, "5 is no path"),
+        (b"a.itch", {}, "is no path"),
+        (["20200130.itch"], {"batch_ticks": "many"}, "batch_ticks: 'many'"),
+    ],
+)
+def test_what_is_of_another_type_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: Any, options: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    itch(tmp_path / "20200130.itch")
+    with pytest.raises(ConfigurationError, match=words):
+        feeds.open(paths, **options)

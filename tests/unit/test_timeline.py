@@ -12,7 +12,7 @@ from engine_support import ticks_for
 
 import strand
 from strand import Dispatcher, feeds, replay
-from strand.errors import ConfigurationError, HandlerError
+from strand.errors import ConfigurationError, HandlerError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.observe import rows_over_time, sampler
 from strand.observe.timeline import Timeline
@@ -159,9 +159,15 @@ def test_the_busiest_are_watched_in_the_order_of_their_ticks() -> None:
     assert list(timeline_of(result).symbols) == [result.symbols[i] for i in ranked.tolist()]
 
 
-def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_left_out() -> None:
-    result = replay(sample_path(), "count", watch=["AAAOA", "NOSUCH", "AAAHD", "AAAOA"], **OPTIONS)
+def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_error_behind_the_run() -> None:
+    result = replay(sample_path(), "count", watch=["AAAOA", "AAAHD", "AAAOA"], **OPTIONS)
     assert list(timeline_of(result).symbols) == ["AAAOA", "AAAHD"]
+    with pytest.raises(UnknownSymbolError, match=r"watch .* is named 'NOSUCH', 'NONE'") as raised:
+        replay(sample_path(), "count", watch=["NOSUCH", "AAAHD", "NONE"], **OPTIONS)
+    assert raised.value.partial is not None
+    assert list(timeline_of(raised.value.partial).symbols) == ["AAAHD"]
+    # Of a part of the feed nobody knows whom it would have told of.
+    assert replay(sample_path(), "count", watch=["NOSUCH"], limit=1000, **OPTIONS).ticks == 1000
 
 
 def test_without_watch_no_rows_are_looked_at() -> None:

@@ -8,6 +8,7 @@ import glob
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from strand.feeds.trading_day import as_date, date_in_name
 __all__ = ["expand", "open"]
 
 _WILD: Final = "*?["
+_COMMENT: Final = re.compile(r"(?:^|\s)#")
 # Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
 _OUR_DAYS: Final = 1990
@@ -118,10 +120,12 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
             names.append(name)
             continue
         try:
-            lines = Path(name[1:]).read_text("utf-8").splitlines()
+            lines = Path(name[1:]).read_text("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"symbols: {name[1:]} cannot be read: {error}") from error
-        found = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        # A name may have a # in it, but no space before one.
+        bare = [_COMMENT.split(line, maxsplit=1)[0].strip() for line in lines]
+        found = [line for line in bare if line]
         if not found:
             raise ConfigurationError(f"symbols: {name[1:]} names none")
         names.extend(found)

@@ -107,6 +107,7 @@ _FORMATS: Final = (
     Format("pitch", "Cboe PITCH", "strand.feeds.pitch", "PitchFeed", (".pitch",)),
     Format("csv", "CSV (of other columns: by a profile)", "strand.feeds.csv", "CsvFeed", (".csv", ".tsv")),
 )
+_SHOWN_LETTERS: Final = 80
 _PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
@@ -166,9 +167,16 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
     else:
         kind = f"a zip archive of {found.members[0]}" if found.members else f"{found.compression} data"
         inside = f"{kind}, which " if found.compression != "none" else ""
-        what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}"
+        what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}{_as_text(found.head)}"
     words = ", ".join(known.words for known in formats())
     raise UnknownFormatError(f"{what}; what can be read, raw or compressed: {words}", path=path)
+
+
+def _as_text(head: bytes) -> str:
+    """The first line in brackets, where it is one that can be shown: the columns of a CSV file that is not known."""
+    line = head.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace").removeprefix("\ufeff")
+    shown = line if len(line) <= _SHOWN_LETTERS else f"{line[:_SHOWN_LETTERS]}..."
+    return f" ({shown})" if shown.isprintable() and "\ufffd" not in shown and shown else ""
 
 
 def _ending(path: str | Path) -> str:

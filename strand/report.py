@@ -124,7 +124,7 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
     print_skipped(console, skipped_as_dict(result.skipped))
     for failure in result.failures:
-        console.print(f"[red]quarantined:[/] {failure}")
+        console.print(f"[red]quarantined:[/] {escape(failure)}")
     for at in result.intervals:
         console.print(
             f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, of the input {at.input}",
@@ -133,9 +133,9 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
         )
     console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
     if out is not None:
-        console.print(f"rows written to {out}")
+        console.print(f"rows written to {escape(str(out))}")
     for name, (path, records) in result.written.items():
-        console.print(f"{name}: {records:,} records written to {path}")
+        console.print(f"{name}: {records:,} records written to {escape(str(path))}")
     for name, array in result.outputs.items():
         console.print(f"{name}: {len(array):,} records, not written (--out {name}=FILE)")
 
@@ -143,6 +143,8 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
 def print_info(console: Console, found: dict[str, Any]) -> None:
     """What ``strand info`` found."""
     table = Table(show_header=False, box=None)
+    table.add_column()
+    table.add_column(overflow="fold")
     span, date = "none", found["date"] or "not known"
     if found["first_ns"] is not None:
         first, last = (datetime.fromtimestamp(found[k] / 1e9, UTC) for k in ("first_ns", "last_ns"))

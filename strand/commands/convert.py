@@ -52,7 +52,7 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_
     words = f"{written.path}: {written.ticks:,} ticks of {written.symbols:,} symbols, {written.bytes / 1e6:,.1f} MB"
 
     def human(console: Console) -> None:
-        console.print(words, soft_wrap=True, highlight=False)
+        console.print(words, soft_wrap=True, highlight=False, markup=False)
         if written.undated and written.format != "itch":
             console.print(f"[yellow]{report.UNDATED}[/]")
         report.print_skipped(console, plain["skipped"])

@@ -147,7 +147,7 @@ def _write(out: Path, as_json: bool, day: dict[str, Any], write: Writer) -> None
         f"{file.path}: {file.messages:,} messages, {file.ticks:,} ticks, {size / 1e6:,.1f} MB"
         for file, size in zip(written, sizes, strict=True)
     )
-    show(as_json, plain, lambda console: console.print(text, soft_wrap=True))
+    show(as_json, plain, lambda console: console.print(text, soft_wrap=True, markup=False))
 
 
 def _skew(text: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from strand import report
@@ -246,7 +247,7 @@ def _report(
         else:
             _print_events(console, live)
         if record is not None:
-            console.print(f"recorded to {record}; strand replay {record} gives the same ticks")
+            console.print(f"recorded to {record}; strand replay {record} gives the same ticks", markup=False)
 
     show(as_json, plain, human)
 
@@ -262,7 +263,7 @@ def _print_events(console: Console, live: dict[str, Any]) -> None:
 
 def _print_lines(console: Console, live: dict[str, Any]) -> None:
     console.print(
-        f"session {live['session'] or 'not heard'}: [bold]{live['delivered']:,}[/] messages in order, "
+        f"session {escape(live['session'] or 'not heard')}: [bold]{live['delivered']:,}[/] messages in order, "
         f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
         f"{live['requested_messages']:,}"
     )

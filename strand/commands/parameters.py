@@ -81,6 +81,7 @@ class progress:  # noqa: N801 - used like a function
         )  # fmt: skip
         self._task = self._bar.add_task(what, total=total, done=0)
         self._shown_s = 0.0
+        self._done = 0
 
     def opened(self, feed: Feed) -> None:
         """What is to come is this feed."""
@@ -88,9 +89,12 @@ class progress:  # noqa: N801 - used like a function
             self._share = InputShare(feed)
 
     def __call__(self, done: int) -> None:
-        if self._bar.disable or (now := time.monotonic()) - self._shown_s < _SHOW_EVERY_S:
-            return
-        self._shown_s = now
+        self._done = done
+        if not self._bar.disable and (now := time.monotonic()) - self._shown_s >= _SHOW_EVERY_S:
+            self._shown_s = now
+            self._show(done)
+
+    def _show(self, done: int) -> None:
         share = None if self._share is None else self._share(done)
         if share is None:
             self._bar.update(self._task, completed=done, done=done)
@@ -102,4 +106,6 @@ class progress:  # noqa: N801 - used like a function
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._bar.disable:
+            self._show(self._done)
         self._bar.stop()

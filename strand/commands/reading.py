@@ -30,7 +30,7 @@ def names(text: str | None) -> list[str] | None:
     """Names that commas separate; None where nothing is said. Raises where there is no name: that is not all."""
     if text is None:
         return None
-    found = [name for name in text.split(",") if name]
+    found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
         raise click.UsageError(f"--symbols: {text!r} names none")
     return found

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from strand.commands.parameters import progress, show
@@ -125,8 +126,8 @@ def _interrupt_sets() -> Iterator[threading.Event]:
 
 def _print_sent(console: Console, sent: dict[str, Any]) -> None:
     console.print(
-        f"[bold]{sent['path']}[/], session {sent['session']}: [bold]{sent['messages']:,}[/] messages in "
-        f"{sent['packets']:,} packets, {sent['seconds']:.3f} s, "
+        f"[bold]{escape(sent['path'])}[/], session {escape(sent['session'])}: [bold]{sent['messages']:,}[/] messages "
+        f"in {sent['packets']:,} packets, {sent['seconds']:.3f} s, "
         f"[bold]{sent['messages'] / max(sent['seconds'], 1e-9):,.0f} messages/s[/]"
     )
     table = Table("line", "packets sent", "lost", "kept back", "sent twice", "messages lost", "in ranges")

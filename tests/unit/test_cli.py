@@ -230,3 +230,20 @@ def test_the_demo_shows_rows_and_every_way_of_routing(
     for row in found["comparison"]:
         assert set(row["mticks_s"]) == {"serial", "static", "static_lpt", "strand"}
         assert min(row["mticks_s"].values()) > 0
+
+
+def test_names_with_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "[" / "x]"  # what rich would take for the end of a style
+    folder.mkdir(parents=True)
+    day = folder / "20260105.itch50"
+    for args, words in (
+        (["gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)], str(day)),
+        (["replay", str(day), "--handler", "count", "--out", str(folder / "rows.csv")], "rows written to"),
+        (["info", str(day), "--symbols", " AAAAA , AAAAB"], "itch50"),
+        (["convert", str(day), str(folder / "day.npz")], str(folder / "day.npz")),
+        (["serve", str(day), "--line", "127.0.0.1:9", "--speed", "0"], "messages in"),
+    ):
+        done = strand(*args)
+        assert done.returncode == 0, done.stderr
+        assert "".join(words.split()) in "".join(done.stdout.split())
+        assert "[/x]" in "".join(done.stdout.split())

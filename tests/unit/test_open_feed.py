@@ -62,7 +62,10 @@ def test_itch_is_known_raw_and_in_gzip(tmp_path: Path, pack: type[bytes]) -> Non
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"Date,Open,High\n", r"starts with 44 61 74 65"),
+        (b"Date,Open,High\n", r"starts with 44 61 74 65 2c 4f 70 65 \(Date,Open,High\); what"),
+        (b"\xef\xbb\xbf" + b"a" * 100, rf"starts with ef bb bf [0-9a-f ]* \({'a' * 80}\.\.\.\); what"),
+        (b"a\x1b[31m,b\n", "starts with 61 1b 5b 33 31 6d 2c 62; what"),
+        (b"a,\xffb\n", "starts with 61 2c ff 62 0a; what"),
         (gzip.compress(b"Date,Open,High\n", mtime=0), "gzip data, which starts with 44 61 74 65"),
         (b"\0", "starts with 00"),
     ],
@@ -267,7 +270,11 @@ def test_a_selection_keeps_symbols_and_a_half_open_span(
 
 
 def test_symbols_come_from_a_file_too(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("# mine\n\n S2 \n")
+    (tmp_path / "mine").write_bytes(b"\xef\xbb\xbfS2  # the second\r\n# mine\n\n")
+    assert set(
+        ticks_of(feeds.open(itch(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")]))["instrument_id"]
+    ) == {2}
+    (tmp_path / "mine").write_text("# mine\n\n S2 \n#S1\n")
     feed = feeds.open(itch(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")])
     assert set(ticks_of(feed)["instrument_id"].tolist()) == {2}
     (tmp_path / "mine").write_text("\n")

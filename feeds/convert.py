@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.lib import format as npy_format
 
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds._open import open as open_feed
 from strand.feeds._open import read_symbols
 from strand.feeds._parquet_write import ParquetTicks
@@ -235,7 +235,7 @@ def _write(
 ) -> Converted:
     written = 0
     used = np.zeros(feed.capacity, np.bool_)
-    with _created(path) as file:
+    with create_whole_file(path) as file:
         try:
             with contextlib.closing(_target(kind, file, path, feed.info)) as target:
                 for batch in feed.batches():
@@ -281,18 +281,3 @@ def _midnight(info: FeedInfo, path: Path) -> int:
             f"{told:%m%d%Y}.{path.name}"
         )
     return midnight_ns(named) if named is not None else 0
-
-
-@contextlib.contextmanager
-def _created(path: Path) -> Iterator[BinaryIO]:
-    with create_whole_file(path) as file:
-        if path.suffix.lower() != ".zst":
-            yield file
-            return
-        try:
-            import zstandard
-        except ImportError:
-            raise MissingExtraError("writing zstd files", "zstandard", "zstd") from None
-        packer: Any = zstandard.ZstdCompressor(level=3, write_checksum=True)
-        with packer.stream_writer(file, closefd=False) as packed:
-            yield packed

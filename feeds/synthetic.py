@@ -243,7 +243,7 @@ class SyntheticFeed(BaseFeed):
     def write_itch(
         self, path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None
     ) -> WrittenFile:
-        """Writes the day as an ITCH 5.0 file, gzip-compressed when the name ends in ``.gz``.
+        """Writes the day as an ITCH 5.0 file, compressed when the name ends in ``.gz`` or ``.zst``.
 
         The file appears under its name when it is whole, and not before. ``progress`` is called with the messages
         written and those in all; what it raises stops the writing and leaves no file.

@@ -2,8 +2,8 @@
 
 Each tells the day of ``SyntheticFeed.write_itch``: the same orders with the same ids at the same times, as far as the
 format can say it (docs/feeds/generator.md). Files are written as they are made, compressed when their name ends in
-``.gz``, and appear under their name only when they are whole. ``progress`` is called with the day's events done and
-those in all; what it raises stops the writing and leaves no file.
+``.gz`` or ``.zst``, and appear under their name only when they are whole. ``progress`` is called with the day's events
+done and those in all; what it raises stops the writing and leaves no file.
 """
 
 from __future__ import annotations
@@ -73,8 +73,10 @@ def write_mbo(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: Pr
     (csrc/generate/market_mbo.h).
 
     The header of such a file says how many records follow, so the day is made twice: once to count. Returns the
-    records as ``messages`` and as ``ticks``, and bytes before compression. Raises FeedError when it cannot be written.
+    records as ``messages`` and as ``ticks``, and bytes before compression. Raises FeedError when it cannot be written,
+    ConfigurationError for a name in ``.npz``.
     """
+    _check_npy(path)
     records = feed.capacity - 1 + sum(MboWriter.count(events.types[: events.count]) for events in _events(feed))
     header = _npy_header(MBO, records)
     writer = MboWriter(_ROOM)
@@ -93,8 +95,9 @@ def write_ticks(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
     """Writes the feed's ticks as a numpy ``.npy``: shape (symbols + messages,), dtype ``strand.TICK``.
 
     Returns the ticks as ``messages`` and as ``ticks``, and bytes before compression. Raises FeedError when it cannot be
-    written.
+    written, ConfigurationError for a name in ``.npz``.
     """
+    _check_npy(path)
     count = feed.capacity - 1 + feed.messages
     with create_whole_file(path) as file:
         written = file.write(_npy_header(TICK, count))
@@ -103,6 +106,11 @@ def write_ticks(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
         for events in _events(feed, progress):
             written += file.write(events.ticks[: events.count].data.cast("B"))
     return WrittenFile(os.fspath(path), count, count, written)
+
+
+def _check_npy(path: str | os.PathLike[str]) -> None:
+    if os.fspath(path).lower().endswith(".npz"):
+        raise ConfigurationError(f"{path}: one array is written, and no archive of arrays: end the name in .npy")
 
 
 def _npy_header(dtype: np.dtype[Any], records: int) -> bytes:

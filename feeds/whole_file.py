@@ -6,11 +6,11 @@ import contextlib
 import gzip
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
-from strand.errors import FeedError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
 
 __all__ = ["create_whole_file"]
 
@@ -26,15 +26,33 @@ def _gzip_writer(raw: BinaryIO) -> Any:
 
 
 @contextlib.contextmanager
+def _zstd_writer(raw: BinaryIO) -> Iterator[Any]:
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("writing zstd files", "zstandard", "zstd") from None
+    packer: Any = zstandard.ZstdCompressor(level=3, write_checksum=True)
+    with packer.stream_writer(raw, closefd=False) as packed:
+        yield packed
+
+
+_WRITERS: Final[dict[str, Callable[[BinaryIO], Any]]] = {".gz": _gzip_writer, ".zst": _zstd_writer}
+_UNWRITTEN: Final = (".bz2", ".xz", ".zip")
+
+
+@contextlib.contextmanager
 def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, compressed when the name ends in ``.gz`` (isal with the extra ``gzip``, else zlib).
+    """A file to write to, compressed when the name ends in ``.gz`` (isal with the extra ``gzip``, else zlib) or in
+    ``.zst`` (extra ``zstd``).
 
     It is written under a temporary name in the same folder. When the block ends it is flushed to the disk and renamed,
     replacing what had the name; when the block raises, it is removed and what had the name stays.
 
-    Raises FeedError when it cannot be created or written.
+    Raises FeedError when it cannot be created or written, ConfigurationError for a name that promises another packing.
     """
     final = Path(path)
+    if final.suffix.lower() in _UNWRITTEN:
+        raise ConfigurationError(f"{final}: nothing is packed as {final.suffix}: end it in .gz or .zst, or in neither")
     if not final.name:
         raise FeedError("cannot be written: it is a folder", path=final)
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.partial")
@@ -47,8 +65,9 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 # Renaming would put a file in the place of /dev/null.
                 if final.exists() and not final.is_file():
                     raise OSError(None, "it is a device, a pipe or a socket, and stays one")
-                if final.suffix == ".gz":
-                    with _gzip_writer(raw) as compressed:
+                packing = _WRITERS.get(final.suffix.lower())
+                if packing is not None:
+                    with packing(raw) as compressed:
                         yield compressed
                 else:
                     yield raw

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from strand.errors import FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.whole_file import create_whole_file
 
 __all__ = [
@@ -181,6 +181,8 @@ class read_fingerprints:  # noqa: N801 - used like a function
 @contextmanager
 def create_fingerprints(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Iterator[BinaryIO]:
     """A fingerprint file with its header, which appears under its name when the block ends."""
+    if Path(path).suffix.lower() == ".zst":
+        raise ConfigurationError(f"{path}: fingerprints are packed as .gz alone: end the name in that, or in neither")
     with create_whole_file(path) as file:
         dump(file, header)
         yield file

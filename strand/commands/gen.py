@@ -57,7 +57,9 @@ def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _out(words: str = "The file to write; .gz compresses.") -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _out(
+    words: str = "The file to write; .gz, .zst compress.",
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option("--out", type=click.Path(path_type=Path), required=True, help=words)
 
 
@@ -81,7 +83,7 @@ def gen_pitch(out: Path, as_json: bool, **day: Any) -> None:
 @_describing_a_day
 @click.option("--symbol", help="The symbol to write. [default: the busiest]")
 @click.option("--levels", type=int, default=10, show_default=True, help="Levels of the book, 1 to 200.")
-@_out("An existing folder, or the file of messages with 'message' in its name; .gz compresses.")
+@_out("An existing folder, or the file of messages with 'message' in its name; .gz, .zst compress.")
 def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day: Any) -> None:
     """Write one symbol of a made-up trading day as LOBSTER's pair of CSV files, messages and order book."""
     _write(

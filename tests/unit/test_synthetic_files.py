@@ -310,6 +310,22 @@ def test_the_same_seed_writes_the_same_file_compressed_or_not_and_another_seed_a
 
 
 @pytest.mark.parametrize("write", WRITERS)
+def test_what_a_name_promises_is_what_is_written(tmp_path: Path, write: Any) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    write(SyntheticFeed(20, 5000, seed=1), tmp_path / "a_message.x")
+    write(SyntheticFeed(20, 5000, seed=1), tmp_path / "b_message.x.zst")
+    with zstandard.open(tmp_path / "b_message.x.zst", "rb") as packed:
+        assert packed.read() == (tmp_path / "a_message.x").read_bytes()
+    for name in ("c_message.x.bz2", "c_message.XZ", "c_message.zip"):
+        with pytest.raises(ConfigurationError, match=r"end it in \.gz or \.zst"):
+            write(SyntheticFeed(20, 5000, seed=1), tmp_path / name)
+    if write in (write_mbo, write_ticks):
+        with pytest.raises(ConfigurationError, match=r"end the name in \.npy"):
+            write(SyntheticFeed(20, 5000, seed=1), tmp_path / "c.npz")
+    assert list(tmp_path.glob("*c*")) == []
+
+
+@pytest.mark.parametrize("write", WRITERS)
 def test_writing_that_is_stopped_leaves_no_file(tmp_path: Path, write: Any) -> None:
     calls: list[tuple[int, int]] = []
 

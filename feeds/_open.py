@@ -66,13 +66,15 @@ def open(  # noqa: A001
     wanted = tuple(read_symbols(symbols))
     paths = expand(path_or_paths, options)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
-    _check_options({known for _, known in chosen}, options)
+    of_day = any(moment is not None and moment.needs_date for moment in moments)
+    # A time of day needs a date, also of files whose readers do not.
+    _check_options({known for _, known in chosen}, {name for name in options if not (of_day and name == "date")})
 
     def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
         reader = known.feed_class()
         own = {name: value for name, value in options.items() if name in _option_names(reader)}
         day = as_date(options["date"]) if options.get("date") is not None else date_in_name(day_of)
-        if day is None and any(moment is not None and moment.needs_date for moment in moments):
+        if day is None and of_day:
             with_date = reader(path, **own)
             day = as_date(with_date.info.date) if with_date.info.date is not None else None
             with_date.close()
@@ -208,9 +210,9 @@ def _option_names(reader: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _check_options(used: set[Format], options: dict[str, Any]) -> None:
+def _check_options(used: set[Format], options: set[str]) -> None:
     """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
     known = sorted({name for form in used for name in _option_names(form.feed_class())} - {"select"})
-    if unknown := [option for option in options if option not in known]:
+    if unknown := [option for option in sorted(options) if option not in known]:
         readers = " or ".join(sorted(form.reader for form in used))
         raise ConfigurationError(f"{', '.join(unknown)}: no option of {readers}, which has {', '.join(known)}")

@@ -201,6 +201,8 @@ def _feed(
             f"source: {type(source).__name__} is neither a path, nor a list of them, nor a feed; publish ticks "
             "of an array to a Dispatcher"
         )
+    if options:
+        raise ConfigurationError(f"feed_options: {', '.join(options)} are for files; this feed is open already")
     day = as_date(source.info.date) if source.info.date is not None else None
     moments = Moment.parse("start", start), Moment.parse("end", end)
     start_ns, end_ns = (None if moment is None else moment.ns(day, source.info.path) for moment in moments)

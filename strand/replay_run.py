@@ -11,7 +11,7 @@ import numpy as np
 
 from strand._bindings.tally import tally
 from strand.dispatcher import Dispatcher
-from strand.errors import FeedError
+from strand.errors import FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.observe.sampler import NoSampler, Sampler
 from strand.recorder import NoRecorder
@@ -111,9 +111,14 @@ class Timed(Iterator[TickBatch]):
     def __next__(self) -> TickBatch:
         start = time.perf_counter()
         try:
-            return next(self._batches)
+            batch = next(self._batches)
         finally:
             self.spent_s += time.perf_counter() - start
+        # A feed of one's own may give anything; None would pass for its end.
+        if not isinstance(batch, np.ndarray) or batch.dtype.names is None:
+            what = f"an array of {batch.dtype}" if isinstance(batch, np.ndarray) else type(batch).__name__
+            raise RecordTypeError(f"batches: the feed gives {what}, and not arrays of strand.TICK")
+        return batch
 
 
 def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBatch]:

@@ -18,8 +18,15 @@ import numpy as np
 import pytest
 
 import strand
-from strand.errors import ConfigurationError, FormatError, HandlerError, TruncatedFeedError, UnknownSymbolError
-from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.errors import (
+    ConfigurationError,
+    FormatError,
+    HandlerError,
+    RecordTypeError,
+    TruncatedFeedError,
+    UnknownSymbolError,
+)
+from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.npy import write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.report import as_dict, rows_with_names, write_rows
@@ -272,3 +279,23 @@ def test_the_publisher_is_pinned_unless_a_thread_inflates_the_file(
         )
         assert {len(of) for of in cores} == {1 if pinned else len(allowed)}
     assert os.sched_getaffinity(0) == allowed
+
+
+@pytest.mark.parametrize("batch", [None, [1, 2], np.zeros(3)], ids=["None", "list", "floats"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, workers: int) -> None:
+    class Wrong(BaseFeed):
+        info = FeedInfo("wrong", "memory")
+        symbols = ("A",)
+
+        def batches(self) -> Iterator[Any]:
+            yield np.zeros(2, strand.TICK)
+            yield batch
+
+    with pytest.raises(RecordTypeError, match="batches: the feed gives"):
+        strand.replay(Wrong(), "count", workers=workers)
+
+
+def test_options_for_files_are_refused_with_a_feed() -> None:
+    with pytest.raises(ConfigurationError, match="feed_options: date are for files"):
+        strand.replay(sample_feed(), "count", feed_options={"date": SAMPLE_DATE})

@@ -38,8 +38,9 @@ def _without_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigurationError(f"url: {url!r} is none: {error}") from error
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise ConfigurationError(f"url: it is none: {error}") from error
+    scheme = f"{parts.scheme}://" if parts.scheme else ""
+    return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def backoff_s(attempt: int, least_s: float, most_s: float, draw: Callable[[], float] = random.random) -> float:
@@ -95,7 +96,7 @@ class WebSocketFeed(BaseFeed):
     ) -> None:
         super().__init__()
         if not url.startswith(("ws://", "wss://")):
-            raise ConfigurationError(f"url: {url!r} does not begin with ws:// or wss://")
+            raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         if isinstance(subscribe, str | bytes | Mapping):
@@ -135,8 +136,8 @@ class WebSocketFeed(BaseFeed):
         self._started = False
         self._begun = self._heard = 0.0
         self._ticks = JsonTicks(
-            self._profile, url, on_error=on_error, skipped=self.skipped, symbols=symbols, max_symbols=max_symbols,
-            on_event=on_event,
+            self._profile, self._shown_url, on_error=on_error, skipped=self.skipped, symbols=symbols,
+            max_symbols=max_symbols, on_event=on_event,
         )  # fmt: skip
         self._recorder: MessageRecorder | None = None
         if record is not None:
@@ -145,7 +146,8 @@ class WebSocketFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        return FeedInfo("websocket", self._url, details={"profile": self._profile.name})
+        """``path`` is the URL without user, password and query: it is shown, and written to reports."""
+        return FeedInfo("websocket", self._shown_url, details={"profile": self._profile.name})
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -168,7 +170,7 @@ class WebSocketFeed(BaseFeed):
         every tick before it.
         """
         if self._started:
-            raise FeedError("a live feed can be read once", path=self._url)
+            raise FeedError("a live feed can be read once", path=self._shown_url)
         self._started = True
         self._begun = self._heard = time.monotonic()
         with self._recorder if self._recorder is not None else contextlib.nullcontext():
@@ -194,13 +196,13 @@ class WebSocketFeed(BaseFeed):
                     yield from self._received(connection)
                     text = "ended"
             except self._failed as error:
-                text = str(error) or type(error).__name__
+                text = str(error).replace(self._url, self._shown_url) or type(error).__name__
             if self._over():
                 return
             self._note("disconnected", text)
             attempt = 0 if self._ticks.counts["messages"] > before else attempt
             if self._reconnect is not None and attempt >= self._reconnect:
-                raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._url)
+                raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
             self._stop.wait(min(backoff_s(attempt, self._least_s, self._most_s), self._left_s()))
             attempt += 1
 

@@ -21,6 +21,7 @@ from strand.commands.parameters import CoreList, StrandCount, show
 from strand.commands.reading import names
 from strand.commands.writing import Writes, writing
 from strand.errors import FeedError, UnknownSymbolError
+from strand.feeds._json_ticks import FeedEvent
 from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
 from strand.handlers import Handler
@@ -156,6 +157,7 @@ def listen(
             profile,
             subscribe=subscribe,
             on_error=on_bad_record,
+            on_event=_tell,
             record=record,
             max_messages=messages,
             max_seconds=seconds,
@@ -207,6 +209,12 @@ def listen(
         report.write_rows(out, result)
     paging.write(result)
     _report(as_json, feed, result, record, out, None)
+
+
+def _tell(event: FeedEvent) -> None:
+    """Connections made and lost, as it happens: a wrong address would else be silence."""
+    if event.kind != "gap":
+        click.echo(f"{event.kind}: {event.text}", err=True)
 
 
 def _joined(first: int) -> str:

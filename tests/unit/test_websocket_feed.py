@@ -297,6 +297,31 @@ def test_strand_listen_runs_handlers_on_it_and_reports_events(tmp_path: Path) ->
         assert "--group is for --line, not for --websocket" in done.stderr
 
 
+def test_what_opens_a_url_is_shown_nowhere(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    profile, page = tmp_path / "trades.toml", tmp_path / "run.html"
+    profile.write_text('[[message]]\nkind = "trade"\nsymbol = "s"\n[message.fields]\nprice = "p"\n')
+    asked = ["--websocket", "ws://me:secret@127.0.0.1:1/trades?key=secret", "--profile", str(profile), "--for", "0.5"]
+    for more in (["--json"], ["--report", str(page)]):
+        done = subprocess.run(
+            [sys.executable, "-m", "strand", "listen", *asked, *more],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "secret" not in done.stdout + done.stderr
+        assert "127.0.0.1:1/trades" in done.stdout
+        # An address where nobody answers is told while it is tried.
+        assert "disconnected: " in done.stderr
+    assert "secret" not in page.read_text("utf-8")
+    with pytest.raises(FeedError, match="no connection after 0 attempts") as raised:
+        ticks_of(listen("ws://me:secret@127.0.0.1:1/trades?key=secret", reconnect=0))
+    assert "secret" not in str(raised.value)
+
+
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
     with pytest.raises(MissingExtraError, match=r"strand\[live\]"):

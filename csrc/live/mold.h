@@ -71,7 +71,7 @@ typedef struct sd_mold_line {
 } sd_mold_line;
 
 typedef struct sd_mold_counts {
-  uint64_t delivered; /* messages, in order */
+  uint64_t delivered;      /* messages, in order */
   uint64_t first_sequence; /* that delivery begins with: the one that was asked for, or the first one heard */
   uint64_t next_sequence;
   uint64_t high; /* one above the highest sequence heard of */

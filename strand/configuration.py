@@ -37,6 +37,7 @@ __all__ = [
     "pool_blocks",
     "symbol_counts",
     "worker_cores",
+    "yes_or_no",
 ]
 
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
@@ -63,13 +64,20 @@ def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
         raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
 
 
+def yes_or_no(name: str, value: Any) -> bool:
+    """The truth value that the option ``name`` was given, and not what might stand for one: ``"no"`` is true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigurationError(f"{name}: {value!r} is neither True nor False")
+    return bool(value)
+
+
 def check_limits(ticks: Mapping[str, int], quantum_us: float, words: Mapping[str, str]) -> None:
     """What bounds queues and visits, and the choices that are words."""
     for name, most in _MOST.items():
         whole(name, ticks[name], 1, most)
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
         choice(name, words[name], choices)
-    if not isinstance(quantum_us, (int, float)) or not 0 < quantum_us < 1e9:
+    if isinstance(quantum_us, bool) or not isinstance(quantum_us, (int, float, np.number)) or not 0 < quantum_us < 1e9:
         raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
 
 

@@ -11,6 +11,12 @@ from strand.errors import ConfigurationError, UnknownSymbolError
 __all__ = ["SymbolTable"]
 
 
+def _name(at: int, given: object) -> str:
+    if not isinstance(given, str):
+        raise ConfigurationError(f"symbols: {given!r}, at {at}, is not a name, which is text")
+    return str(given)
+
+
 class SymbolTable(Sequence[str]):
     """Names by ``instrument_id``. Made from a number, names are made up when asked for: ``#17``.
 
@@ -28,7 +34,7 @@ class SymbolTable(Sequence[str]):
             if not isinstance(symbols, Sized):
                 raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names") from None
             self._size = len(symbols)
-            self._names = [str(s) for s in symbols]
+            self._names = [_name(i, s) for i, s in enumerate(symbols)]
         if not 1 <= self._size < 2**31:
             raise ConfigurationError(f"symbols: there must be from 1 to {2**31 - 1}, not {self._size}")
         self._index: dict[str, int] = {}

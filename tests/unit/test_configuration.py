@@ -54,6 +54,11 @@ MISSING = max(os.sched_getaffinity(0)) + 1
         ({"cores": [False]}, r"cores: \[False\] cannot be used"),
         ({"idle": ["spin"]}, r"idle: \['spin'\] is not one of"),
         ({"memory_bytes": -5}, "memory_bytes: -5 is not a whole number from 1"),
+        ({"quantum_us": True}, "quantum_us: True"),
+        ({"publisher_drains": "no"}, "publisher_drains: 'no' is neither True nor False"),
+        ({"publisher_drains": None}, "publisher_drains: None is neither"),
+        ({"output_memory": 0}, "output_memory: 0 is not a whole number from 1"),
+        ({"out": "bars.csv"}, "out: 'bars.csv' is not a dict of files by the names of outputs"),
         ({"memory_bytes": 1e9}, "memory_bytes: 1000000000.0 is not a whole number from 1"),
     ],
 )
@@ -109,6 +114,8 @@ def test_a_dispatcher_has_a_policy_and_workers_by_itself() -> None:
         (None, "is not a number or a sequence"),
         (iter("ab"), "is not a number or a sequence"),
         (["A", "B", "A"], "'A' is there twice, at 0 and 2"),
+        (["A", 7], "7, at 1, is not a name, which is text"),
+        ([b"A"], "b'A', at 0, is not a name"),
     ],
 )
 def test_symbols_that_cannot_be_a_table_are_refused(symbols: Any, text: str) -> None:

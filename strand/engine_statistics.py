@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import histogram_floors_ns
-from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 
 __all__ = ["statistics_of"]
 
@@ -31,7 +31,7 @@ def statistics_of(engine: Engine, cores: Sequence[int] | None, abandoned: int) -
     return Statistics(
         accepted=t["accepted"],
         handled=t["handled"],
-        dropped=dropped,
+        dropped=FrozenDict(dropped),
         pending=t["pending"] - abandoned,
         claimed=t["claimed"],
         visits=t["visits"],

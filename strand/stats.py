@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,26 @@ import numpy.typing as npt
 __all__ = ["Latency", "Statistics", "WorkerStatistics"]
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenDict(dict[K, V]):
+    """A dict that cannot be changed. It is one still, for json, pickle and ``dataclasses.asdict``."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("statistics cannot be changed; dict(...) makes a copy that can")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +52,16 @@ class Latency:
     @classmethod
     def from_histogram(cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64]) -> Latency:
         """From bucket counts and the buckets' lower edges: a percentile is its bucket's upper edge."""
+        counts, floors_ns = _fixed(counts.view()), _fixed(floors_ns.view())
         total = int(counts.sum())
         edges = np.append(floors_ns[1:], floors_ns[-1] * 2)
         if total == 0:
-            return cls(0, dict.fromkeys(PERCENTILES, 0.0), 0.0, counts, floors_ns)
+            return cls(0, FrozenDict(dict.fromkeys(PERCENTILES, 0.0)), 0.0, counts, floors_ns)
         running = np.cumsum(counts)
         at = [int(np.searchsorted(running, max(1, np.ceil(total * p / 100)))) for p in PERCENTILES]
         return cls(
             total,
-            {p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)},
+            FrozenDict({p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)}),
             float(edges[np.flatnonzero(counts)[-1]]),
             counts,
             floors_ns,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import json
 import os
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -121,6 +124,22 @@ def test_statistics_are_frozen_and_fit_for_json() -> None:
         s = d.statistics()
     with pytest.raises(AttributeError):
         s.accepted = 1  # type: ignore[misc]
+    for table in (s.dropped, s.wait.percentiles):
+        before: Any = table
+        assert copy.deepcopy(table) == pickle.loads(pickle.dumps(table)) == dict(table)
+        for change in (
+            lambda t: t.update(newest=5),
+            lambda t: t.__setitem__("newest", 5),
+            lambda t: t.setdefault("other", 5),
+            lambda t: t.popitem(),
+            lambda t: t.clear(),
+            lambda t: t.__ior__({"newest": 5}),
+        ):
+            with pytest.raises(TypeError, match="statistics cannot be changed"):
+                change(before)
+    for array in (s.wait.counts, s.wait.floors_ns):
+        assert not array.flags.writeable
+    assert dataclasses.asdict(s)["dropped"] == s.dropped
     plain = json.loads(json.dumps(s.as_dict()))
     assert (plain["accepted"], plain["handled"], plain["pending"]) == (400, 400, 0)
     assert set(plain["dropped"]) == {"newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import IO, Any, ParamSpec
 
 import click
 from rich.console import Console
@@ -20,8 +20,15 @@ __all__ = ["bench"]
 P = ParamSpec("P")
 
 
-class _Refused(click.ClickException):
-    """What cannot be done as asked; a run that failed is an ordinary ClickException, whose exit status is 1."""
+class _FailedRun(click.ClickException):
+    """A run that failed, said as every command says what is wrong; its exit status is 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"strand: {self.message}", file=file, err=file is None)
+
+
+class _Refused(_FailedRun):
+    """What cannot be done as asked."""
 
     exit_code = 2
 
@@ -34,7 +41,7 @@ def _refusing(command: Callable[P, None]) -> Callable[P, None]:
         except (ConfigurationError, MissingExtraError) as error:
             raise _Refused(str(error)) from error
         except StrandError as error:
-            raise click.ClickException(str(error)) from error
+            raise _FailedRun(str(error)) from error
 
     return run
 

@@ -50,6 +50,7 @@ _HINTS = (
         r"_wake_at\(ctx\((?:tick|timer)\), float",
         "wake_at takes whole nanoseconds: numba makes floats where u8 and i8 mix; np.int64(...) converts",
     ),
+    (r"bytes are compared with text", 'write b"A" in place of "A"'),
     (r"_wake_at\(ctx\(end\)", "the run has ended, and its timers with it"),
     (r"Invalid use of|No implementation of function", "the types it is called with do not fit it"),
 )

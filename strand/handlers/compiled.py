@@ -147,7 +147,7 @@ def _compile(
     numba = numba_module()
     from strand.handlers.compiled_clock import AT_END, AT_TICK, AT_TIMER
     from strand.handlers.compiled_emit import emit_type
-    from strand.handlers.compiled_loop import FunctionCache, entry_of
+    from strand.handlers.compiled_loop import FunctionCache, check_comparisons, entry_of
 
     names, at_tick = _arguments(given), given is handler.on_tick
     dtypes = {name: dtype for name, dtype in zip(names, first, strict=False) if dtype is not None}
@@ -170,7 +170,9 @@ def _compile(
     try:
         if cache is None or not cache.has(function._sig):
             # By itself first: what is wrong is then said of the function and not of the loop around it.
-            one.compile(tuple(types[name] for name in names))
+            signature_of_one = tuple(types[name] for name in names)
+            one.compile(signature_of_one)
+            check_comparisons(one.overloads[signature_of_one])
         function.compile()
     except Exception as error:
         # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.

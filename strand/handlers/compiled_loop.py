@@ -4,6 +4,7 @@ code is kept. Imported with numba only."""
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Self
@@ -13,6 +14,7 @@ import numpy as np
 from numba.core import types as numba_types
 from numba.core.caching import FunctionCache as NumbaCache
 from numba.core.ccallback import CFunc
+from numba.core.errors import TypingError
 from numba.extending import intrinsic as numba_intrinsic
 
 from strand.handlers.compiled_clock import clock_at, yields
@@ -22,10 +24,10 @@ from strand.handlers.compiled_emit import emit_at
 types: Any = numba_types
 intrinsic: Any = numba_intrinsic
 
-__all__ = ["FunctionCache", "entry_of", "make_finish", "make_loop", "make_wake"]
+__all__ = ["FunctionCache", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
 
-#: Changes with the loop: code of another one is compiled again.
-LOOP = 3
+#: Changes with the loop and what is checked before: code of another one is compiled again.
+LOOP = 4
 
 
 @intrinsic
@@ -166,6 +168,21 @@ def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) 
         return 0
 
     return finish, types.int32(types.CPointer(records[arguments[0]]), types.uint32, types.voidptr)
+
+
+_COMPARISONS = (operator.eq, operator.ne, operator.contains)
+
+
+def check_comparisons(compiled: Any) -> None:
+    """Raises TypingError where a function compares a field of bytes, as ``tick.action`` is, with text: that compiles,
+    and they are never equal."""
+    for expression, signature in compiled.type_annotation.calltypes.items():
+        if getattr(expression, "op", None) != "binop" or expression.fn not in _COMPARISONS:
+            continue
+        kinds = [kind for side in signature.args for kind in (side if isinstance(side, types.BaseTuple) else (side,))]
+        texts = (types.UnicodeType, types.StringLiteral, types.UnicodeCharSeq)
+        if any(isinstance(k, types.CharSeq) for k in kinds) and any(isinstance(k, texts) for k in kinds):
+            raise TypingError("bytes are compared with text, which they never equal", loc=expression.loc)
 
 
 def entry_of(loop: Callable[..., int], sig: Any, cache: FunctionCache | None) -> Any:

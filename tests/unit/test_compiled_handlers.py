@@ -183,9 +183,22 @@ def opens_a_file(row, tick):  # type: ignore[no-untyped-def]
         row.n += len(file.read())
 
 
+def bytes_and_text(row, tick):  # type: ignore[no-untyped-def]
+    if tick.size > 0 and tick["action"] != "A":
+        row.n += 1
+
+
+def bytes_among_text(row, tick):  # type: ignore[no-untyped-def]
+    row.n += 1
+    if tick.side in ("A", "B"):
+        row.n += 1
+
+
 @pytest.mark.parametrize(
     ("function", "line", "said"),
     [
+        (bytes_and_text, 1, r"bytes are compared with text, which they never equal \(write b\"A\" in place of \"A\"\)"),
+        (bytes_among_text, 2, r"bytes are compared with text"),
         (no_field, 2, r"row has no field 'volume'; row has n, last$"),
         (no_field_of_a_tick, 2, r"tick has no field 'pirce'; tick has ts_event, .*, price, "),
         (no_field_by_index, 1, r"row has no field 'volume'; row has n, last$"),

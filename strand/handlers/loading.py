@@ -11,6 +11,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from strand.errors import ConfigurationError
@@ -53,7 +54,7 @@ def find(name: str) -> Makes:
             said = error if isinstance(error, ImportError) else _said(error)
             raise ConfigurationError(f"handler: cannot import {module_name!r}: {said}") from error
     if not hasattr(module, attribute):
-        raise ConfigurationError(f"handler: module {module_name!r} has no {attribute!r}")
+        raise ConfigurationError(_lacking(module, attribute))
     found: Any = getattr(module, attribute)
     if inspect.isfunction(found) and _returns_a_handler(found):
         return found
@@ -63,6 +64,24 @@ def find(name: str) -> Makes:
             "a function that makes one:  def f(...) -> strand.Handler"
         )
     return resolve(found)
+
+
+def _lacking(module: ModuleType, attribute: str) -> str:
+    """What to say where a module has no such name: its handlers, and its file, which may be another than meant."""
+    name = module.__name__
+    there = sorted(
+        found
+        for found, value in vars(module).items()
+        if isinstance(value, Handler)
+        or (
+            getattr(value, "__module__", None) == name
+            and (is_object_class(value) or (inspect.isfunction(value) and _returns_a_handler(value)))
+        )
+    )
+    file = getattr(module, "__file__", None)
+    where = f" ({file})" if file else ""
+    lacking = f"has no {attribute!r}" if attribute else "is said, and none of its handlers"
+    return f"handler: module {name!r}{where} {lacking}; " + (f"it has {', '.join(there)}" if there else "it has none")
 
 
 @contextmanager

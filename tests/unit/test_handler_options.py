@@ -347,9 +347,12 @@ def test_a_module_that_fails_when_it_is_imported_is_named(mine: str, text: str, 
 
 
 def test_a_name_that_a_module_lacks_is_said_to_be_missing(mine: str) -> None:
-    for missing in ("nothing_like_it", ""):
-        with pytest.raises(ConfigurationError, match=f"handler: module '{mine}' has no '{missing}'"):
+    there = "it has Object, after_book, by_place, every_nth, large, .*raises$"
+    for missing, said in (("nothing_like_it", "has no 'nothing_like_it'"), ("", "is said, and none of its handlers")):
+        with pytest.raises(ConfigurationError, match=rf"handler: module '{mine}' \(/.*{mine}\.py\) {said}; {there}"):
             load_handler(f"{mine}:{missing}")
+    with pytest.raises(ConfigurationError, match=r"handler: module 'colorsys' \(.*\) has no 'x'; it has none$"):
+        load_handler("colorsys:x")
 
 
 @pytest.mark.parametrize(

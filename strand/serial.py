@@ -9,6 +9,7 @@ import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from strand.rows import Rows
 from strand.run_view import RunView
 from strand.serial_emitted import AT_END, TIMER, SerialEmitted
 from strand.serial_python import PythonStumble, SerialPython
-from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 
@@ -97,7 +98,7 @@ class SerialLoop(RunView):
         self._marks = np.empty(0, MARK)
         self._time = 0
         self._failed_at = AT_END
-        self._failed_timer: tuple[int, int, int] | None = None
+        self._failed_timers: list[tuple[int, int, int]] = []
         self._failure: HandlerError | None = None
         self._closed = False
         self._handled = self._accepted = self._busy_ns = 0
@@ -137,6 +138,7 @@ class SerialLoop(RunView):
             if self._timed:
                 self._wake_due()
         except HandlerError:
+            self._wake_until_failure()
             raise
         except BaseException:
             # An interrupt: what had not been handled by then was not published.
@@ -146,7 +148,7 @@ class SerialLoop(RunView):
             raise
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
-            self._emitted.sort(min(cut, self._failed_at), self._failed_timer)
+            self._emitted.sort(min(cut, self._failed_at), self._failed_timers)
             self._outputs.hand_out()
         if end < len(array):
             raise UnknownSymbolError(
@@ -204,6 +206,19 @@ class SerialLoop(RunView):
             while 0 < (wish := int(self._wishes[key])) <= self._time:
                 self._act(key, wish)
 
+    def _wake_until_failure(self) -> None:
+        """What is emitted is all there is up to a failure: so timers that are due by then, and that no tick of their
+        own symbols has met, come first. One that fails in its turn ends that; what is raised stays the first failure.
+        """
+        first = self._failure
+        if self._failed_timers:
+            self._time = self._failed_timers[-1][1]
+        else:
+            self._time = int(self._marks["time"][self._failed_at - int(self._marks["number"][0])])
+        with suppress(HandlerError):
+            self._wake_due()
+        self._failure = first
+
     def _finish(self) -> None:
         """Runs the end of every symbol that has had ticks, in the order of keys."""
         ends = np.array([h.ends for h in self._handlers])
@@ -237,7 +252,8 @@ class SerialLoop(RunView):
             reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
         if stumble.timer is not None:
             key, ns = stumble.timer
-            self._failed_timer = (AT_END if at_end else TIMER, ns, key)
+            self._failed_timers.append((AT_END if at_end else TIMER, ns, key))
+            self._wishes[key] = 0
             reason = f"its {'end' if at_end else 'timer'} at {ns} ns" + (f": {reason}" if reason else "")
         else:
             key = int(record[self._reader.key])
@@ -270,7 +286,7 @@ class SerialLoop(RunView):
                     self._finish()
                 except HandlerError as error:
                     failure = error
-                self._emitted.sort(failed=self._failed_timer)
+                self._emitted.sort(failed=self._failed_timers)
             stop_failure = stop_objects(self._python.contexts)
             ended = True
         finally:
@@ -305,7 +321,7 @@ class SerialLoop(RunView):
         return Statistics(
             accepted=self._accepted,
             handled=self._handled,
-            dropped=dropped | {"failed": failed, "abandoned": left},
+            dropped=FrozenDict(dropped | {"failed": failed, "abandoned": left}),
             pending=0,
             claimed=self._handled,
             visits=0,

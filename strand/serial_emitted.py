@@ -80,19 +80,19 @@ class SerialEmitted:
 
     # ---- the source
 
-    def sort(self, below: int = AT_END, failed: tuple[int, int, int] | None = None) -> None:
+    def sort(self, below: int = AT_END, failed: Sequence[tuple[int, int, int]] = ()) -> None:
         """Puts what was emitted in its order: timers before the ticks at or after their time, by key; then the ends.
         Records of one tick, timer or end stay as they came.
 
         ``below``: what belongs to ticks from this number on is left out: a handler failed on that one. ``failed``: so
-        is what the timer or the end that failed has emitted, by its number, time and key."""
+        is what timers, or an end, that failed have emitted, by number, time and key."""
         for number, sink in enumerate(self.sinks):
             entries = np.concatenate([sink.take(), *self._from_python[number]])
             self._from_python[number].clear()
             head = entries["head"]
             kept = (head["number"] < below) | (head["number"] >= AT_END)
-            if failed is not None:
-                kept &= (head["number"] != failed[0]) | (head["time"] != failed[1]) | (head["key"] != failed[2])
+            for timer, ns, key in failed:
+                kept &= (head["number"] != timer) | (head["time"] != ns) | (head["key"] != key)
             entries = entries[kept]
             if not len(entries):
                 continue

@@ -372,3 +372,56 @@ def test_compiled_handlers_are_told_what_their_functions_take() -> None:
 
     with pytest.raises(ConfigurationError, match="row has no field 'm'"):
         SerialLoop(1, checked(fine, on_wake=missing, cache=False))
+
+
+@pytest.mark.parametrize("kind", ["batch", "numba"])
+@pytest.mark.parametrize("second", [False, True])
+def test_a_plain_loop_that_fails_has_emitted_what_timers_due_by_then_emit(kind: str, second: bool) -> None:
+    """A full run's output begins with it."""
+    expected = [(1, 0), (2, 0), (3, 0), (104, 1)] if second else [(1, 0), (2, 0), (3, 0), (104, 1), (4, 0)]
+    loop = SerialLoop(3, failing_on_a_tick(kind))
+    ticks = ticks_for([2, 1, 0, 1, 0, 1, 0])
+    ticks["sequence"] = np.arange(7)
+    ticks["ts_recv"] = [100, 101, 102, 103, 104, 105, 105]
+    if second:
+        ticks["sequence"][4] = 5
+    with pytest.raises(HandlerError, match="sequence 5"), loop:
+        loop.publish(ticks)
+    said = loop.outputs["said"].array()
+    assert list(zip(said["what"].tolist(), said["by_timer"].tolist(), strict=True)) == expected
+
+
+def failing_on_a_tick(kind: str) -> Handler:
+    """Emits sequences, and fails on 5; key 2 has a timer 4 ns after its first tick, and emits nothing else."""
+    out = {"said": [("what", "u8"), ("by_timer", "u8")]}
+    if kind == "batch":
+
+        def wakes(symbol: str, time: int, row: Any, ctx: Any) -> None:
+            ctx.emit((time, 1))
+
+        @batch_handler(state=ROW, outputs=out, on_wake=wakes)
+        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+            for at, tick in enumerate(ticks):
+                if symbol == "#2":
+                    ctx.wake_at(int(ctx.times[0]) + 4, at=0)
+                    return
+                if tick["sequence"] == 5:
+                    raise ValueError
+                ctx.emit((tick["sequence"], 0), at=at)
+
+        return on_ticks
+    pytest.importorskip("numba")
+
+    def on_wake(row, time, emit):  # type: ignore[no-untyped-def]
+        emit.said(time, 1)
+
+    @handler(state=ROW, outputs=out, on_wake=on_wake)
+    def on_tick(row, tick, emit, ctx):  # type: ignore[no-untyped-def]
+        if tick.instrument_id == 2:
+            ctx.wake_at(ctx.time + 4)
+        elif tick.sequence == 5:
+            raise ValueError
+        else:
+            emit.said(tick.sequence, 0)
+
+    return on_tick

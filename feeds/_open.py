@@ -116,8 +116,8 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
         raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
     names: list[str] = []
     for name in symbols:
-        if not isinstance(name, str):
-            raise ConfigurationError(f"symbols: {name!r} is not a name")
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"symbols: {name!r} is no symbol's name, nor a glob of names")
         if not name.startswith("@"):
             names.append(name)
             continue

@@ -29,7 +29,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.start_ns is not None and self.end_ns is not None and self.start_ns >= self.end_ns:
-            raise ConfigurationError(f"start: {self.start_ns} is not before end: {self.end_ns}")
+            start, end = (str(np.datetime64(ns, "ns")) for ns in (self.start_ns, self.end_ns))
+            raise ConfigurationError(f"start: {start} UTC is not before end: {end} UTC")
 
     def __bool__(self) -> bool:
         return bool(self.symbols) or self.start_ns is not None or self.end_ns is not None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -229,16 +232,46 @@ def demo_command(as_json: bool) -> None:
     run_demo(as_json)
 
 
+class _Terminated(KeyboardInterrupt):
+    """A request to terminate: what is under way ends as by an interrupt, and leaves nothing half done."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = 128 + number
+
+
+@contextlib.contextmanager
+def _requests_to_terminate() -> Iterator[None]:
+    """They are raised where nothing else was arranged for them: nohup ignores one, listen and serve end by them."""
+
+    def end(number: int, _: object) -> None:
+        raise _Terminated(number)
+
+    taken = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def main() -> None:
     """Runs the command; errors of strand's own are one line and exit status 2."""
     try:
-        cli.main(standalone_mode=False)
+        with _requests_to_terminate():
+            cli.main(standalone_mode=False)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
+        request = error.__cause__ if isinstance(error, click.Abort) else error
+        if isinstance(request, _Terminated):
+            click.echo("terminated", err=True)
+            sys.exit(request.exit_code)
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from strand.commands.handling import given_options
+from strand.errors import ConfigurationError
 from strand.feeds.option_texts import option_values
 
 __all__ = ["Reads", "names", "reading"]
@@ -27,12 +28,12 @@ class Reads:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names that commas separate; None where nothing is said. Raises where there is no name: that is not all."""
+    """Names that commas separate; None where nothing is said. Raises ConfigurationError where that names none."""
     if text is None:
         return None
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
-        raise click.UsageError(f"--symbols: {text!r} names none")
+        raise ConfigurationError(f"symbols: {text!r} names none")
     return found
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,8 +133,8 @@ def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
         (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, book, count, depth, imbalance, spin, "),
         (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
         (["replay", SAMPLE, "--symbols", "NOSUCH"], "NOSUCH"),
-        (["replay", SAMPLE, "--symbols", ","], "--symbols: ',' names none"),
-        (["info", SAMPLE, "--symbols", ""], "--symbols: '' names none"),
+        (["replay", SAMPLE, "--symbols", ","], "symbols: ',' names none"),
+        (["info", SAMPLE, "--symbols", ""], "symbols: '' names none"),
         (["replay", SAMPLE, "--date", "yesterday"], "yesterday"),
         (["replay", SAMPLE, "--workers", "-1"], "--workers"),
         (["replay", SAMPLE, "--out", "rows.txt"], "must end in one of"),
@@ -247,3 +249,30 @@ def test_names_with_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert "".join(words.split()) in "".join(done.stdout.split())
         assert "[/x]" in "".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_terminate_leaves_nothing_half_done(tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "bars.npy"
+    command = ["replay", SAMPLE, "--handler", "bars", "--speed", "1", "--out", f"bars={out}", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "strand", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+        said, error = process.communicate(timeout=100)
+    assert (process.returncode, error.strip()) == (128 + number, "terminated")
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["bars.npy"])
+    assert not said or json.loads(said)["error"] == "interrupted"
+
+
+def test_a_request_to_terminate_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr("strand.cli.cli.main", lambda **_: os.kill(os.getpid(), signal.SIGHUP))
+        main()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -358,7 +358,7 @@ def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, mom
 @pytest.mark.parametrize(
     ("paths", "options", "words"),
     [
-        (["a"], {"symbols": [5]}, "symbols: 5 is not a name"),
+        (["a"], {"symbols": [5]}, "symbols: 5 is no symbol's name"),
         ([5], {}, "5 is no path"),
         (b"a.itch", {}, "is no path"),
         (["20200130.itch"], {"batch_ticks": "many"}, "batch_ticks: 'many'"),

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import os
 import secrets
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -13,6 +14,20 @@ from typing import Any, BinaryIO, Final, cast
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 
 __all__ = ["create_whole_file"]
+
+_being_written: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    """In the child of a fork: what its copies of buffers still hold would be written a second time."""
+    for file in list(_being_written):
+        if not file.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, file.fileno(), inheritable=False)
+            os.close(nowhere)
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 def _gzip_writer(raw: BinaryIO) -> Any:
@@ -46,7 +61,8 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ``.zst`` (extra ``zstd``).
 
     It is written under a temporary name in the same folder. When the block ends it is flushed to the disk and renamed,
-    replacing what had the name; when the block raises, it is removed and what had the name stays.
+    replacing what had the name; when the block raises, it is removed and what had the name stays. A process that is
+    forked meanwhile has no part in it.
 
     Raises FeedError when it cannot be created or written, ConfigurationError for a name that promises another packing.
     """
@@ -57,7 +73,8 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise FeedError("cannot be written: it is a folder", path=final)
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.partial")
     try:
-        raw = cast(BinaryIO, temporary.open("xb"))
+        raw, ours = cast(BinaryIO, temporary.open("xb")), os.getpid()
+        _being_written.add(raw)
         try:
             with raw:
                 if final.is_dir():
@@ -72,10 +89,13 @@ def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 else:
                     yield raw
                 raw.flush()
-                os.fsync(raw.fileno())
-            temporary.replace(final)
+                if os.getpid() == ours:
+                    os.fsync(raw.fileno())
+            if os.getpid() == ours:
+                temporary.replace(final)
         finally:
-            temporary.unlink(missing_ok=True)
+            if os.getpid() == ours:
+                temporary.unlink(missing_ok=True)
         _sync_folder(final.parent)
     except OSError as error:
         raise FeedError(f"cannot be written: {error.strerror or error}", path=final) from error

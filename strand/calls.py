@@ -33,6 +33,7 @@ __all__ = ["CallFuture", "Calls", "SymbolView"]
 #: How long a caller waits before it looks whether the run still goes on.
 SLICE_S = 0.02
 _NONE = np.empty(0, dtype=np.int64)
+DROPPED = "the dispatcher was dropped without a stop"
 
 
 class SymbolView:
@@ -153,13 +154,16 @@ class Calls:
             raise
         return future.result()
 
-    def run(self, dispatcher: Dispatcher, tag: int) -> None:
-        """By the worker that holds the strand: runs a call, unless it was given up."""
+    def run(self, dispatcher: Dispatcher | None, tag: int) -> None:
+        """By the worker that holds the strand: runs a call, unless it was given up, or there is no dispatcher."""
         found = self._waiting.pop(tag, None)
         if found is None:
             return
         future, index, function, arguments = found
         if not future.set_running_or_notify_cancel():
+            return
+        if dispatcher is None:
+            future.set_exception(StoppedError(DROPPED))
             return
         try:
             answer = function(SymbolView(dispatcher, index), *arguments)
@@ -173,7 +177,7 @@ class Calls:
         if self._waiting.pop(tag, None) is not None:
             self._engine.give_up_task(strand, tag)
 
-    def end(self, dispatcher: Dispatcher) -> None:
+    def end(self, dispatcher: Dispatcher | None) -> None:
         """Nothing runs any more: those that wait are told."""
         for tag in list(self._waiting):
             found = self._waiting.pop(tag, None)
@@ -181,7 +185,7 @@ class Calls:
                 continue
             future = found[0]
             if future.set_running_or_notify_cancel():
-                future.set_exception(dispatcher._stopped_error())
+                future.set_exception(StoppedError(DROPPED) if dispatcher is None else dispatcher._stopped_error())
 
 
 def _refuse_quarantined(dispatcher: Dispatcher, index: int, future: CallFuture | None = None) -> None:

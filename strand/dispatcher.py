@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -23,6 +24,7 @@ from strand.configuration import (
     engine_config,
     symbol_counts,
     worker_cores,
+    yes_or_no,
 )
 from strand.errors import (
     ConfigurationError,
@@ -53,6 +55,7 @@ __all__ = ["Dispatcher"]
 LINE = 64
 
 _live: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+FORKED = "this process was forked from the one that has the dispatcher's workers: make a new one here"
 
 
 class Dispatcher(StrandsView):
@@ -83,7 +86,8 @@ class Dispatcher(StrandsView):
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``fields`` maps tick fields to the fields of the arrays that will be published, which are then converted.
 
-    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once.
+    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
+    process that is forked has no workers: there it raises StoppedError.
     Raises ConfigurationError naming the argument that cannot work.
     """
 
@@ -139,6 +143,7 @@ class Dispatcher(StrandsView):
         n_strands = strand_count(strands, self._handler_of_symbol, alone, self._workers)
         if on_full == "conflate":
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, alone)
+        output_memory = whole("output_memory", output_memory, 1)
         self._outputs = Outputs(self._handlers, self._table, out or {})
         config = engine_config(
             self._reader,
@@ -156,13 +161,13 @@ class Dispatcher(StrandsView):
             capacity_ticks=capacity_ticks,
             quantum_ticks=quantum_ticks,
             batch_ticks=batch_ticks,
-            publisher_drains=publisher_drains,
+            publisher_drains=yes_or_no("publisher_drains", publisher_drains),
             one_core=len(allowed) == 1,
             counters_start=_counters_start,
         )
         self._engine = Engine(config)
         if len(self._outputs) > 0:
-            self._engine.set_outputs(self._outputs.record_bytes, whole("output_memory", output_memory, 1))
+            self._engine.set_outputs(self._outputs.record_bytes, output_memory)
         self._look = self._engine.new_look()
         opening = Opening(self._table, dtype, key, -(-config.row_bytes // LINE) * LINE)
         self._opened = [open_handler(h, opening) for h in self._handlers]
@@ -183,6 +188,7 @@ class Dispatcher(StrandsView):
         self._stop_failure: HandlerError | None = None
         self._closed = self._closing = False
         self._abandoned = 0
+        self._forked = False
         self._finished = True
         functions = [
             opened.function or PythonHandler(h.timers, h.ends)
@@ -202,6 +208,9 @@ class Dispatcher(StrandsView):
         if self._threads:
             return self
         _live.add(self)
+        # Its threads hold the engine, and not the dispatcher.
+        self._dropped = weakref.finalize(self, _drop, self._engine, self._outputs)
+        self._dropped.atexit = False
         self._outputs.start(self._engine, allowed=self._allowed)
         self._crew.start(self, self._workers, self._cores)
         return self
@@ -236,6 +245,8 @@ class Dispatcher(StrandsView):
                 )
             self._engine.stop()
             return False
+        if self._forked:
+            return False
         drained = False
         try:
             if drain and not self._closing:
@@ -262,6 +273,8 @@ class Dispatcher(StrandsView):
             if not self._closed:
                 self._closed = True
                 _live.discard(self)
+                if self._threads:
+                    self._dropped.detach()
                 self._abandoned = self._engine.totals()["pending"]
                 ended = False
                 try:
@@ -360,6 +373,8 @@ class Dispatcher(StrandsView):
         return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
 
     def _stopped_error(self) -> Exception:
+        if self._forked:
+            return StoppedError(FORKED)
         failures = self.failures
         if failures and self._engine.config.on_error == "stop":
             return failures[0]
@@ -372,9 +387,25 @@ class Dispatcher(StrandsView):
         return StoppedError("the dispatcher has been stopped: nothing more can be published or drained")
 
 
+def _drop(engine: Engine, outputs: Outputs) -> None:
+    """Nothing refers to a dispatcher that was not stopped. May run anywhere: it waits for nobody."""
+    engine.stop()
+    outputs.abandon()
+    warnings.warn("a Dispatcher was dropped that had not been stopped", ResourceWarning, stacklevel=2)
+
+
 def _stop_all() -> None:
     for dispatcher in list(_live):
         dispatcher.stop(drain=False)
 
 
+def _forget_all() -> None:
+    """In the child of a fork: threads stay behind, and a wait for one would have no end."""
+    for dispatcher in list(_live):
+        dispatcher._forked = dispatcher._closing = True
+        dispatcher._dropped.detach()
+    _live.clear()
+
+
 atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_all)

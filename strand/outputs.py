@@ -186,6 +186,8 @@ class Outputs(Mapping[str, Output]):
     def __init__(
         self, handlers: Sequence[Handler], table: SymbolTable, out: Mapping[str, str | os.PathLike[str]]
     ) -> None:
+        if not isinstance(out, Mapping):
+            raise ConfigurationError(f"out: {out!r} is not a dict of files by the names of outputs")
         declared = _declared(handlers)
         unknown = [name for name in out if name not in declared]
         if unknown:
@@ -202,6 +204,7 @@ class Outputs(Mapping[str, Output]):
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._abandoned = False
         #: One thread at a time finds out what is final and hands it out.
         self._round_lock = threading.Lock()
         #: Whether what is collected is digested as it is handed out, too. To be set before the start.
@@ -273,6 +276,11 @@ class Outputs(Mapping[str, Output]):
         for output in self._outputs.values():
             output._end()
 
+    def abandon(self) -> None:
+        """Ends merging without waiting for it: nobody is left to look at what comes out. Takes no lock."""
+        self._abandoned = True
+        self.failure = self.failure or EngineError("the dispatcher was dropped without a stop")
+
     def hand_out(self) -> None:
         """Hands out everything that was emitted. Raises what went wrong with that."""
         if self._engine is not None:
@@ -303,6 +311,8 @@ class Outputs(Mapping[str, Output]):
             looked_s = self._round(engine, Until.WATERMARK)
             before, records = records, sum(output.records for output in self._outputs.values())
             pause_s = min(max(LEAST_S if records > before else IDLE_S, TIMES * looked_s), MOST_S)
+        if self._abandoned:
+            self._give_up_files()
 
     def _round(self, engine: Source, until: Until) -> float:
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from strand._bindings.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
+from strand._bindings.engine import Engine
+from strand.calls import Calls
 from strand.failures import RAISED, describe
 from strand.handlers.context import FailedOnTick
 from strand.python_handlers import PythonHandlers
@@ -16,6 +21,15 @@ if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
 
 __all__ = ["Workers"]
+
+
+class WorkerContext(NamedTuple):
+    """What a worker works with."""
+
+    engine: Engine
+    python: PythonHandlers
+    dtype: np.dtype[Any]
+    asked: Calls
 
 
 class Workers:
@@ -31,8 +45,9 @@ class Workers:
         """Starts ``n`` of them, each on its core."""
         self._at_work = n
         for slot in range(n):
-            # The dispatcher is the thread's to hold, and not this one's: it would live until the next collection.
-            args = (dispatcher, slot, cores[slot] if cores else None)
+            # Who drops the dispatcher ends the thread, which holds only what it works with.
+            own = WorkerContext(dispatcher._engine, dispatcher._python, dispatcher._reader.dtype, dispatcher._asked)
+            args = (own, weakref.ref(dispatcher), slot, cores[slot] if cores else None)
             thread = threading.Thread(target=self._run, args=args, name=f"strand-worker-{slot}", daemon=True)
             self.threads.append(thread)
             thread.start()
@@ -41,29 +56,29 @@ class Workers:
         for thread in self.threads:
             thread.join()
 
-    def _run(self, dispatcher: Dispatcher, slot: int, core: int | None) -> None:
+    def _run(self, own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int, core: int | None) -> None:
         """The body of worker ``slot``, until the dispatcher stops."""
         try:
             if core is not None:
                 os.sched_setaffinity(0, {core})  # 0: this thread alone
-            _work(dispatcher, slot)
+            _work(own, dispatcher, slot)
         except BaseException as error:
             # Nothing may wait for what it was to do.
             self.broken = self.broken or error
-            dispatcher._engine.stop()
+            own.engine.stop()
         finally:
             with self._lock:
                 self._at_work -= 1
                 last = self._at_work == 0
             if last:
                 # Who waits for an answer has to hear that there will be none.
-                dispatcher._asked.end(dispatcher)
+                own.asked.end(dispatcher())
 
 
-def _work(dispatcher: Dispatcher, slot: int) -> None:
+def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) -> None:
     """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
-    python = dispatcher._python
-    claims = dispatcher._engine.claims(slot, dispatcher._reader.dtype)
+    python = own.python
+    claims = own.engine.claims(slot, own.dtype)
     python.enter(slot, claims)
     calls, meet = python.calls, python.meet
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
@@ -76,7 +91,7 @@ def _work(dispatcher: Dispatcher, slot: int) -> None:
         else:
             what = claims.what
             if what == TASK:
-                dispatcher._asked.run(dispatcher, claims.task)
+                own.asked.run(dispatcher(), claims.task)
                 strand = claims.task_done()
                 continue
             if what == WAKE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from engine_support import PAIR_ROW, balanced, run_python, ticks_for, wait_until, worker_threads
 
+import strand
 from strand import Dispatcher, batch_handler, native
 from strand.errors import BackpressureError, EngineError, StoppedError
 
@@ -513,3 +516,89 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
     assert out == "True 0 0\n", err
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert process.returncode == -signal.SIGINT
+
+
+# ---- without a stop
+
+
+@pytest.mark.parametrize("handler", ["count", counting])
+def test_a_dispatcher_that_is_dropped_ends_its_workers_and_leaves_no_file(handler: Any, tmp_path: Path) -> None:
+    d = Dispatcher(4, handler, workers=2, cores=None).start()
+    d.publish(ticks_for([0, 1, 2, 3] * 100))
+    d.drain()
+    rows = d.rows
+    d.pause(0)
+    answer = d.submit_call(0, lambda view: 1)
+    with pytest.warns(ResourceWarning, match="had not been stopped"):
+        del d
+    wait_until(lambda: worker_threads() == [])
+    with pytest.raises(StoppedError, match="dropped without a stop"):
+        answer.result(60)
+    assert rows.array["ticks"].tolist() == [100] * 4
+
+    d = Dispatcher(4, strand.bars("1s"), workers=1, cores=None, out={"bars": tmp_path / "bars.npy"}).start()
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.warns(ResourceWarning, match="had not been stopped"):
+        del d
+    wait_until(lambda: list(tmp_path.iterdir()) == [])
+
+
+def test_a_dispatcher_that_was_stopped_or_never_started_is_dropped_in_silence() -> None:
+    stopped = Dispatcher(4, "count", workers=1, cores=None).start()
+    stopped.stop()
+    never = Dispatcher(4, "count", workers=1, cores=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del stopped, never
+        gc.collect()
+
+
+# ---- a fork
+
+
+def test_a_forked_process_is_refused_and_leaves_everything_to_its_parent(tmp_path: Path) -> None:
+    result = run_python(
+        """
+        import os, sys, threading
+        import numpy as np
+        import strand
+        from strand.errors import StoppedError
+
+        @strand.batch_handler(state=[("n", "u8")], outputs={"seen": [("n", "u8")]})
+        def emits(symbol, ticks, row, ctx):
+            row["n"] += len(ticks)
+            ctx.emit((row["n"],), at=0)
+
+        ticks = np.zeros(100, strand.TICK)
+        d = strand.Dispatcher(1, emits, workers=2, cores=None, capacity_ticks=500, out={"seen": sys.argv[1]}).start()
+        d.publish(ticks)
+        d.drain()
+        d.pause(0)
+        d.publish(np.zeros(500, strand.TICK))
+        waits = threading.Thread(target=lambda: d.publish(ticks))  # holds a publisher's slot when the fork comes
+        waits.start()
+        while len(d._publishers._threads) == 0:
+            pass
+        child = os.fork()
+        if child == 0:
+            for call in (lambda: d.publish(ticks), d.drain, lambda: d.call(0, print), lambda: d.submit_call(0, print)):
+                try:
+                    call()
+                except StoppedError as error:
+                    print(error, flush=True)
+            print(d.stop(), flush=True)
+            with strand.Dispatcher(1, "count", workers=1, cores=None) as own:
+                own.publish(ticks)
+            print(own.rows[0]["ticks"], flush=True)
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        d.resume(0)
+        waits.join()
+        print(d.stop(), d.rows[0]["n"])
+        """,
+        str(tmp_path / "seen.npy"),
+    )
+    said = "this process was forked from the one that has the dispatcher's workers: make a new one here"
+    assert result.stdout.splitlines() == [said] * 4 + ["False", "100", "7", "True 700"], result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["seen.npy"]
+    assert np.load(tmp_path / "seen.npy")["n"].max() == 700

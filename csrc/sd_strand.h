@@ -91,8 +91,8 @@ static inline int sd_strand_add(sd_strand *s, int64_t n) {
 /* By the holder, before it touches the queue. Zero: the protocol is broken. */
 static inline int sd_strand_take(sd_strand *s, uint32_t slot) {
   uint64_t idle = 0;
-  /* W1: acquire; pairs with W3 of the last holder. Redundant beside the token (P2, S1), kept so that the owner word alone
-   * already orders one holder after another. */
+  /* W1: acquire; pairs with W3 of the last holder. Redundant beside the token (W4, P2, the list's lock), kept so that the
+   * owner word alone already orders one holder after another. */
   return sd_cas(&s->owner, &idle, (uint64_t)slot + 1, acquire, W1);
 }
 
@@ -170,7 +170,7 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
 /* ---- the queue ------------------------------------------------------------------------------------------------- */
 
 /* Appends up to n records, under the publish lock; returns how many found a block. `pick` names the records: index i of
- * the batch, or NULL for the first n in a row. Q1..Q4 are relaxed: their order comes from the token (P2, W2, W4). */
+ * the batch, or NULL for the first n in a row. Q1..Q3 are relaxed: their order comes from the token (P2, W2, W4). */
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n);
 /* The same with the records' marks, which may be NULL: then those in the blocks stay as they are. */

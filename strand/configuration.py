@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,9 +31,11 @@ __all__ = [
     "assign_handlers",
     "check_conflate",
     "check_limits",
+    "check_memory",
     "check_timed",
     "choice",
     "engine_config",
+    "memory_there",
     "padded",
     "pool_blocks",
     "symbol_counts",
@@ -44,6 +47,8 @@ __all__ = [
 AHEAD_TICKS = 1 << 15
 #: The most that whole numbers may be.
 _MOST = {"capacity_ticks": 2**31 - 1, "quantum_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
+#: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
+_SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
 FULL_STRANDS = 64
 
@@ -62,6 +67,21 @@ def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
     """One of the words in ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+
+
+def memory_there() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_memory(n_symbols: int, n_strands: int) -> None:
+    """Refuses what would be written to more memory than there is as it is made: the system kills who asks for that."""
+    least, there = _SYMBOL_BYTES * n_symbols + _STRAND_BYTES * n_strands, memory_there()
+    if least > there:
+        raise ConfigurationError(
+            f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, and this machine has "
+            f"{there / 1e9:,.1f} GB"
+        )
 
 
 def yes_or_no(name: str, value: Any) -> bool:

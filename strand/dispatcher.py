@@ -21,6 +21,7 @@ from strand.configuration import (
     assign_handlers,
     check_conflate,
     check_limits,
+    check_memory,
     engine_config,
     symbol_counts,
     worker_cores,
@@ -120,6 +121,7 @@ class Dispatcher(StrandsView):
         _counters_start: int = 0,
     ) -> None:
         self._table = SymbolTable(symbols)
+        check_memory(len(self._table), 1)
         self._reader = RecordReader(dtype, key, fields)
         dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype)
@@ -141,6 +143,7 @@ class Dispatcher(StrandsView):
         alone = [not h.is_native for h in self._handlers]
         expected = symbol_counts(counts, len(self._table))
         n_strands = strand_count(strands, self._handler_of_symbol, alone, self._workers)
+        check_memory(len(self._table), n_strands)
         if on_full == "conflate":
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, alone)
         output_memory = whole("output_memory", output_memory, 1)
@@ -207,11 +210,11 @@ class Dispatcher(StrandsView):
             raise StoppedError("the dispatcher has been stopped: make a new one")
         if self._threads:
             return self
+        self._outputs.start(self._engine, allowed=self._allowed)
         _live.add(self)
         # Its threads hold the engine, and not the dispatcher.
         self._dropped = weakref.finalize(self, _drop, self._engine, self._outputs)
         self._dropped.atexit = False
-        self._outputs.start(self._engine, allowed=self._allowed)
         self._crew.start(self, self._workers, self._cores)
         return self
 

@@ -151,3 +151,12 @@ def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
         getattr(d, call)("B")
     with pytest.raises(UnknownSymbolError, match="there is no symbol 1"):
         d.rows[1]
+
+
+def test_symbols_that_no_memory_could_hold_are_refused_before_any_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.configuration.memory_there", lambda: 10**9)
+    with pytest.raises(ConfigurationError, match=r"symbols: 100,000,000 on 1 strands take 1\.6 GB .* has 1\.0 GB"):
+        Dispatcher(100_000_000, "count")
+    with pytest.raises(ConfigurationError, match=r"symbols: 10,000,000 on 10,000,000 strands take 1\.4 GB"):
+        Dispatcher(10_000_000, "count", strands="per-symbol")
+    Dispatcher(1_000, "count", strands="per-symbol")

@@ -33,6 +33,29 @@ def labels_used(sources: Iterable[str]) -> set[str]:
     return {args[-1] for text in sources for _, args in calls(text) if LABEL.fullmatch(args[-1])}
 
 
+def orders_by_label(sources: Iterable[str]) -> dict[str, set[str]]:
+    """The orders that each label's operations state."""
+    found: dict[str, set[str]] = {}
+    for text in sources:
+        for _, args in calls(text):
+            if LABEL.fullmatch(args[-1]):
+                found.setdefault(args[-1], set()).update(ORDERS & set(args))
+    return found
+
+
+def other_orders(sources: Iterable[str], document: str) -> list[str]:
+    """Orders of the code that a label's row does not state, and those its second column does and no operation has."""
+    rows = {match[1]: line for line in document.splitlines() if (match := ROW.match(line))}
+    wrong = []
+    for label, used in sorted(orders_by_label(sources).items()):
+        row = rows.get(label, "")
+        stated = set(re.findall(r"\w+", row)) & ORDERS
+        column = set(re.findall(r"\w+", row.split("|")[2])) & ORDERS if row else set()
+        wrong += [f"{label} is {order} in csrc/, and its row does not say so" for order in sorted(used - stated)]
+        wrong += [f"{label} is {order} in its row, and nowhere in csrc/" for order in sorted(column - used)]
+    return wrong
+
+
 def unlabelled(sources: Mapping[str, str]) -> list[str]:
     """Calls that state a memory order and no label."""
     return [
@@ -66,6 +89,18 @@ def test_every_atomic_of_the_core_that_states_an_order_states_a_label() -> None:
     assert unlabelled(core_sources()) == []
 
 
+def test_the_orders_of_every_label_are_those_of_its_row() -> None:
+    assert other_orders(core_sources().values(), (ROOT / "docs" / "memory-order.md").read_text()) == []
+
+
+def test_the_functions_the_document_names_are_there() -> None:
+    text = "\n".join(core_sources().values())
+    rows = [line.split("|") for line in (ROOT / "docs" / "memory-order.md").read_text().splitlines() if ROW.match(line)]
+    named = {word for row in rows for word in re.findall(r"\bsd_\w+\b(?!\.c)", row[3])}
+    assert len(named) > 30
+    assert [word for word in sorted(named) if not re.search(rf"\b{word}\(", text)] == []
+
+
 CODE = """
 /* P1: pairs with W9 in sd_gone(acquire, W9). */
 old = sd_fetch_add(&s->pending, (uint64_t)(k + 1), acq_rel, P2); // sd_load(&x, acquire, Z1)
@@ -78,6 +113,14 @@ DOCUMENT = "| label | what |\n|---|---|\n| P2 | x |\n| `W1` | x |\n| W3 | pairs 
 def test_labels_are_found_in_calls_over_lines_and_inside_each_other_but_not_in_comments() -> None:
     assert labels_used([CODE]) == {"P2", "W1", "W3"}
     assert disagreements([CODE], DOCUMENT) == []
+
+
+def test_an_order_that_the_row_does_not_state_is_reported() -> None:
+    document = "| P2 | acq_rel | x |\n| W1 | acquire (relaxed where it fails) | x |\n| W3 | release | x |\n"
+    assert other_orders([CODE], document) == [
+        "W3 is relaxed in csrc/, and its row does not say so",
+        "W3 is release in its row, and nowhere in csrc/",
+    ]
 
 
 def test_a_label_missing_from_the_document_is_reported() -> None:

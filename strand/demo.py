@@ -57,7 +57,7 @@ def run_demo(as_json: bool) -> None:
     workers = max(1, cores - 1)
     console = Console(quiet=as_json)
     path = sample_path()
-    console.rule("[bold]1[/] a recorded day through per-symbol handlers")
+    console.rule("[bold]1[/] a day's file (made up, calibrated) through per-symbol handlers")
     results = [replay(path, "vwap", workers=n, feed_options={"date": SAMPLE_DATE}) for n in sorted({1, 2, workers})]
     _same_rows(results)
     _show_vwap(console, results[-1])

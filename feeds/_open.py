@@ -140,7 +140,7 @@ def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
     paths: list[str | Path] = []
     for name in named:
         if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
-            raise ConfigurationError(f"{name!r} is no path: give text or a pathlib.Path")
+            raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
         path = Path(text)
         if text == STANDARD_INPUT:
             paths.append(text)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from strand import feeds
+from strand.configuration import yes_or_no
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
@@ -82,6 +83,13 @@ def replay(
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
     pacer = _check(limit, position, speed, pacer)
+    if progress is not None and not callable(progress):
+        raise ConfigurationError(f"progress: {progress!r} cannot be called")
+    if feed_options is not None and not isinstance(feed_options, Mapping):
+        raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
+    for flag, given_flag in (("timeline", timeline), ("pin_publisher", pin_publisher)):
+        if given_flag is not None:
+            yes_or_no(flag, given_flag)
     given = handler
     if handler is not None:
         handler = resolve(handler)
@@ -168,8 +176,10 @@ def replay(
 def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
-        if value is not None and not (is_whole(value) and value >= least):
-            raise ConfigurationError(f"{name}: {value!r} is not a number of ticks from {least} up")
+        if value is not None:
+            whole(name, value, least)
+    if pacer is not None and not isinstance(pacer, Pacer):
+        raise ConfigurationError(f"pacer: {pacer!r} is no strand.pacing.Pacer")
     if pacer is None:
         return Pacer(speed) if speed != 0 else None
     if speed != 0:

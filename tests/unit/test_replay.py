@@ -299,3 +299,28 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
 def test_options_for_files_are_refused_with_a_feed() -> None:
     with pytest.raises(ConfigurationError, match="feed_options: date are for files"):
         strand.replay(sample_feed(), "count", feed_options={"date": SAMPLE_DATE})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"limit": 1.5}, "limit: 1.5 is not a whole number from 1"),
+        ({"limit": "3"}, "limit: '3' is not a whole number"),
+        ({"limit": 0}, "limit: 0 is not a whole number from 1"),
+        ({"position": -1}, "position: -1 is not a whole number from 0"),
+        ({"progress": 3}, "progress: 3 cannot be called"),
+        ({"pacer": 3}, "pacer: 3 is no strand.pacing.Pacer"),
+        ({"feed_options": "date"}, "feed_options: 'date' is not a dict"),
+        ({"timeline": "no"}, "timeline: 'no' is neither True nor False"),
+        ({"pin_publisher": "no"}, "pin_publisher: 'no' is neither"),
+        ({"symbols": [1]}, "symbols: 1 is no symbol's name"),
+        ({"symbols": [""]}, "symbols: '' is no symbol's name"),
+        ({"source": b"day.itch50"}, "source: 100 is no path"),
+        ({"source": [3]}, "source: 3 is no path"),
+        ({"start": 2 * 10**18, "end": 10**18}, r"start: 2033-.* UTC is not before end: 2001-.* UTC"),
+    ],
+)
+def test_an_argument_of_replay_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
+    source = options.get("source", sample_path())
+    with pytest.raises(ConfigurationError, match=text):
+        strand.replay(source, "count", **{k: v for k, v in options.items() if k != "source"})

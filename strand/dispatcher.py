@@ -210,12 +210,17 @@ class Dispatcher(StrandsView):
             raise StoppedError("the dispatcher has been stopped: make a new one")
         if self._threads:
             return self
-        self._outputs.start(self._engine, allowed=self._allowed)
-        _live.add(self)
-        # Its threads hold the engine, and not the dispatcher.
-        self._dropped = weakref.finalize(self, _drop, self._engine, self._outputs)
-        self._dropped.atexit = False
-        self._crew.start(self, self._workers, self._cores)
+        try:
+            self._outputs.start(self._engine, allowed=self._allowed)
+            _live.add(self)
+            # Its threads hold the engine, and not the dispatcher.
+            self._dropped = weakref.finalize(self, _drop, self._engine, self._outputs)
+            self._dropped.atexit = False
+            self._crew.start(self, self._workers, self._cores)
+        except BaseException:
+            # The block has not been entered, and nobody leaves it.
+            self.stop(drain=False)
+            raise
         return self
 
     def __enter__(self) -> Self:

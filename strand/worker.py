@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,9 @@ class Workers:
 
     def join(self) -> None:
         for thread in self.threads:
-            thread.join()
+            # One may not have got so far: an interrupt came as they were started.
+            with suppress(RuntimeError):
+                thread.join()
 
     def _run(self, own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int, core: int | None) -> None:
         """The body of worker ``slot``, until the dispatcher stops."""

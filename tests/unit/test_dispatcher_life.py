@@ -521,6 +521,23 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
 # ---- without a stop
 
 
+def test_an_interrupt_as_workers_are_started_leaves_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "strand-worker-1":
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    d = Dispatcher(2, "count", workers=3, cores=None)
+    with pytest.raises(KeyboardInterrupt):
+        d.start()
+    assert worker_threads() == []
+    with pytest.raises(StoppedError):
+        d.publish(ticks_for([0]))
+
+
 @pytest.mark.parametrize("handler", ["count", counting])
 def test_a_dispatcher_that_is_dropped_ends_its_workers_and_leaves_no_file(handler: Any, tmp_path: Path) -> None:
     d = Dispatcher(4, handler, workers=2, cores=None).start()

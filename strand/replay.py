@@ -18,7 +18,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.numbers import is_whole, whole
+from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import output_digests
 from strand.pacing import Pacer

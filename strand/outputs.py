@@ -25,6 +25,7 @@ from strand._bindings.engine_words import Until
 from strand.errors import ConfigurationError, EngineError, FeedError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
+from strand.threads import join
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -264,7 +265,7 @@ class Outputs(Mapping[str, Output]):
         back is pending; else what comes after the first tick that is pending is not final, and left out."""
         if self._thread is not None:
             self._stop.set()
-            self._thread.join()
+            join(self._thread)
             self._thread = None
         if self._engine is not None:
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)

@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from strand.calls import Calls
 from strand.failures import RAISED, describe
 from strand.handlers.context import FailedOnTick
 from strand.python_handlers import PythonHandlers
+from strand.threads import join
 
 if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
@@ -55,9 +55,7 @@ class Workers:
 
     def join(self) -> None:
         for thread in self.threads:
-            # One may not have got so far: an interrupt came as they were started.
-            with suppress(RuntimeError):
-                thread.join()
+            join(thread)
 
     def _run(self, own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int, core: int | None) -> None:
         """The body of worker ``slot``, until the dispatcher stops."""

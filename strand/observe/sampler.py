@@ -16,6 +16,7 @@ from strand._bindings.engine_words import COUNTERS
 from strand.dispatcher import Dispatcher
 from strand.observe.rows_over_time import RowSampler
 from strand.observe.timeline import Timeline
+from strand.threads import join
 
 __all__ = ["NoSampler", "Sampler"]
 
@@ -124,7 +125,7 @@ class Sampler:
     def _end(self) -> None:
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            join(self._thread)
 
     def _run(self) -> None:
         # Not on the core that its maker, the publisher, is pinned to.

@@ -155,9 +155,9 @@ def generated_dbn(feed: SyntheticFeed, folder: Path) -> Path:
 def test_fills_are_read_as_the_format_of_the_feed_means_them(tmp_path: Path) -> None:
     pytest.importorskip("databento_dbn")
     day = SyntheticFeed(20, 20_000, seed=6, date=DATE)
-    dbn, itch = generated_dbn(day, tmp_path), tmp_path / "day.itch50"
+    dbn, itch = generated_dbn(day, tmp_path), tmp_path / "20260105-day.itch50"
     day.write_itch(itch)
-    by_itch = replay(itch, "book", workers=1, cores=None, feed_options={"date": DATE})
+    by_itch = replay(itch, "book", workers=1, cores=None)
     by_dbn = replay(dbn, "book", workers=1, cores=None)
     chained = replay(dbn, handlers={"*": chain(book(), "count")}, workers=1, cores=None)
     wrong = replay(dbn, book(fills="reduce"), workers=1, cores=None)

@@ -521,16 +521,17 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
 # ---- without a stop
 
 
-def test_an_interrupt_as_workers_are_started_leaves_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["strand-outputs", "strand-worker-0", "strand-worker-1"])
+def test_an_interrupt_as_threads_are_started_leaves_none_of_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
 
     def interrupted(thread: threading.Thread) -> None:
-        if thread.name == "strand-worker-1":
+        if thread.name == name:
             raise KeyboardInterrupt
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    d = Dispatcher(2, "count", workers=3, cores=None)
+    d = Dispatcher(2, "bars", workers=3, cores=None)
     with pytest.raises(KeyboardInterrupt):
         d.start()
     assert worker_threads() == []

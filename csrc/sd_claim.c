@@ -12,6 +12,8 @@
 enum {
   CLAIM_LEAST = 1,
   SLICE = 2,
+  SHORT_SLICE = 1,
+  DEAR_NS = 5,
   PIECE_LEAST = 1,
   PIECE_MOST = 4,
   PIECE_NS = 20,
@@ -33,6 +35,8 @@ enum {
 enum {
   CLAIM_LEAST = 8,
   SLICE = 4,
+  SHORT_SLICE = 2,
+  DEAR_NS = 50,
   PIECE_LEAST = 4,
   PIECE_MOST = 64,
   PIECE_NS = 20000,
@@ -52,7 +56,9 @@ enum {
 #else
 enum {
   CLAIM_LEAST = 64, /* records left in a call before claiming is worth a thought */
-  SLICE = SD_SLICE, /* records claimed and handled at one go: so many that a handler may ask for memory ahead of them */
+  SLICE = SD_SLICE, /* records claimed and handled at one go: so many that a handler may ask for memory ahead of them, ... */
+  SHORT_SLICE = 32, /* ... but few of cheap ones, so that counting waits for memory while the slice before is handled */
+  DEAR_NS = 50,     /* what makes the difference */
   PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
   PIECE_MOST = 1024,
   PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
@@ -297,7 +303,9 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
   int64_t at = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    int64_t slice = claim_slice(d, slot, p, from, n - at < SLICE ? n - at : SLICE);
+    /* With marks a slice takes the lock of the numbers. */
+    const int64_t most = p->cheap && !p->marks ? SHORT_SLICE : SLICE;
+    int64_t slice = claim_slice(d, slot, p, from, n - at < most ? n - at : most);
     if (slice == 0) break;
     if (p->marks) {
       sd_number_records(d, p, from, (uint32_t)slice);
@@ -355,6 +363,7 @@ static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
 
 int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most) {
   const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
+  const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
   /* All strands have the same handler where strands are claimed. */
   const sd_handler *handler = &d->handlers[d->strands[0].handler];
   sd_context ctx;
@@ -368,7 +377,10 @@ int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64
     int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed, &stopped);
     uint64_t before = now;
     now = sd_now();
-    if (n) book_piece(d, slot, n, failed, now - before);
+    if (n) {
+      book_piece(d, slot, n, failed, now - before);
+      p->cheap = now - before < (uint64_t)n * dear_counts;
+    }
     at += n;
     if (n < asked) {
       if (at || settled || stopped) break;

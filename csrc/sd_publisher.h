@@ -69,6 +69,7 @@ struct sd_publisher {
   int64_t chunk; /* records in the chunk */
   int nested;    /* published from inside a handler: never waits, never runs handlers */
   int one_core;  /* which the workers use too */
+  int cheap;     /* the handler, when it last ran over records where they lay */
   int open;      /* a call is under way, perhaps between two slices */
   int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;

@@ -64,7 +64,7 @@ demo: install
 	@$(BIN)/python -m strand demo
 
 test: install
-	$(BIN)/pytest -n auto $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
 
 # Two lines that each lose 1 % of their packets, at 500,000 messages a second.
 live-trial: DURATION = 30
@@ -111,7 +111,7 @@ asan: install
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
 	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
-	$(BIN)/pytest -n auto -o timeout=600 -p no:cacheprovider $(NOT_ASAN:%=--ignore=tests/unit/test_%.py) $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -o timeout=600 -p no:cacheprovider $(NOT_ASAN:%=--ignore=tests/unit/test_%.py) $(PYTEST)
 
 tsan:
 	tests/stress/run.sh $(DURATION)

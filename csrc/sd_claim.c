@@ -56,8 +56,7 @@ enum {
 #else
 enum {
   CLAIM_LEAST = 64, /* records left in a call before claiming is worth a thought */
-  SLICE =
-      SD_SLICE, /* records claimed and handled at one go: so many that a handler may ask for memory ahead of them, ... */
+  SLICE = SD_SLICE, /* records claimed and handled at one go: many, so that a handler may ask for memory ahead, ... */
   SHORT_SLICE = 32, /* ... but few of cheap ones, so that counting waits for memory while the slice before is handled */
   DEAR_NS = 50,     /* what makes the difference */
   PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */

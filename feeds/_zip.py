@@ -132,8 +132,8 @@ class ZipMemberStream(MemberStream):
             return bz2.BZ2Decompressor()
         return new_inflater(RAW_WBITS)
 
-    def _inflate(self, room: int) -> bytes:
-        data = super()._inflate(room)
+    def _inflate(self) -> bytes | memoryview:
+        data = super()._inflate()
         self._crc = self._zlib.crc32(data, self._crc)
         return data
 

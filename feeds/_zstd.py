@@ -60,14 +60,10 @@ class ZstdStream(Inflating):
         self._input = memoryview(b"")  # read from the file and not yet used
         self._frame: Any = None
         self._checksum = False
-        self._ready = memoryview(b"")  # inflated and not yet handed out
 
-    def _inflate(self, room: int) -> memoryview:
-        if not self._ready:
-            # A block at a time: what comes before a corrupt one is not lost with it.
-            self._ready = memoryview(self._begin_frame() if self._frame is None else self._block())
-        data, self._ready = self._ready[:room], self._ready[room:]
-        return data
+    def _inflate(self) -> bytes:
+        # A block at a time: what comes before a corrupt one is not lost with it.
+        return self._begin_frame() if self._frame is None else self._block()
 
     def _begin_frame(self) -> bytes:
         self._want(_LONGEST_HEADER)

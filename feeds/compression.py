@@ -31,7 +31,8 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 BZ2_MAGICS: Final = tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&", b"\x17\x72\x45\x38"))
 XZ_MAGIC: Final = b"\xfd7zXZ\0"
 # A call of the inflater returns to Python, and to its lock, once a piece: large enough to make that rare. What a
-# corrupt piece would have given is lost with it: small enough to make that little.
+# corrupt piece would have given is lost with it: small enough to make that little, and never less for a reader that
+# asks for less, so that where a fault is found does not hang on who reads.
 _INPUT_PIECE: Final = 128 << 10
 # What comes out is copied into the reader's buffer: so little of it at once that it is still in the core's cache, and
 # that the allocator hands out the same memory each time, where larger pieces are mapped, and faulted in, anew.
@@ -82,6 +83,7 @@ class Inflating(InputStream):
         self._finished = False
         self._fault: FeedError | None = None
         self._made = 0
+        self._ready = memoryview(b"")  # inflated and not yet handed out
 
     @property
     def bytes_in(self) -> int:
@@ -89,24 +91,32 @@ class Inflating(InputStream):
         return self._source.bytes_in
 
     @abstractmethod
-    def _inflate(self, room: int) -> bytes | memoryview:
-        """The next bytes, at most ``room``; none while input is only taken in, or once ``_finished`` is set."""
+    def _inflate(self) -> bytes | memoryview:
+        """The next bytes; none while input is only taken in, or once ``_finished`` is set. They may lie where the next
+        call puts its own."""
 
     def _fill(self, view: memoryview) -> int:
         filled = 0
-        while filled < len(view) and not self._finished and self._fault is None:
-            try:
-                data = self._inflate(len(view) - filled)
-            except FeedError as error:
-                self._fault = error
-                break
-            view[filled : filled + len(data)] = data
-            filled += len(data)
-            self._made += len(data)
-            self._fault = self._over_limits()
+        while filled < len(view) and self._make_ready():
+            step = min(len(self._ready), len(view) - filled)
+            view[filled : filled + step] = self._ready[:step]
+            self._ready = self._ready[step:]
+            filled += step
         if filled == 0 and self._fault is not None:
             raise self._fault
         return filled
+
+    def _make_ready(self) -> bool:
+        """Inflates on once all is handed out. Whether there is anything to hand out."""
+        while not self._ready and not self._finished and self._fault is None:
+            try:
+                self._ready = memoryview(self._inflate())
+            except FeedError as error:
+                self._fault = error
+                break
+            self._made += len(self._ready)
+            self._fault = self._over_limits()
+        return len(self._ready) > 0
 
     def interrupt(self) -> None:
         """Makes a read that waits raise FeedError."""
@@ -153,12 +163,12 @@ class MemberStream(Inflating):
     @abstractmethod
     def _new_member(self) -> Any: ...
 
-    def _inflate(self, room: int) -> bytes:
+    def _inflate(self) -> bytes | memoryview:
         if not self._rest and not self._input_ended and getattr(self._member, "needs_input", True):
             self._read_on()
         if self._member.eof and not self._next_member():
             return b""
-        data = self._decompress(room)
+        data = self._decompress()
         if self._member.eof:
             self._rest = self._member.unused_data
         elif self._input_ended and not data and not self._rest:
@@ -167,9 +177,9 @@ class MemberStream(Inflating):
             )
         return data
 
-    def _decompress(self, room: int) -> bytes:
+    def _decompress(self) -> bytes | memoryview:
         try:
-            data: bytes = self._member.decompress(self._rest, min(room, _OUTPUT_PIECE))
+            data: bytes | memoryview = self._member.decompress(self._rest, _OUTPUT_PIECE)
         except self.errors as error:
             raise self._error(FormatError, f"the {self.compression} data is corrupt ({error})") from None
         # zlib hands back what it had no room for, the others keep it.

@@ -161,6 +161,26 @@ def test_flipped_bits_never_change_bytes_unseen(tmp_path: Path, packing: str, in
 
 
 @pytest.mark.parametrize("packing", PACKERS)
+def test_what_comes_before_a_fault_does_not_hang_on_the_size_of_reads(
+    tmp_path: Path, packing: str, inflater: None
+) -> None:
+    packed = PACKERS[packing](b"".join(b"%d %d\n" % (i, i * i) for i in range(90_000)))
+    limits = InflateLimits(max_bytes=1 << 20)
+    ends = set()
+    for at in range(len(packed) // 16, len(packed), len(packed) // 8):
+        broken = bytearray(packed)
+        broken[at : at + 8] = bytes(8)
+        path = write(tmp_path, bytes(broken))
+        data, error = read(path, limits, 2 << 20)
+        assert error is not None
+        ends.add(len(data))
+        for piece in (4093, 1 << 16):
+            again = read(path, limits, piece)
+            assert (again[0], str(again[1])) == (data, str(error))
+    assert len(ends) > 1
+
+
+@pytest.mark.parametrize("packing", PACKERS)
 def test_what_expands_too_far_is_refused_behind_what_was_allowed(tmp_path: Path, packing: str) -> None:
     path = write(tmp_path, PACKERS[packing](bytes(8 << 20)))
     data, error = read(path, InflateLimits(ratio_after_bytes=1 << 20), 1 << 16)

@@ -27,6 +27,7 @@ from strand.replay_result import ReplayResult
 from strand.replay_run import Run, Timed, chain, inflates, pinned
 from strand.run_header import run_header
 from strand.serial import SerialLoop
+from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]
 
@@ -106,7 +107,9 @@ def replay(
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
         make = SerialLoop if options.get("workers") == 0 else Dispatcher
-        dispatcher = make(_names(feed), handler, handlers=handlers, out=out, **options)
+        dispatcher = make(
+            SymbolTable.with_room(feed.symbols, feed.capacity), handler, handlers=handlers, out=out, **options
+        )
         recorder = recorder_for(
             dispatcher,
             feed,
@@ -234,9 +237,3 @@ def _for_feed(
 
     by_symbol = None if handlers is None else {symbol: of(like) for symbol, like in handlers.items()}
     return None if handler is None else of(handler), by_symbol
-
-
-def _names(feed: Feed) -> Sequence[str]:
-    """Names for every index the feed may use: those not known yet are empty."""
-    known = list(feed.symbols[: feed.capacity])
-    return known + [""] * (feed.capacity - len(known))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence, Sized
-from typing import overload
+from typing import cast, overload
 
 from strand.errors import ConfigurationError, UnknownSymbolError
 
@@ -17,31 +17,55 @@ def _name(at: int, given: object) -> str:
     return str(given)
 
 
+def _repeated(names: list[str]) -> ConfigurationError:
+    first: dict[str, int] = {}
+    name, i = next((name, i) for i, name in enumerate(names) if name and first.setdefault(name, i) != i)
+    return ConfigurationError(f"symbols: {name!r} is there twice, at {first[name]} and {i}")
+
+
 class SymbolTable(Sequence[str]):
     """Names by ``instrument_id``. Made from a number, names are made up when asked for: ``#17``.
 
     An empty name stands for an index without a symbol. Raises ConfigurationError for no symbols, and for a name that
-    comes twice.
+    comes twice. A table made from another one has its names, and learns its own.
     """
 
     def __init__(self, symbols: int | Sequence[str]) -> None:
         if isinstance(symbols, bool | str):
             raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names")
-        self._names: list[str] | None = None
+        # Of the first indexes: those of the others are not known.
+        self._names: list[str] = []
+        self._index: dict[str, int] = {}
+        if isinstance(symbols, SymbolTable):
+            self._size: int = symbols._size
+            self._names, self._index = list(symbols._names), dict(symbols._index)
+            return
         try:
             self._size = operator.index(symbols)  # type: ignore[arg-type]
         except TypeError:
             if not isinstance(symbols, Sized):
                 raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names") from None
             self._size = len(symbols)
-            self._names = [_name(i, s) for i, s in enumerate(symbols)]
+            self._take(symbols)
         if not 1 <= self._size < 2**31:
             raise ConfigurationError(f"symbols: there must be from 1 to {2**31 - 1}, not {self._size}")
-        self._index: dict[str, int] = {}
-        if self._names is not None:
-            for i, name in enumerate(self._names):
-                if name and self._index.setdefault(name, i) != i:
-                    raise ConfigurationError(f"symbols: {name!r} is there twice, at {self._index[name]} and {i}")
+
+    @classmethod
+    def with_room(cls, names: Sequence[str], size: int) -> SymbolTable:
+        """Of ``size`` indexes, the first of which have ``names``: a feed tells its symbols as it goes, and has room for
+        many more than a file has."""
+        table = cls(size)
+        table._take(names[:size])
+        return table
+
+    def _take(self, names: Sequence[object]) -> None:
+        # A market's names are nearly always text, and each there once: no loop of Python's over them then.
+        plain = set(map(type, names)) <= {str}
+        self._names = cast("list[str]", list(names)) if plain else [_name(i, s) for i, s in enumerate(names)]
+        self._index = dict(zip(self._names, range(len(self._names)), strict=True))
+        self._index.pop("", None)
+        if len(self._index) + self._names.count("") < len(self._names):
+            raise _repeated(self._names)
 
     def __len__(self) -> int:
         return self._size
@@ -59,13 +83,13 @@ class SymbolTable(Sequence[str]):
 
     def name(self, index: int) -> str:
         """The name at an index, or one made of the index."""
-        if self._names is not None and index < len(self._names) and self._names[index]:
+        if self.has_name(index):
             return self._names[index]
         return f"#{index}"
 
     def has_name(self, index: int) -> bool:
         """Whether the name at an index is one that was given."""
-        return self._names is not None and index < len(self._names) and bool(self._names[index])
+        return index < len(self._names) and bool(self._names[index])
 
     def index(self, symbol: str | int, start: int = 0, stop: int | None = None) -> int:  # noqa: ARG002 - Sequence's
         """The index of a name, or of an index itself. Raises UnknownSymbolError."""
@@ -81,9 +105,9 @@ class SymbolTable(Sequence[str]):
 
     def learn(self, names: Sequence[str]) -> None:
         """Takes names over from a feed that has met more of them; the size stays."""
-        if self._names is None:
-            self._names = [""] * self._size
-        for i, name in enumerate(names[: self._size]):
-            if name and i < len(self._names) and not self._names[i]:
+        told = names[: self._size]
+        self._names += [""] * (len(told) - len(self._names))
+        for i, name in enumerate(told):
+            if name and not self._names[i]:
                 self._names[i] = name
                 self._index.setdefault(name, i)

@@ -18,6 +18,7 @@ from strand.handlers import Handler
 from strand.handlers.loading import load_handler
 from strand.run_header import describe_source
 from strand.serial import SerialLoop
+from strand.symbols import SymbolTable
 
 __all__ = ["Load", "Rerun", "Ticks", "chosen", "handlers_of", "open_input"]
 
@@ -44,10 +45,9 @@ class Ticks:
             if at == self._limit:
                 return
 
-    def names(self) -> list[str]:
-        """A name for every index the feed may use; those not known yet are empty."""
-        known = list(self.feed.symbols[: self.feed.capacity])
-        return known + [""] * (self.feed.capacity - len(known))
+    def names(self) -> SymbolTable:
+        """A place for every index the feed may use, with the names known by now."""
+        return SymbolTable.with_room(self.feed.symbols, self.feed.capacity)
 
     def name(self, key: int) -> str:
         """A symbol's name as far as it is known by now."""

@@ -144,6 +144,21 @@ def test_a_table_learns_names_where_there_are_none() -> None:
     assert [table.index(s) for s in ("A", "B", "#0")] == [0, 1, 0]
 
 
+def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None:
+    table = SymbolTable.with_room(["A", "", "C", "beyond"], 3)
+    assert list(table) == ["A", "#1", "C"]
+    table = SymbolTable.with_room(["A"], 4)
+    assert (list(table), table.has_name(1), table.index("#3")) == (["A", "#1", "#2", "#3"], False, 3)
+    other = SymbolTable(table)
+    other.learn(["X", "B", "C"])
+    assert list(other) == ["A", "B", "C", "#3"]
+    assert list(table) == ["A", "#1", "#2", "#3"]
+    with pytest.raises(ConfigurationError, match="'A' is there twice, at 0 and 2"):
+        SymbolTable.with_room(["A", "B", "A"], 9)
+    with pytest.raises(ConfigurationError, match="there must be from 1 to"):
+        SymbolTable.with_room([], 0)
+
+
 @pytest.mark.parametrize("call", ["pause", "resume", "release", "look", "strand_of"])
 def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
     d = Dispatcher(["A"], "count", workers=1)

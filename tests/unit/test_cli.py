@@ -251,8 +251,15 @@ def test_names_with_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
         assert "[/x]" in "".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_request_to_terminate_leaves_nothing_half_done(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
+def number(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A request to terminate, which a command started meanwhile does not ignore, as one under nohup would."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def test_a_request_to_terminate_leaves_nothing_half_done(tmp_path: Path, number: int) -> None:
     out = tmp_path / "bars.npy"
     command = ["replay", SAMPLE, "--handler", "bars", "--speed", "1", "--out", f"bars={out}", "--json"]
     with subprocess.Popen(
@@ -261,7 +268,10 @@ def test_a_request_to_terminate_leaves_nothing_half_done(tmp_path: Path, number:
         while not list(tmp_path.iterdir()) and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
-        said, error = process.communicate(timeout=100)
+        try:
+            said, error = process.communicate(timeout=100)
+        finally:
+            process.kill()
     assert (process.returncode, error.strip()) == (128 + number, "terminated")
     assert [path.name for path in tmp_path.iterdir()] in ([], ["bars.npy"])
     assert not said or json.loads(said)["error"] == "interrupted"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds._zip import ZipMemberStream
-from strand.feeds.bytestream import InflateLimits
+from strand.feeds.bytestream import InflateLimits, InputStream
 
-__all__ = ["MemberReader", "positive", "read_head", "regular_file"]
+__all__ = ["MemberReader", "PieceReader", "positive", "read_head", "regular_file"]
 
 
 def regular_file(path: str | Path) -> Path:
@@ -47,15 +47,12 @@ def positive(name: str, value: int) -> int:
     return value
 
 
-class MemberReader:
-    """Reads one member of a zip archive by the piece, within bounds on what may come out.
+class PieceReader:
+    """Reads a stream by the piece. ``offset`` in errors counts inflated bytes. What comes before a fault is given
+    first."""
 
-    ``offset`` in errors counts bytes of the member once inflated. What comes before a fault is given first.
-    """
-
-    def __init__(self, member: zipfile.ZipInfo, path: Path, limits: InflateLimits) -> None:
-        self._stream = ZipMemberStream(path, member, limits)
-        self.name = member.filename
+    def __init__(self, stream: InputStream) -> None:
+        self._stream = stream
 
     @property
     def bytes_out(self) -> int:
@@ -64,7 +61,7 @@ class MemberReader:
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of the archive read so far."""
+        """Bytes of the file read so far."""
         return self._stream.bytes_in
 
     def read(self, size: int) -> bytes:
@@ -73,5 +70,13 @@ class MemberReader:
         return bytes(buffer[: self._stream.readinto(memoryview(buffer))])
 
     def close(self) -> None:
-        """Give the member's stream back."""
+        """Give the stream back."""
         self._stream.close()
+
+
+class MemberReader(PieceReader):
+    """Reads one member of a zip archive, within bounds on what may come out."""
+
+    def __init__(self, member: zipfile.ZipInfo, path: Path, limits: InflateLimits) -> None:
+        super().__init__(ZipMemberStream(path, member, limits))
+        self.name = member.filename

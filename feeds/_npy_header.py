@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, Final
@@ -13,10 +13,11 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.lib import format as npy_format
 
-from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds._files import MemberReader
 from strand.feeds._zip import open_archive
-from strand.feeds.bytestream import InflateLimits
+from strand.feeds.bytestream import InflateLimits, InputStream
+from strand.feeds.streams import open_stream
 
 __all__ = ["ArrayPlace", "locate", "read_names"]
 
@@ -32,8 +33,8 @@ _PIECE_BYTES: Final = 1 << 20
 class ArrayPlace:
     """A one-dimensional array in a file.
 
-    ``offset`` is where its first record lies: in the file when ``member`` is None or ``stored`` is true, else in the
-    inflated member.
+    ``offset`` is where its first record lies: in the file where it is ``stored`` as it is, else in what comes out of
+    the member, or of the file, which is packed by ``compression``.
     """
 
     dtype: np.dtype[Any]
@@ -41,6 +42,7 @@ class ArrayPlace:
     offset: int
     member: str | None = None
     stored: bool = True
+    compression: str = "none"
 
 
 def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool]:
@@ -49,6 +51,9 @@ def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool
         with path.open("rb") as file:
             return _place(file, path, path.stat().st_size), False
     if not head.startswith(b"PK"):
+        with open_stream(path) as stream:
+            if (place := _packed_place(stream, path)) is not None:
+                return place, False
         raise FormatError("is neither a .npy nor a .npz file: it starts with neither magic", path=path, offset=0)
     with open_archive(path) as archive:
         members = {
@@ -58,6 +63,23 @@ def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool
         }
         name = _choose(path, list(members), array)
         return _member_place(members[name], path), "symbols" in members and name != "symbols"
+
+
+def _packed_place(stream: InputStream, path: Path) -> ArrayPlace | None:
+    """None: nothing is packed there, or no array."""
+    if stream.compression == "none":
+        return None
+    head = stream.head(_HEADER_BYTES)
+    if not npy_format.MAGIC_PREFIX.startswith(head[: len(npy_format.MAGIC_PREFIX)]):
+        return None
+    try:
+        place = _place(io.BytesIO(head), path, None)
+    except FeedError:
+        # Where the header is cut off, the reason lies behind what there is of it.
+        for _ in range(2):
+            stream.readinto(memoryview(bytearray(_HEADER_BYTES)))
+        raise
+    return replace(place, stored=False, compression=stream.compression)
 
 
 def _choose(path: Path, names: list[str], array: str | None) -> str:
@@ -98,7 +120,7 @@ def _member_place(member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
     return ArrayPlace(place.dtype, place.length, start + place.offset, name, stored=True)
 
 
-def _place(file: BinaryIO | io.BytesIO, path: Path, size: int) -> ArrayPlace:
+def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPlace:
     try:
         version = npy_format.read_magic(file)
         if version not in {(1, 0), (2, 0)}:
@@ -124,7 +146,7 @@ def _place(file: BinaryIO | io.BytesIO, path: Path, size: int) -> ArrayPlace:
         raise FormatError(f"holds an array of shape {shape}; ticks have one dimension", path=path, offset=offset)
     if dtype.itemsize == 0 or shape[0] < 0:
         raise FormatError(f"holds {shape[0]} records of {dtype.itemsize} bytes each", path=path, offset=offset)
-    if (whole := offset + shape[0] * dtype.itemsize) > size:
+    if size is not None and (whole := offset + shape[0] * dtype.itemsize) > size:
         raise TruncatedFeedError(
             f"ends inside record {(size - offset) // dtype.itemsize} of {shape[0]}: {size} bytes where the header "
             f"promises {whole}",

@@ -71,7 +71,7 @@ class Format:
 
 
 def _is_numpy(found: Input) -> bool:
-    if found.compression == "none" and found.head.startswith(npy_format.MAGIC_PREFIX):
+    if found.compression != "zip" and found.head.startswith(npy_format.MAGIC_PREFIX):
         return True
     return any(name.lower().endswith(".npy") for name in found.members)
 

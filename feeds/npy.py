@@ -15,6 +15,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds._fieldmap import BadRecordError, FieldMap
 from strand.feeds._files import (
     MemberReader,
+    PieceReader,
     positive,
     read_head,
     regular_file,
@@ -25,6 +26,7 @@ from strand.feeds._zip import open_archive
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.sources import RawStream
+from strand.feeds.streams import open_stream
 from strand.ticks import TICK
 
 __all__ = ["NpyFeed", "write_npy"]
@@ -35,7 +37,7 @@ _INPUT_PIECE: Final = 1 << 16
 
 
 class NpyFeed(BaseFeed):
-    """Ticks from a structured array in a .npy or .npz file, in the order of the file.
+    """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
     A file of dtype ``TICK`` is read as it is. Any other structured dtype
     needs ``fields``, a map from tick field to source field; ``constants`` gives tick fields one value for all, and
@@ -147,6 +149,8 @@ class NpyFeed(BaseFeed):
         details: dict[str, Any] = {"ticks": self._place.length, "dtype": str(self._place.dtype)}
         if self._place.member is not None:
             details["member"] = self._place.member
+        if self._place.compression != "none":
+            details["compression"] = self._place.compression
         if self._map is not None and self._map.rounds_prices:
             details["price"] = "floating point, rounded to units of 1e-9, ties to even"
         return FeedInfo("npy" if self._place.member is None else "npz", str(self._path), details=details)
@@ -217,10 +221,7 @@ class NpyFeed(BaseFeed):
                     self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
 
     def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
-        place = self._place
-        with open_archive(self._path) as archive:
-            member = archive.getinfo(str(place.member))
-        reader = MemberReader(member, self._path, self._limits)
+        place, reader = self._place, self._packed()
         try:
             reader.read(place.offset)
             for first in range(0, place.length, self._batch_ticks):
@@ -236,6 +237,12 @@ class NpyFeed(BaseFeed):
                 pass
         finally:
             reader.close()
+
+    def _packed(self) -> PieceReader:
+        if self._place.member is None:
+            return PieceReader(open_stream(self._path, limits=self._limits))
+        with open_archive(self._path) as archive:
+            return MemberReader(archive.getinfo(self._place.member), self._path, self._limits)
 
     def _require_more(self, got: int, first: int, size: int) -> None:
         """The stream came up short, and was asked for the fault behind that: if it has none, it just ends there."""

@@ -228,6 +228,7 @@ SAMPLES = [
     Sample("itch in xz", "itch", f"{ITCH}.xz", itch, by(lzma.compress)),
     Sample("itch in zip", "itch", f"{ITCH}.zip", itch, zipped(ITCH), seekable=True),
     Sample("npy", "npy", "20200130.npy", npy_ticks, flat_from=576, seekable=True),
+    Sample("npy in gzip", "npy", "20200130.npy.gz", npy_ticks, by(gzip.compress), seekable=True),
     Sample("npz", "npy", NPZ, npy_ticks, zipped("ticks.npy", zipfile.ZIP_STORED, symbols=NAMES), seekable=True),
     Sample("npz, deflated", "npy", NPZ, npy_ticks, zipped("ticks.npy", symbols=NAMES), seekable=True),
     Sample(

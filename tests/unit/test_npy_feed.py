@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib
 import io
 import zipfile
 from fractions import Fraction
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
+from strand.feeds import open as open_feed
 from strand.feeds._fieldmap import BadRecordError, FieldMap
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.npy import NpyFeed, write_npy
@@ -76,6 +79,44 @@ def test_a_compressed_npz_is_streamed_and_equal(tmp_path: Path) -> None:
     ticks = some_ticks(1000)
     np.savez_compressed(tmp_path / "a.npz", ticks=ticks, symbols=np.array(["x"] * 7))
     assert read(NpyFeed(tmp_path / "a.npz", batch_ticks=33)).tobytes() == ticks.tobytes()
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma", "zstd"])
+def test_a_packed_npy_is_recognised_streamed_and_equal(tmp_path: Path, packing: str) -> None:
+    ticks = some_ticks(1000)
+    np.save(plain := io.BytesIO(), ticks)
+    if packing == "zstd":
+        packed = pytest.importorskip("zstandard").ZstdCompressor().compress(plain.getvalue())
+    else:
+        packed = importlib.import_module(packing).compress(plain.getvalue())
+    (tmp_path / "20260105.npy.packed").write_bytes(packed)
+    feed = open_feed(tmp_path / "20260105.npy.packed", batch_ticks=33)
+    assert isinstance(feed, NpyFeed)
+    assert feed.info.details["compression"] == packing.replace("lzma", "xz")
+    assert (feed.count(), feed.capacity) == (1000, 7)
+    assert read(feed).tobytes() == ticks.tobytes()
+    assert np.concatenate([b.copy() for b in feed.batches_from(967)]).tobytes() == ticks[967:].tobytes()
+
+
+def test_a_packed_npy_that_is_cut_gives_what_there_is_or_says_why_not(tmp_path: Path) -> None:
+    np.save(plain := io.BytesIO(), some_ticks(20))
+    packed = gzip.compress(plain.getvalue())
+    given = set()
+    for cut in range(2, len(packed)):
+        (tmp_path / "a.npy.gz").write_bytes(packed[:cut])
+        got = 0
+        with pytest.raises(TruncatedFeedError):
+            for batch in NpyFeed(tmp_path / "a.npy.gz", capacity=7).batches():
+                got += len(batch)
+        given.add(got)
+    assert given == set(range(21))
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(b"no array"))
+    with pytest.raises(FormatError, match="starts with neither magic"):
+        NpyFeed(tmp_path / "a.npy.gz")
+    np.save(plain := io.BytesIO(), np.array([{}], dtype=object))
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(plain.getvalue()))
+    with pytest.raises(FormatError, match="only pickle can read"):
+        NpyFeed(tmp_path / "a.npy.gz")
 
 
 def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:

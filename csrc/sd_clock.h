@@ -13,7 +13,7 @@ typedef struct sd_clock {
 
 extern sd_clock sd_the_clock;
 
-/* Measures the counter's rate once a process (10 ms); safe to call again. */
+/* Measures the counter's rate once a process (2 ms); safe to call again. */
 void sd_clock_init(void);
 
 static inline uint64_t sd_monotonic_ns(void) {

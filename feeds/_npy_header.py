@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.lib import format as npy_format
 
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds._files import MemberReader
 from strand.feeds._zip import open_archive
 from strand.feeds.bytestream import InflateLimits, InputStream
@@ -27,6 +27,8 @@ _LOCAL_HEADER_BYTES: Final = 30
 # Names of ten million symbols, and still little enough to hold.
 _NAMES_BYTES: Final = 1 << 30
 _PIECE_BYTES: Final = 1 << 20
+# Of one record: far above any table's, and little enough to hold.
+_RECORD_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,10 @@ def _packed_place(stream: InputStream, path: Path) -> ArrayPlace | None:
         return None
     try:
         place = _place(io.BytesIO(head), path, None)
-    except FeedError:
-        # Where the header is cut off, the reason lies behind what there is of it.
+    except TruncatedFeedError:
+        if len(head) == _HEADER_BYTES:
+            raise FormatError("the array's header takes more than 64 KiB", path=path, offset=0) from None
+        # The reason lies behind what there is of it.
         for _ in range(2):
             stream.readinto(memoryview(bytearray(_HEADER_BYTES)))
         raise
@@ -144,7 +148,7 @@ def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPl
         raise FormatError("holds Python objects, which only pickle can read: refused", path=path, offset=offset)
     if len(shape) != 1:
         raise FormatError(f"holds an array of shape {shape}; ticks have one dimension", path=path, offset=offset)
-    if dtype.itemsize == 0 or shape[0] < 0:
+    if not 0 < dtype.itemsize <= _RECORD_BYTES or shape[0] < 0:
         raise FormatError(f"holds {shape[0]} records of {dtype.itemsize} bytes each", path=path, offset=offset)
     if size is not None and (whole := offset + shape[0] * dtype.itemsize) > size:
         raise TruncatedFeedError(

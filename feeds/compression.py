@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds.bytestream import InflateLimits, InputStream
+from strand.feeds.bytestream import HEAD_BYTES, InflateLimits, InputStream
 from strand.feeds.sources import Source, open_source
 
 __all__ = [
@@ -35,7 +35,8 @@ XZ_MAGIC: Final = b"\xfd7zXZ\0"
 # asks for less, so that where a fault is found does not hang on who reads.
 _INPUT_PIECE: Final = 128 << 10
 # What comes out is copied into the reader's buffer: so little of it at once that it is still in the core's cache, and
-# that the allocator hands out the same memory each time, where larger pieces are mapped, and faulted in, anew.
+# that the allocator hands out the same memory each time, where larger pieces are mapped, and faulted in, anew. What a
+# format is recognised by comes alone, so that a fault behind it does not hide what the file is.
 _OUTPUT_PIECE: Final = 256 << 10
 _LONGEST_MAGIC: Final = 8
 #: gzip's own framing, as zlib numbers it: window bits 15, plus 16 for the gzip header and trailer.
@@ -177,9 +178,12 @@ class MemberStream(Inflating):
             )
         return data
 
+    def _room(self) -> int:
+        return HEAD_BYTES - self._made if self._made < HEAD_BYTES else _OUTPUT_PIECE
+
     def _decompress(self) -> bytes | memoryview:
         try:
-            data: bytes | memoryview = self._member.decompress(self._rest, _OUTPUT_PIECE)
+            data: bytes | memoryview = self._member.decompress(self._rest, self._room())
         except self.errors as error:
             raise self._error(FormatError, f"the {self.compression} data is corrupt ({error})") from None
         # zlib hands back what it had no room for, the others keep it.

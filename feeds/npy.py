@@ -34,6 +34,8 @@ __all__ = ["NpyFeed", "write_npy"]
 #: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
 MAX_GUESSED_CAPACITY: Final = 1 << 22
 _INPUT_PIECE: Final = 1 << 16
+#: Of records that are read at one go: what a header says of their size and number is the file's word alone.
+_BATCH_BYTES: Final = 1 << 26
 
 
 class NpyFeed(BaseFeed):
@@ -150,7 +152,7 @@ class NpyFeed(BaseFeed):
         if self._place.member is not None:
             details["member"] = self._place.member
         if self._place.compression != "none":
-            details["compression"] = self._place.compression
+            details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
         if self._map is not None and self._map.rounds_prices:
             details["price"] = "floating point, rounded to units of 1e-9, ties to even"
         return FeedInfo("npy" if self._place.member is None else "npz", str(self._path), details=details)
@@ -202,17 +204,18 @@ class NpyFeed(BaseFeed):
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
         place = self._place
-        if place.length == 0:
-            return
         if not place.stored:
             yield from self._inflated()
+            return
+        if place.length == 0:
             return
         # Read, not mapped: a mapped file that shrinks ends the process.
         size = place.dtype.itemsize
         start, length = place.offset + begin * size, (place.length - begin) * size
         with RawStream(self._path, start=start, length=length) as stream:
-            for first in range(begin, place.length, self._batch_ticks):
-                records = np.empty(min(self._batch_ticks, place.length - first), place.dtype)
+            step = self._at_one_go()
+            for first in range(begin, place.length, step):
+                records = np.empty(min(step, place.length - first), place.dtype)
                 got = stream.readinto(records.view(np.uint8).data)
                 records.setflags(write=False)
                 if got >= size:
@@ -221,11 +224,11 @@ class NpyFeed(BaseFeed):
                     self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
 
     def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
-        place, reader = self._place, self._packed()
+        place, reader, step = self._place, self._packed(), self._at_one_go()
         try:
             reader.read(place.offset)
-            for first in range(0, place.length, self._batch_ticks):
-                size = min(self._batch_ticks, place.length - first) * place.dtype.itemsize
+            for first in range(0, place.length, step):
+                size = min(step, place.length - first) * place.dtype.itemsize
                 data = reader.read(size)
                 records = np.frombuffer(data, place.dtype, len(data) // place.dtype.itemsize)
                 if len(records):
@@ -237,6 +240,9 @@ class NpyFeed(BaseFeed):
                 pass
         finally:
             reader.close()
+
+    def _at_one_go(self) -> int:
+        return max(1, min(self._batch_ticks, _BATCH_BYTES // self._place.dtype.itemsize))
 
     def _packed(self) -> PieceReader:
         if self._place.member is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from typing import cast, overload
 
 from strand.errors import ConfigurationError, UnknownSymbolError
@@ -58,10 +58,11 @@ class SymbolTable(Sequence[str]):
         table._take(names[:size])
         return table
 
-    def _take(self, names: Sequence[object]) -> None:
+    def _take(self, names: Iterable[object]) -> None:
         # A market's names are nearly always text, and each there once: no loop of Python's over them then.
-        plain = set(map(type, names)) <= {str}
-        self._names = cast("list[str]", list(names)) if plain else [_name(i, s) for i, s in enumerate(names)]
+        given = list(names)
+        plain = set(map(type, given)) <= {str}
+        self._names = cast("list[str]", given) if plain else [_name(i, s) for i, s in enumerate(given)]
         self._index = dict(zip(self._names, range(len(self._names)), strict=True))
         self._index.pop("", None)
         if len(self._index) + self._names.count("") < len(self._names):
@@ -89,7 +90,7 @@ class SymbolTable(Sequence[str]):
 
     def has_name(self, index: int) -> bool:
         """Whether the name at an index is one that was given."""
-        return index < len(self._names) and bool(self._names[index])
+        return 0 <= index < len(self._names) and bool(self._names[index])
 
     def index(self, symbol: str | int, start: int = 0, stop: int | None = None) -> int:  # noqa: ARG002 - Sequence's
         """The index of a name, or of an index itself. Raises UnknownSymbolError."""

@@ -148,6 +148,7 @@ def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None
     table = SymbolTable.with_room(["A", "", "C", "beyond"], 3)
     assert list(table) == ["A", "#1", "C"]
     table = SymbolTable.with_room(["A"], 4)
+    assert (table.name(-1), table.has_name(-1)) == ("#-1", False)
     assert (list(table), table.has_name(1), table.index("#3")) == (["A", "#1", "#2", "#3"], False, 3)
     other = SymbolTable(table)
     other.learn(["X", "B", "C"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import io
+import tracemalloc
 import zipfile
 from fractions import Fraction
 from pathlib import Path
@@ -92,7 +93,7 @@ def test_a_packed_npy_is_recognised_streamed_and_equal(tmp_path: Path, packing: 
     (tmp_path / "20260105.npy.packed").write_bytes(packed)
     feed = open_feed(tmp_path / "20260105.npy.packed", batch_ticks=33)
     assert isinstance(feed, NpyFeed)
-    assert feed.info.details["compression"] == packing.replace("lzma", "xz")
+    assert feed.info.details["packed"] == packing.replace("lzma", "xz")
     assert (feed.count(), feed.capacity) == (1000, 7)
     assert read(feed).tobytes() == ticks.tobytes()
     assert np.concatenate([b.copy() for b in feed.batches_from(967)]).tobytes() == ticks[967:].tobytes()
@@ -110,13 +111,52 @@ def test_a_packed_npy_that_is_cut_gives_what_there_is_or_says_why_not(tmp_path: 
                 got += len(batch)
         given.add(got)
     assert given == set(range(21))
-    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(b"no array"))
-    with pytest.raises(FormatError, match="starts with neither magic"):
-        NpyFeed(tmp_path / "a.npy.gz")
-    np.save(plain := io.BytesIO(), np.array([{}], dtype=object))
-    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(plain.getvalue()))
-    with pytest.raises(FormatError, match="only pickle can read"):
-        NpyFeed(tmp_path / "a.npy.gz")
+
+
+def test_faults_behind_a_packed_array_of_nothing_are_found(tmp_path: Path) -> None:
+    np.save(plain := io.BytesIO(), some_ticks(0))
+    packed = gzip.compress(plain.getvalue())
+    for damaged in (packed[:-1], packed[:-8], packed + b"garbage!!"):
+        (tmp_path / "a.npy.gz").write_bytes(damaged)
+        with pytest.raises(FeedError, match="gzip data"):
+            read(NpyFeed(tmp_path / "a.npy.gz", capacity=7))
+
+
+def header(descr: str, shape: str, padding: int = 0) -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode() + b" " * padding + b"\n"
+    return b"\x93NUMPY\x02\x00" + len(text).to_bytes(4, "little") + text
+
+
+EVENT = ", ".join(
+    f"('{name}', '{kind}')"
+    for name, kind in zip(
+        ("ev", "exch_ts", "local_ts", "px", "qty", "order_id", "ival", "fval"),
+        ("<u8", "<i8", "<i8", "<f8", "<f8", "<u8", "<i8", "<f8"),
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"no array", "starts with neither magic"),
+        (header("'|O'", "(1,)"), "only pickle can read"),
+        (header("'<f8'", "(3,)"), "holds plain float64"),
+        (header("'<f8'", "(3,)", padding=100_000), "header takes more than 64 KiB"),
+        (header(f"[{EVENT}, ('', '|V2000000000')]", "(1099511627776,)"), "records of 2000000064 bytes"),
+        (header(f"[{EVENT}, ('', '|V16000')]", "(1099511627776,)") + bytes(100), "ends inside record 0"),
+    ],
+)
+def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(content))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FeedError, match=words):
+            read(NpyFeed(tmp_path / "a.npy.gz"))
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:

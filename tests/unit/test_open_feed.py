@@ -200,6 +200,8 @@ def test_what_in_an_archive_cannot_be_read_is_not_called_an_archive(tmp_path: Pa
 def test_a_folder_or_glob_of_one_readable_file_is_that_file(tmp_path: Path) -> None:
     plain = itch(tmp_path / "20200130.itch")
     (tmp_path / "metadata.json").write_text("{}")
+    notes = gzip.compress(b"not ticks, and damaged far behind its first lines\n" * 1000)
+    (tmp_path / "notes.txt.gz").write_bytes(notes[:-8] + bytes(4) + notes[-4:])
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".hidden").write_bytes(plain.read_bytes())
     for named in (tmp_path, str(tmp_path / "*.itch"), [tmp_path / "2020*"]):

@@ -180,6 +180,17 @@ def test_what_comes_before_a_fault_does_not_hang_on_the_size_of_reads(
     assert len(ends) > 1
 
 
+@pytest.mark.parametrize("packing", ["gzip", "bz2", "xz", "zip"])
+def test_a_fault_behind_the_head_does_not_hide_it(tmp_path: Path, packing: str, inflater: None) -> None:
+    packed = bytearray(PACKERS[packing](TEXT))
+    packed[-4 if packing == "gzip" else packed.index(b"PK\x01\x02") + 16 if packing == "zip" else -8] ^= 1
+    stream = open_stream(write(tmp_path, bytes(packed)))
+    assert stream.head() == TEXT[:4096]
+    data, error = drain(stream)
+    assert isinstance(error, FormatError)
+    assert data[:4096] == TEXT[:4096]
+
+
 @pytest.mark.parametrize("packing", PACKERS)
 def test_what_expands_too_far_is_refused_behind_what_was_allowed(tmp_path: Path, packing: str) -> None:
     path = write(tmp_path, PACKERS[packing](bytes(8 << 20)))

@@ -24,7 +24,7 @@ from pathlib import Path
 import itch_reference as ref
 import numpy as np
 import pytest
-from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome
+from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome, write_anew
 from feed_samples import COUNT, SAMPLES, Sample, dbn_records, itch_messages, pitch
 
 from strand import TICK, feeds
@@ -79,7 +79,7 @@ def test_a_file_cut_at_any_byte_gives_a_prefix_and_a_typed_error(sample: Sample,
     data, whole = path.read_bytes(), outcome(path, "cut").ticks
     silent = []
     for cut in range(0, len(data), STEP):
-        path.write_bytes(data[:cut])
+        write_anew(path, data[:cut])
         found = outcome(path, "cut")
         assert common_prefix(found.ticks, whole) >= len(found.ticks) - sample.open_end, cut
         if found.error is None:
@@ -109,12 +109,12 @@ def check_flips(sample: Sample, path: Path, bits: Iterator[int]) -> None:
         at = bit // 8
         damaged = bytearray(data)
         damaged[at] ^= 1 << bit % 8
-        path.write_bytes(bytes(damaged))
+        write_anew(path, bytes(damaged))
         found = outcome(path, "flip")
         if sample.flat_from is None or at < sample.flat_from:
             continue
         if at not in intact:
-            path.write_bytes(data[:at])
+            write_anew(path, data[:at])
             intact[at] = len(outcome(path, "flip").ticks)
         assert common_prefix(found.ticks, whole) >= intact[at] - sample.open_end, bit
 
@@ -236,22 +236,22 @@ def test_the_magic_of_another_format_is_a_typed_error(sample: Sample, path: Path
     for magic in magics:
         if data.startswith(magic) or (sample.format == "pcap" and magic == b"\xd4\xc3\xb2\xa1"):  # in us, not ns
             continue
-        path.write_bytes(magic + data[len(magic) :])
+        write_anew(path, magic + data[len(magic) :])
         found = outcome(path, "magic")
         assert found.error is not None or sample.flat_from is not None, magic
-        path.write_bytes(magic)
+        write_anew(path, magic)
         assert outcome(path, "magic").error is not None, magic
 
 
 def test_lengths_of_zero_and_of_all_ones_anywhere_are_typed_errors_or_well(sample: Sample, path: Path) -> None:
     data = path.read_bytes()
     for at, length in itertools.product(range(0, len(data) - 1, 3 * STEP), (b"\0\0", b"\xff\xff")):
-        path.write_bytes(data[:at] + length + data[at + 2 :])
+        write_anew(path, data[:at] + length + data[at + 2 :])
         outcome(path, "length")
 
 
 def test_an_empty_file_is_a_typed_error(sample: Sample, path: Path) -> None:
-    path.write_bytes(b"")
+    write_anew(path, b"")
     assert isinstance(outcome(path, "empty").error, TruncatedFeedError)
 
 
@@ -307,7 +307,7 @@ def test_a_fault_in_compressed_data_comes_behind_what_came_before_it(tmp_path: P
     path = tmp_path / "20190130.itch.gz"
     messages = [ref.frame(ref.message("D", 1, i, i * 7919 % 10007)) for i in range(100_000)]
     packed = gzip.compress(b"".join(messages), 1)
-    path.write_bytes(packed[: len(packed) // 2])
+    write_anew(path, packed[: len(packed) // 2])
     found = outcome(path, "cut")
     assert isinstance(found.error, TruncatedFeedError)
     assert 40_000 < len(found.ticks) < 60_000

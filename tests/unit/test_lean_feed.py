@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from bad_input import write_anew
 
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
@@ -186,7 +187,7 @@ def test_an_archive_cut_at_any_byte_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path, TRADES)
     whole = path.read_bytes()
     for size in range(len(whole)):
-        path.write_bytes(whole[:size])
+        write_anew(path, whole[:size])
         with pytest.raises((TruncatedFeedError, FormatError)):
             LeanFeed(path)
 
@@ -197,7 +198,7 @@ def test_an_archive_with_a_flipped_bit_is_refused_or_reads_the_same(tmp_path: Pa
     for bit in range(len(whole) * 8):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
+        write_anew(path, damaged)
         try:
             ticks = read(LeanFeed(path))
         except FeedError:

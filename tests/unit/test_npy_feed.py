@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bad_input import write_anew
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -104,7 +105,7 @@ def test_a_packed_npy_that_is_cut_gives_what_there_is_or_says_why_not(tmp_path: 
     packed = gzip.compress(plain.getvalue())
     given = set()
     for cut in range(2, len(packed)):
-        (tmp_path / "a.npy.gz").write_bytes(packed[:cut])
+        write_anew(tmp_path / "a.npy.gz", packed[:cut])
         got = 0
         with pytest.raises(TruncatedFeedError):
             for batch in NpyFeed(tmp_path / "a.npy.gz", capacity=7).batches():
@@ -182,7 +183,7 @@ def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> Non
     whole = (tmp_path / "a.npy").read_bytes()
     payload = len(whole) - 3 * 64
     for size in range(len(whole)):
-        (tmp_path / "a.npy").write_bytes(whole[:size])
+        write_anew(tmp_path / "a.npy", whole[:size])
         with pytest.raises(FeedError, match="byte") as caught:
             NpyFeed(tmp_path / "a.npy")
         assert caught.value.offset is not None

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -402,7 +403,7 @@ def test_a_file_cut_anywhere_is_a_typed_error(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(50))
     whole = path.read_bytes()
     for cut in range(len(whole)):
-        path.write_bytes(whole[:cut])
+        write_anew(path, whole[:cut])
         with pytest.raises(FeedError) as caught:
             list(ParquetFeed(path).batches())
         assert isinstance(caught.value, TruncatedFeedError | FormatError)
@@ -415,7 +416,7 @@ def test_an_arrow_file_cut_anywhere_gives_what_was_whole_then_a_typed_error(tmp_
     expected, _ = read(ParquetFeed(path))
     lengths = set()
     for cut in range(len(whole)):
-        path.write_bytes(whole[:cut])
+        write_anew(path, whole[:cut])
         try:
             feed = ParquetFeed(path)
         except (TruncatedFeedError, FormatError):
@@ -437,7 +438,7 @@ def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path) -> None:
         for at in range(0, len(whole), 3):
             broken = bytearray(whole)
             broken[at] ^= 1 << at % 8
-            path.write_bytes(broken)
+            write_anew(path, broken)
             try:
                 read(ParquetFeed(path))
             except FeedError as error:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from bad_input import write_anew
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import sources
@@ -60,9 +61,7 @@ def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def write(folder: Path, data: bytes, name: str = "file") -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
+    return write_anew(folder / name, data)
 
 
 def drain(stream: InputStream, piece: int = 1000) -> tuple[bytes, FeedError | None]:

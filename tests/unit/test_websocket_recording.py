@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bad_input import write_anew
 from websocket_server import TRADES, listen, message, serving, ticks_of, trade
 
 import strand
@@ -277,7 +278,7 @@ def test_a_recording_cut_at_any_byte_gives_the_lines_before_the_cut_and_says_whe
     starts = np.cumsum([0, *map(len, data.splitlines(keepends=True))])
     cut = tmp_path / "cut.ws"
     for size in range(len(data)):
-        cut.write_bytes(data[:size])
+        write_anew(cut, data[:size])
         lines = int(np.searchsorted(starts, size, side="right")) - 1
         found, error = taken(cut)
         np.testing.assert_array_equal(found, ticks[: min(max(lines - 2, 0), 5)])
@@ -293,7 +294,7 @@ def test_a_flipped_bit_anywhere_is_an_error_behind_the_lines_before_it(whole: Pa
     starts = np.cumsum([0, *map(len, data.splitlines(keepends=True))])
     flipped = tmp_path / "flipped.ws"
     for at in range(len(data)):
-        flipped.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        write_anew(flipped, data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
         found, error = taken(flipped)
         line = int(np.searchsorted(starts, at, side="right"))
         assert isinstance(error, FeedError), at

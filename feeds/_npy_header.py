@@ -43,8 +43,12 @@ class ArrayPlace:
     length: int
     offset: int
     member: str | None = None
-    stored: bool = True
     compression: str = "none"
+
+    @property
+    def stored(self) -> bool:
+        """Whether the records lie in the file as they are."""
+        return self.compression == "none"
 
 
 def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool]:
@@ -83,7 +87,7 @@ def _packed_place(stream: InputStream, path: Path) -> ArrayPlace | None:
         for _ in range(2):
             stream.readinto(memoryview(bytearray(_HEADER_BYTES)))
         raise
-    return replace(place, stored=False, compression=stream.compression)
+    return replace(place, compression=stream.compression)
 
 
 def _choose(path: Path, names: list[str], array: str | None) -> str:
@@ -112,7 +116,7 @@ def _member_place(member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
     place = _place(head, path, member.file_size)
     name = member.filename
     if member.compress_type != zipfile.ZIP_STORED:
-        return ArrayPlace(place.dtype, place.length, place.offset, name, stored=False)
+        return ArrayPlace(place.dtype, place.length, place.offset, name, "zip")
     # A stored member lies in the file as it is, after a local header whose length only that header tells.
     with path.open("rb") as file:
         file.seek(member.header_offset)
@@ -121,7 +125,7 @@ def _member_place(member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
     start += int.from_bytes(local[28:30], "little")
     if start + member.file_size > path.stat().st_size:
         raise TruncatedFeedError(f"the archive ends inside {name!r}", path=path, offset=path.stat().st_size)
-    return ArrayPlace(place.dtype, place.length, start + place.offset, name, stored=True)
+    return ArrayPlace(place.dtype, place.length, start + place.offset, name)
 
 
 def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPlace:

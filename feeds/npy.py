@@ -151,7 +151,7 @@ class NpyFeed(BaseFeed):
         details: dict[str, Any] = {"ticks": self._place.length, "dtype": str(self._place.dtype)}
         if self._place.member is not None:
             details["member"] = self._place.member
-        if self._place.compression != "none":
+        if not self._place.stored:
             details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
         if self._map is not None and self._map.rounds_prices:
             details["price"] = "floating point, rounded to units of 1e-9, ties to even"

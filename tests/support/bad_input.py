@@ -50,8 +50,8 @@ def outcome(path: Path | str, suite: str, **options: Any) -> Outcome:
 
 
 def write_anew(path: Path, data: bytes) -> Path:
-    """A file of these bytes in the place of one there may be. To empty that one first, as opening it for writing does,
-    takes ext4 a millisecond: nearly two minutes for all that is tried here."""
+    """A file of these bytes in the place of one there may be: to empty that one first, as opening it for writing does,
+    takes ext4 much longer."""
     path.unlink(missing_ok=True)
     path.write_bytes(data)
     return path

@@ -182,14 +182,16 @@ class WebSocketFeed(BaseFeed):
         attempt = 0
         while not self._over():
             before = self._ticks.counts["messages"]
+            connected = False
             try:
                 with self._connect(
                     self._url,
-                    open_timeout=self._open_timeout_s,
+                    open_timeout=min(self._open_timeout_s, self._left_s()),
                     close_timeout=1,
                     max_size=self._max_message_bytes,
                     additional_headers=self._headers,
                 ) as connection:
+                    connected = True
                     self._note("connected", f"to {self._shown_url}")
                     for message in self._subscribe:
                         connection.send(message)
@@ -197,9 +199,12 @@ class WebSocketFeed(BaseFeed):
                     text = "ended"
             except self._failed as error:
                 text = str(error).replace(self._url, self._shown_url) or type(error).__name__
-            if self._over():
+            over = self._over()
+            # An attempt that failed is told even where the time ended with it: a wrong address would else be silence.
+            if not (over and connected):
+                self._note("disconnected", text)
+            if over:
                 return
-            self._note("disconnected", text)
             attempt = 0 if self._ticks.counts["messages"] > before else attempt
             if self._reconnect is not None and attempt >= self._reconnect:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -53,6 +55,16 @@ def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_agai
     assert [event.kind for event in told] == ["connected", "disconnected"] * 3 + ["connected"]
     assert list(feed.events) == told
     assert feed.statistics()["disconnected"] == 3
+
+
+def test_an_address_that_never_answers_is_told_when_the_time_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"ws://127.0.0.1:{silent.getsockname()[1]}"
+        # The time allowed ends the attempt, not the ten minutes that one may take.
+        feed = listen(url, max_seconds=2.0, open_timeout_s=600.0)
+        assert len(ticks_of(feed)) == 0
+    assert [event.kind for event in feed.events] == ["disconnected"]
+    assert "timed out" in feed.events[0].text
 
 
 def test_what_was_missed_while_away_is_an_event_that_says_how_much() -> None:
@@ -302,20 +314,24 @@ def test_what_opens_a_url_is_shown_nowhere(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     profile, page = tmp_path / "trades.toml", tmp_path / "run.html"
     profile.write_text('[[message]]\nkind = "trade"\nsymbol = "s"\n[message.fields]\nprice = "p"\n')
-    asked = ["--websocket", "ws://me:secret@127.0.0.1:1/trades?key=secret", "--profile", str(profile), "--for", "0.5"]
+    asked = ["--websocket", "ws://me:secret@127.0.0.1:1/trades?key=secret", "--profile", str(profile), "--for", "60"]
     for more in (["--json"], ["--report", str(page)]):
-        done = subprocess.run(
+        with subprocess.Popen(
             [sys.executable, "-m", "strand", "listen", *asked, *more],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "secret" not in done.stdout + done.stderr
-        assert "127.0.0.1:1/trades" in done.stdout
-        # An address where nobody answers is told while it is tried.
-        assert "disconnected: " in done.stderr
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as listener:  # fmt: skip
+            try:
+                assert listener.stderr is not None
+                # An address where nobody answers is told while it is tried.
+                told = listener.stderr.readline()
+                listener.send_signal(signal.SIGINT)
+                output, errors = listener.communicate(timeout=60)
+            finally:
+                listener.kill()
+        assert told.startswith("disconnected: "), told + errors
+        assert listener.returncode == 0, errors
+        assert "secret" not in output + told + errors
+        assert "127.0.0.1:1/trades" in output
     assert "secret" not in page.read_text("utf-8")
     with pytest.raises(FeedError, match="no connection after 0 attempts") as raised:
         ticks_of(listen("ws://me:secret@127.0.0.1:1/trades?key=secret", reconnect=0))

@@ -133,18 +133,23 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
   }
 }
 
-static void show_best(const sd_book *b, int side, int64_t *price, uint64_t *size, uint32_t *orders) {
+static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
   const sd_level *best = &b->levels[b->top[side]];
-  *price = b->n[side] ? best->price : SD_UNDEF_PRICE;
-  *size = b->n[side] ? best->size : 0;
-  *orders = b->n[side] ? best->orders : 0;
+  const int is = b->n[side] != 0;
+  *(side == SD_BID ? &row->bid_price : &row->ask_price) = is ? best->price : SD_UNDEF_PRICE;
+  *(side == SD_BID ? &row->bid_size : &row->ask_size) = is ? best->size : 0;
+  *(side == SD_BID ? &row->bid_orders : &row->ask_orders) = is ? best->orders : 0;
 }
 
 /* Brings the row up to date. What the tick did not change is not even looked at. */
 static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
   if (b->changed) {
-    if (b->changed & SD_TOP(SD_BID)) show_best(b, SD_BID, &row->bid_price, &row->bid_size, &row->bid_orders);
-    if (b->changed & SD_TOP(SD_ASK)) show_best(b, SD_ASK, &row->ask_price, &row->ask_size, &row->ask_orders);
+    /* Which of the two it is, nobody can foresee. */
+    const uint32_t tops = b->changed & (SD_TOP(SD_ASK) | SD_TOP(SD_BID));
+    if (tops) {
+      show_best(b, (int)(tops >> SD_BID), row);
+      if (SD_UNLIKELY(tops == (SD_TOP(SD_ASK) | SD_TOP(SD_BID)))) show_best(b, SD_ASK, row);
+    }
     if (b->changed & SD_LADDER) {
       row->bid_levels = b->n[SD_BID];
       row->ask_levels = b->n[SD_ASK];

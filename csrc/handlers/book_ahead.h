@@ -73,7 +73,8 @@ static inline void ask_for_book(const sd_books *books, unsigned char *rows, cons
 static inline void ask_for_order(const sd_books *books, const sd_tick *t) {
   const sd_book *b = book_of(books, t);
   ask_for_bucket(b, t->order_id);
-  if (t->action == 'A') ask_for_ladder(b, side_of_tick(t));
+  /* For an add. Others need it seldom, and have no side yet; but which it is, nobody can foresee: a branch would cost more. */
+  ask_for_ladder(b, side_of_tick(t));
 }
 
 static inline sd_guess ask_for_its_level(const sd_books *books, const sd_tick *t) {

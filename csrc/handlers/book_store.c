@@ -8,9 +8,13 @@ enum { FIRST_BYTES = 256, MOST_ROOM = 1 << 28, MOST_BUCKETS = 1 << 27 };
 static uint64_t bucket_bytes(uint32_t n) { return n * (uint64_t)sizeof(sd_bucket); }
 
 /* Of both sides. */
-static uint64_t ladder_bytes(uint32_t room) { return 2 * (uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)); }
+static uint64_t ladder_bytes(uint32_t room) {
+  return 2 * ((uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
+}
 
-static uint64_t level_bytes(uint32_t room) { return ladder_bytes(room) + 2 * (uint64_t)room * sizeof(sd_level); }
+static uint64_t level_bytes(uint32_t room) {
+  return room ? ladder_bytes(room) + 2 * (uint64_t)room * sizeof(sd_level) : 0;
+}
 
 uint64_t sd_book_order_bytes(const sd_book *b) { return bucket_bytes(b->n_buckets); }
 
@@ -99,6 +103,7 @@ int sd_book_grow_levels(sd_book *b, sd_pool *pool) {
     memcpy(sd_book_keys(b, side), sd_book_keys(&old, side), b->n[side] * sizeof(int64_t));
     memcpy(sd_book_numbers(b, side), sd_book_numbers(&old, side), b->n[side] * sizeof(uint32_t));
   }
+  for (int side = 0; side < 2; side++) sd_ladder_begin(sd_book_keys(b, side) - SD_LADDER_BEST);
   free_levels(b, 2 * old.room);
   if (old.room) sd_pool_give(pool, (unsigned char *)old.levels - ladder_bytes(old.room), level_bytes(old.room));
   return 1;

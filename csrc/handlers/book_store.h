@@ -18,6 +18,9 @@
 #define SD_HANDLERS_BOOK_STORE_H
 
 #include <stdint.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "handlers/ladder.h"
 #include "handlers/pool.h"
@@ -46,7 +49,7 @@ typedef struct sd_level {
 
 typedef struct sd_book {
   sd_bucket *buckets; /* by hash of the id; what finds its bucket full goes on to the next */
-  sd_level *levels;   /* in no order; before them a ladder a side: keys, and before these the numbers of their levels */
+  sd_level *levels;   /* in no order; before them a ladder a side */
   uint32_t n_buckets;
   uint32_t live, full; /* orders, and how many there may be before the table grows */
   uint32_t stamps;     /* given out; see SD_STAMPS */
@@ -110,6 +113,24 @@ static inline uint32_t sd_book_next_bucket(const sd_book *b, uint32_t bucket) {
 /* An id's bit among those that passed a bucket. */
 static inline uint32_t sd_bucket_bit(uint64_t hash) { return UINT32_C(1) << (hash >> 28 & 15); }
 
+/* A bit for each place whose id may be this one: where there are vectors of 32 bits, by its lower half. No branch: which place it
+ * is, nobody can foresee. */
+static inline uint32_t sd_bucket_like(const sd_bucket *bucket, uint64_t id) {
+#if defined(__SSE2__)
+  const __m128i half = _mm_set1_epi32((int)(uint32_t)id);
+  const float *ids = (const float *)bucket->id;
+  const __m128 a = _mm_load_ps(ids), b = _mm_load_ps(ids + 4), c = _mm_load_ps(ids + 8);
+  const __m128i ab = _mm_cmpeq_epi32(_mm_castps_si128(_mm_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0))), half);
+  const __m128i cc = _mm_cmpeq_epi32(_mm_castps_si128(_mm_shuffle_ps(c, c, _MM_SHUFFLE(2, 0, 2, 0))), half);
+  const __m128i is = _mm_packs_epi16(_mm_packs_epi32(ab, cc), _mm_setzero_si128());
+  return (uint32_t)_mm_movemask_epi8(is) & ((1u << SD_BUCKET_ORDERS) - 1);
+#else
+  uint32_t like = 0;
+  for (uint32_t i = 0; i < SD_BUCKET_ORDERS; i++) like |= (uint32_t)(bucket->id[i] == id) << i;
+  return like;
+#endif
+}
+
 /* The same as sd_book_find where the first bucket alone does not tell. */
 uint32_t sd_book_search(const sd_book *b, uint64_t id);
 
@@ -118,11 +139,8 @@ static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
   if (SD_UNLIKELY(!b->live)) return SD_NO_ORDER;
   const uint32_t home = sd_book_home(b, sd_book_hash(id));
   const sd_bucket *bucket = &b->buckets[home];
-  /* No branch: which place it is, nobody can foresee. */
-  uint32_t place = 0;
-  for (uint32_t i = 1; i < SD_BUCKET_ORDERS; i++) place |= i & -(uint32_t)(bucket->id[i] == id);
-  if (SD_LIKELY(place < SD_BUCKET_ORDERS && bucket->id[place] == id && bucket->size[place]))
-    return home << SD_PLACE_BITS | place;
+  const uint32_t place = (uint32_t)__builtin_ctz(sd_bucket_like(bucket, id) | 1u << (SD_BUCKET_ORDERS - 1));
+  if (SD_LIKELY(bucket->id[place] == id && bucket->size[place])) return home << SD_PLACE_BITS | place;
   return sd_book_search(b, id);
 }
 
@@ -140,8 +158,7 @@ static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   const uint32_t home = sd_book_home(b, hash);
   const sd_bucket *bucket = &b->buckets[home];
   const uint32_t place = sd_bucket_free(bucket);
-  uint32_t maybe = bucket->passed_ids & sd_bucket_bit(hash);
-  for (uint32_t i = 0; i < SD_BUCKET_ORDERS; i++) maybe |= bucket->id[i] == id;
+  const uint32_t maybe = (bucket->passed_ids & sd_bucket_bit(hash)) | sd_bucket_like(bucket, id);
   if (SD_UNLIKELY(maybe) && sd_book_search(b, id) != SD_NO_ORDER) return SD_NO_ORDER;
   return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << SD_PLACE_BITS | place : sd_book_pass(b, hash);
 }
@@ -160,16 +177,17 @@ static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
 
 /* ---- levels
  *
- * A level's number is its own until it has no order. `level`, where a function takes one, is a guess at the number of a price. */
+ * Before the levels lie the keys of asks and of bids, each with SD_LADDER_BEST before them that are worse than any, and before
+ * these the numbers of their levels. A level's number is its own until it has no order. `level`, where a function takes one, is a guess at the number of a price. */
 
 #define SD_NO_LEVEL UINT32_MAX
 
 static inline int64_t *sd_book_keys(const sd_book *b, int side) {
-  return (int64_t *)b->levels - ((uint64_t)b->room << side);
+  return (int64_t *)b->levels - ((uint64_t)(b->room + SD_LADDER_BEST) << side) + SD_LADDER_BEST;
 }
 
 static inline uint32_t *sd_book_numbers(const sd_book *b, int side) {
-  return (uint32_t *)((int64_t *)b->levels - 2 * (uint64_t)b->room) - ((uint64_t)b->room << side);
+  return (uint32_t *)((int64_t *)b->levels - 2 * (uint64_t)(b->room + SD_LADDER_BEST)) - ((uint64_t)b->room << side);
 }
 
 /* A price's level, or `none`. */

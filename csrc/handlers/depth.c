@@ -7,9 +7,9 @@
 #include "handlers/ladder.h"
 #include "handlers/pool.h"
 
-/* One side: keys, the best one last, and behind all there is room for, the sizes in the same order. */
+/* One side: keys, as ladder.h has them, and behind all there is room for, the sizes in the same order. */
 typedef struct sd_depth_side {
-  int64_t *keys;
+  int64_t *keys; /* NULL: it never had a level */
   uint32_t n, room;
 } sd_depth_side;
 
@@ -47,24 +47,29 @@ void sd_depths_destroy(sd_depths *depths) {
 
 /* ---- one side */
 
-static uint64_t side_bytes(uint32_t room) { return room * (sizeof(int64_t) + sizeof(uint64_t)); }
+static uint64_t side_bytes(uint32_t room) {
+  return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(uint64_t)) : 0;
+}
 
 static uint64_t *sizes_of(const sd_depth_side *s) { return (uint64_t *)(s->keys + s->room); }
 
 static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
   uint32_t room = sd_ladder_room(s->room);
   if (room > most) room = most;
-  int64_t *keys = sd_pool_take(pool, side_bytes(room));
-  if (!keys) return 0;
+  int64_t *piece = sd_pool_take(pool, side_bytes(room));
+  if (!piece) return 0;
+  int64_t *keys = sd_ladder_begin(piece);
   if (s->n) {
     memcpy(keys, s->keys, s->n * sizeof *keys);
     memcpy(keys + room, sizes_of(s), s->n * sizeof(uint64_t));
   }
-  sd_pool_give(pool, s->keys, side_bytes(s->room));
+  if (s->keys) sd_pool_give(pool, s->keys - SD_LADDER_BEST, side_bytes(s->room));
   s->keys = keys;
   s->room = room;
   return 1;
 }
+
+static uint32_t place_of(const sd_depth_side *s, int64_t key) { return s->n ? sd_ladder_find(s->keys, s->n, key) : 0; }
 
 /* Takes n levels out, from `at` on. */
 static void cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
@@ -109,7 +114,7 @@ static void clear(sd_depth_change *c, int side) {
 static int set(sd_depth_change *c, int side, int64_t price, uint64_t size) {
   sd_depth_side *s = &c->book->side[side];
   int64_t key = sd_ladder_key(side, price);
-  uint32_t at = sd_ladder_find(s->keys, s->n, key);
+  uint32_t at = place_of(s, key);
   int there = at < s->n && s->keys[at] == key;
   if (size == 0) {
     if (!there) {
@@ -141,7 +146,7 @@ static int set(sd_depth_change *c, int side, int64_t price, uint64_t size) {
 static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
   sd_depth_side *s = &c->book->side[side];
   int64_t key = sd_ladder_key(side, price);
-  uint32_t at = sd_ladder_find(s->keys, s->n, key);
+  uint32_t at = place_of(s, key);
   if (!inclusive && at < s->n && s->keys[at] == key) at++;
   if (at == s->n) return;
   s->n = at;

@@ -18,11 +18,20 @@ static inline uint32_t sd_ladder_room(uint32_t room) {
   return !room ? 4 : room & (room - 1) ? room / 3 * 4 : room / 2 * 3;
 }
 
+/* As many are compared at once; and before a side's first key lie as many that are worse than any. */
 enum { SD_LADDER_BEST = 8 };
+
+#define SD_LADDER_WORST INT64_MIN
+
+/* The keys of a side with no level in a piece of memory that has room for SD_LADDER_BEST more. */
+static inline int64_t *sd_ladder_begin(int64_t *piece) {
+  for (int i = 0; i < SD_LADDER_BEST; i++) piece[i] = SD_LADDER_WORST;
+  return piece + SD_LADDER_BEST;
+}
 
 /* The first of n keys that is not worse, where all of the best few are not. In growing steps, and then by halves. */
 static inline uint32_t sd_ladder_find_deep(const int64_t *keys, uint32_t n, int64_t key) {
-  uint32_t high = n - SD_LADDER_BEST, step = SD_LADDER_BEST, low;
+  uint32_t high = n > SD_LADDER_BEST ? n - SD_LADDER_BEST : 0, step = SD_LADDER_BEST, low;
   while (step <= high && keys[high - step] >= key) {
     high -= step;
     step *= 2;
@@ -37,16 +46,11 @@ static inline uint32_t sd_ladder_find_deep(const int64_t *keys, uint32_t n, int6
 }
 
 /* The first of n keys that is not worse: where it is, or belongs. Most are among the best few, which are all compared: no branch
- * hangs on where the key belongs, and no comparison waits for another one. */
+ * hangs on how many there are or on where the key belongs, and no comparison waits for another one. */
 static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t key) {
   uint32_t worse = 0;
-  if (SD_LIKELY(n >= SD_LADDER_BEST)) {
-    const int64_t *best = keys + (n - SD_LADDER_BEST);
-    for (uint32_t i = 0; i < SD_LADDER_BEST; i++) worse += best[i] < key;
-    return SD_LIKELY(worse != 0) ? n - SD_LADDER_BEST + worse : sd_ladder_find_deep(keys, n, key);
-  }
-  for (uint32_t i = 0; i < n; i++) worse += keys[i] < key;
-  return worse;
+  for (int i = -SD_LADDER_BEST; i < 0; i++) worse += keys[(int64_t)n + i] < key;
+  return SD_LIKELY(worse != 0) ? n - SD_LADDER_BEST + worse : sd_ladder_find_deep(keys, n, key);
 }
 
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -16,6 +16,7 @@ from strand.feeds._wanted import wanted_names
 from strand.feeds.base import BaseFeed, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
+from strand.feeds.sources import RawStream
 from strand.feeds.streams import InflateLimits, InputStream, open_stream
 from strand.numbers import is_whole
 from strand.ticks import TICK
@@ -24,7 +25,9 @@ __all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "aligned_ticks", "file_bytes"
 
 #: Ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096
+#: Bytes read, or inflated, at a time. A file's own take no thread ahead to hand over, and more of them less of Python.
 _CHUNK: Final = 1 << 20
+_RAW_CHUNK: Final = 1 << 22
 
 
 class Decoder(Protocol):
@@ -36,6 +39,15 @@ class Decoder(Protocol):
     def has_samples(self) -> bool: ...
     def skips(self) -> dict[str, int]: ...
     def statistics(self) -> dict[str, int]: ...
+
+
+class Flow(Protocol):
+    """See ``strand.flow.Flow``."""
+
+    def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]: ...
+    def flush(self) -> None: ...
+    @property
+    def is_dry(self) -> bool: ...
 
 
 class DecodedFeed(BaseFeed):
@@ -84,8 +96,11 @@ class DecodedFeed(BaseFeed):
     def _note_samples(self, decoder: Any) -> None:
         """Takes the decoder's samples of what it passed over, and adds each as of no records."""
 
-    def batches(self) -> Iterator[TickBatch]:
+    def batches(self) -> Generator[TickBatch, Flow | None, None]:
         """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+
+        Of a feed that ``flows``, a batch may be answered by sending a ``Flow``: it takes what follows, and there come
+        empty batches, each when all is taken of what was read. What it raises ends the iteration.
 
         Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
         before that byte has been handed out.
@@ -106,18 +121,28 @@ class DecodedFeed(BaseFeed):
 
     def _chunks_of(self, stream: InputStream) -> Chunks:
         """The stream in the pieces that the decoder just begun is given."""
-        return read_chunks(stream, chunk_bytes=_CHUNK, headroom=self._headroom)
+        size = _RAW_CHUNK if isinstance(stream, RawStream) else _CHUNK
+        return read_chunks(stream, chunk_bytes=size, headroom=self._headroom)
 
-    def _decode(self, chunks: Chunks, decoder: Decoder) -> Iterator[TickBatch]:
+    @property
+    def flows(self) -> bool:
+        """Whether a ``Flow`` may take its ticks."""
+        return False
+
+    def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Flow | None, None]:
         out = aligned_ticks(self._batch_ticks)
         filled = 0
+        flow: Flow | None = None
         data = memoryview(b"")
         last = False
         fault: FeedError | None = None
         while fault is None:
-            made, used, sound = decoder.decode(data, last=last, out=out[filled:])
+            if flow is None:
+                made, used, sound = decoder.decode(data, last=last, out=out[filled:])
+                filled += made
+            else:
+                used, sound = flow.run(decoder, data, last=last)
             data = data[used:]
-            filled += made
             if decoder.has_samples:
                 self._note_samples(decoder)
                 counts = self.skipped.counts
@@ -125,12 +150,18 @@ class DecodedFeed(BaseFeed):
             if not sound:
                 fault = decoder.fault(self._path)
             elif filled == len(out):
-                yield out
+                flow = yield out
                 self._check_open()
                 filled = 0
+            elif flow is not None and not flow.is_dry:
+                yield out[:0]
+                self._check_open()
             elif last:
                 break
             else:
+                if flow is not None:
+                    yield out[:0]
+                    self._check_open()
                 try:
                     more = chunks.next(data)
                 except FeedError as error:
@@ -138,7 +169,9 @@ class DecodedFeed(BaseFeed):
                 else:
                     last = more is None
                     data = data if more is None else more
-        if filled:
+        if flow is not None:
+            flow.flush()
+        elif filled:
             yield out[:filled]
             self._check_open()
         if fault is not None:

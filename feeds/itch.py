@@ -176,6 +176,11 @@ class ItchFeed(DecodedFeed):
         """65,536: a stock locate has 16 bits."""
         return _itch.LOCATES
 
+    @property
+    def flows(self) -> bool:
+        # A selection's decoder asks for decisions in mid-stream; who derives from this class may give other batches.
+        return type(self) is ItchFeed and "keeps" not in self._options
+
     def _begin(self) -> ItchDecoder:
         if self._used:
             self._decoder = ItchDecoder(**self._options, directory_of=self._decoder)

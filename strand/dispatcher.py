@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Code, PythonHandler
+from strand._bindings.itch_flow import ItchFlow
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
@@ -35,6 +36,7 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.failures import describe
+from strand.flow import Flow
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
@@ -325,6 +327,18 @@ class Dispatcher(StrandsView):
         if code == Code.OK:
             return len(array)
         raise self._publish_error(code, array, rejected)
+
+    def flow(self, counts: npt.NDArray[np.int64], limit: int | None) -> Flow:
+        """What a feed's decoder can publish through as it decodes, where one batch was published before: for
+        ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), added to; ``limit``: ticks to end after."""
+        return Flow(self._flow_on, counts, limit)
+
+    def _flow_on(self, flow: ItchFlow, flush: bool) -> None:
+        if self._closing:
+            raise self._stopped_error()
+        code, rejected = self._publishers.flow(flow, flush=flush)
+        if code != Code.OK:
+            raise self._publish_error(code, flow.held, rejected)
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Code
+from strand._bindings.itch_flow import ItchFlow
 from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
 from strand.numbers import seconds
 
@@ -67,6 +68,15 @@ class Publishers:
             code = self._engine.publish(slot, array, _slice_ns(deadline))
             while code == Code.AGAIN and self._workers and not _passed(deadline):
                 code = self._engine.publish_more(slot, _slice_ns(deadline))
+            return code, NONE if code == Code.OK else self._engine.rejected(slot)
+
+    def flow(self, flow: ItchFlow, *, flush: bool) -> tuple[int, npt.NDArray[np.int64]]:
+        """Lets a flow decode and publish: the engine's code, and the positions in what it holds that were not
+        accepted."""
+        with self.slot() as slot:
+            code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
+            while code == Code.AGAIN and self._workers:
+                code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
             return code, NONE if code == Code.OK else self._engine.rejected(slot)
 
     def drain(self, timeout_s: float | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,6 +13,7 @@ from strand._bindings.tally import tally
 from strand.dispatcher import Dispatcher
 from strand.errors import FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.recorder import NoRecorder
 from strand.serial import SerialLoop
@@ -48,16 +49,29 @@ class Run:
         which are written beside what their ticks emit."""
         return self._recorder.cut(self._named(batches))
 
+    @property
+    def may_flow(self) -> bool:
+        """Whether the feed's decoder may publish as it decodes, for nobody else wants to see its batches."""
+        return (
+            bool(getattr(self._feed, "flows", False))
+            and isinstance(self._dispatcher, Dispatcher)
+            and not len(self._dispatcher.outputs)
+            and type(self._recorder) is NoRecorder
+            and not self._sampler.wants_batches
+        )
+
     def publish(
         self,
         pieces: Iterator[TickBatch],
         *,
+        flowing: Timed | None,
         limit: int | None,
         progress: Callable[[int], None] | None,
         hold_interrupt: bool,
     ) -> None:
         """Publishes up to ``limit`` ticks, and has all of them handled. A feed's fault ends it, and with
-        ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``."""
+        ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``. ``flowing``: the feed's own batches, of which all after
+        the first are published as they are decoded."""
         try:
             for batch in pieces:
                 self._uncounted = chosen = batch if limit is None else batch[: limit - self.ticks]
@@ -69,6 +83,9 @@ class Run:
                 if progress is not None:
                     progress(self.ticks)
                 if self.ticks == limit:
+                    break
+                if flowing is not None:
+                    self._flow(flowing, limit, progress)
                     break
         except FeedError as error:
             self.ended_by = error
@@ -82,6 +99,23 @@ class Run:
             more = self._dispatcher.statistics().accepted - self.ticks
             if 0 < more <= len(self._uncounted):
                 self._count(self._uncounted[:more])
+
+    def _flow(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
+        assert isinstance(self._dispatcher, Dispatcher)
+        before = self.ticks
+        flow = self._dispatcher.flow(self.by_symbol, None if limit is None else limit - before)
+        try:
+            for _ in batches.flow(flow):
+                self.ticks = before + flow.published
+                self._sampler.saw(flow.feed_ns)
+                if progress is not None:
+                    progress(self.ticks)
+                if self.ticks == limit:
+                    break
+        finally:
+            self.ticks = before + flow.published
+            self._uncounted = flow.held
+            self._sampler.saw(flow.feed_ns)
 
     def end(self) -> None:
         """All that was published has been handled: to be called before the dispatcher stops."""
@@ -119,6 +153,21 @@ class Timed(Iterator[TickBatch]):
             what = f"an array of {batch.dtype}" if isinstance(batch, np.ndarray) else type(batch).__name__
             raise RecordTypeError(f"batches: the feed gives {what}, and not arrays of strand.TICK")
         return batch
+
+    def flow(self, flow: Flow) -> Iterator[None]:
+        """Lets a flow take what is left, and comes back each time that what was read of it is taken."""
+        assert isinstance(self._batches, Generator)
+        sent: Flow | None = flow
+        while True:
+            start, published_s = time.perf_counter(), flow.publishing_s
+            try:
+                self._batches.send(sent)
+            except StopIteration:
+                return
+            finally:
+                self.spent_s += time.perf_counter() - start - (flow.publishing_s - published_s)
+            sent = None
+            yield
 
 
 def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBatch]:

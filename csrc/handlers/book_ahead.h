@@ -44,10 +44,10 @@ static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
 
 /* The best eight prices and the numbers of their levels. */
 static inline void ask_for_ladder(const sd_book *b, int side) {
-  const uintptr_t keys = (uintptr_t)(sd_book_keys(b, side) + b->n[side]);
+  const uintptr_t keys = sd_book_keys_at(b, side) + b->n[side] * sizeof(int64_t);
   sd_prefetch((const char *)(keys - sizeof(int64_t)));
   sd_prefetch((const char *)(keys - SD_LINE));
-  const uintptr_t numbers = (uintptr_t)(sd_book_numbers(b, side) + b->n[side]);
+  const uintptr_t numbers = sd_book_numbers_at(b, side) + b->n[side] * sizeof(uint32_t);
   sd_prefetch((const char *)(numbers - sizeof(uint32_t)));
   sd_prefetch((const char *)(numbers - 4 * sizeof(uint32_t)));
 }

@@ -182,13 +182,20 @@ static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
 
 #define SD_NO_LEVEL UINT32_MAX
 
-static inline int64_t *sd_book_keys(const sd_book *b, int side) {
-  return (int64_t *)b->levels - ((uint64_t)(b->room + SD_LADDER_BEST) << side) + SD_LADDER_BEST;
+/* Where they begin, also of a book without any: to be asked for. */
+static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
+  const uintptr_t room = b->room + SD_LADDER_BEST;
+  return (uintptr_t)b->levels - ((room << side) - SD_LADDER_BEST) * sizeof(int64_t);
 }
 
-static inline uint32_t *sd_book_numbers(const sd_book *b, int side) {
-  return (uint32_t *)((int64_t *)b->levels - 2 * (uint64_t)(b->room + SD_LADDER_BEST)) - ((uint64_t)b->room << side);
+static inline uintptr_t sd_book_numbers_at(const sd_book *b, int side) {
+  const uintptr_t room = b->room, keys = 2 * (room + SD_LADDER_BEST) * sizeof(int64_t);
+  return (uintptr_t)b->levels - keys - (room << side) * sizeof(uint32_t);
 }
+
+static inline int64_t *sd_book_keys(const sd_book *b, int side) { return (int64_t *)sd_book_keys_at(b, side); }
+
+static inline uint32_t *sd_book_numbers(const sd_book *b, int side) { return (uint32_t *)sd_book_numbers_at(b, side); }
 
 /* A price's level, or `none`. */
 static inline uint32_t sd_book_level_of(const sd_book *b, int side, int64_t price, uint32_t none) {

@@ -23,6 +23,7 @@ from strand._bindings.engine_words import (
     Until,
     stumbled,
 )
+from strand._bindings.itch_flow import ItchFlow
 from strand._bindings.memory import Memory, bytes_of
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
@@ -180,6 +181,9 @@ class Engine:
 
     def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
         return int(lib.sd_publish(self._d, slot, bytes_of(records), len(records), slice_ns))
+
+    def flow(self, slot: int, flow: ItchFlow, *, flush: bool, slice_ns: int) -> int:
+        return flow.run(self._d, slot, flush=flush, slice_ns=slice_ns)
 
     def publish_more(self, slot: int, slice_ns: int) -> int:
         return int(lib.sd_publish_more(self._d, slot, slice_ns))

@@ -13,8 +13,8 @@ __all__ = ["Memory", "bytes_of"]
 
 
 def bytes_of(records: npt.NDArray[Any]) -> Any:
-    """The memory of contiguous records; as bytes, for numpy knows dtypes that buffers have no name for."""
-    return ffi.from_buffer(records.view(np.uint8))
+    """The memory of contiguous records, of any dtype."""
+    return ffi.from_buffer(records)
 
 
 class Memory:

@@ -22,7 +22,8 @@ __all__ = ["NoSampler", "Sampler"]
 
 #: Moments kept; when there are as many, every other one goes and the next are twice as far apart.
 CAPACITY: Final = 512
-FIRST_INTERVAL_S: Final = 0.004
+#: Between two samples the code for one leaves the caches: it is dearer than it looks in a loop.
+FIRST_INTERVAL_S: Final = 0.01
 
 _COLUMNS: Final = (
     "accepted", "handled", "busy_ns",
@@ -46,7 +47,8 @@ class Sampler:
         self._dispatcher = dispatcher
         self._begun = begun
         self._interval_s = FIRST_INTERVAL_S
-        self._stop = threading.Event()
+        # Held until the end: a lock is waited for in one call, and an event in a dozen.
+        self._going_on = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="strand-sampler", daemon=True)
         self._rows = RowSampler(dispatcher, watch) if on and watch not in (None, 0) else None
         if self._rows is not None:
@@ -63,6 +65,7 @@ class Sampler:
     def __enter__(self) -> Self:
         if self._on:
             self._sample()
+            self._going_on.acquire()
             self._thread.start()
         return self
 
@@ -85,6 +88,15 @@ class Sampler:
             yield batch
         else:
             yield from self._rows.parts(batch, by_symbol, names)
+
+    @property
+    def wants_batches(self) -> bool:
+        """Whether it looks at rows between parts of a batch."""
+        return self._rows is not None
+
+    def saw(self, feed_ns: int) -> None:
+        """The feed's time, where there are no batches to tell it."""
+        self._feed_ns = max(self._feed_ns, feed_ns)
 
     def drained(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
         """To be called when all has been handled: the last moment."""
@@ -123,14 +135,15 @@ class Sampler:
         )
 
     def _end(self) -> None:
-        self._stop.set()
+        if self._going_on.locked():
+            self._going_on.release()
         if self._thread.ident is not None:
             join(self._thread)
 
     def _run(self) -> None:
         # Not on the core that its maker, the publisher, is pinned to.
         os.sched_setaffinity(0, self._cores)
-        while not self._stop.wait(self._interval_s):
+        while not self._going_on.acquire(timeout=self._interval_s):
             self._sample()
 
     def _sample(self) -> None:
@@ -141,7 +154,7 @@ class Sampler:
             self._interval_s *= 2
         self._at_s[self._n] = time.perf_counter() - self._begun
         self._feed[self._n] = self._feed_ns
-        self._counters[self._n] = self._read()[:, _PICKED]
+        np.take(self._read(), _PICKED, axis=1, out=self._counters[self._n])
         self._n += 1
 
 
@@ -154,8 +167,13 @@ class NoSampler:
     def __exit__(self, *_: object) -> None:
         pass
 
+    wants_batches = True
+
     def parts(self, batch: npt.NDArray[Any], *_: object) -> Iterator[npt.NDArray[Any]]:
         yield batch
+
+    def saw(self, feed_ns: int) -> None:
+        pass
 
     def drained(self, *_: object) -> None:
         pass

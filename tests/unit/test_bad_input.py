@@ -277,7 +277,7 @@ def test_a_sample_out_of_a_pipe_is_read_or_refused(sample: Sample, path: Path) -
 def test_a_file_that_shrinks_while_it_is_read_gives_what_was_read(tmp_path: Path) -> None:
     itch = tmp_path / "20190130.itch"
     # More than a thread that reads ahead has in hand.
-    deletes = np.tile(np.frombuffer(ref.frame(ref.message("D", 1, 1, 0)), np.uint8), (600_000, 1))
+    deletes = np.tile(np.frombuffer(ref.frame(ref.message("D", 1, 1, 0)), np.uint8), (2_000_000, 1))
     deletes[:, -8:] = np.arange(len(deletes), dtype=">u8").view(np.uint8).reshape(-1, 8)
     itch.write_bytes(deletes.tobytes())
     npy = tmp_path / "big.npy"

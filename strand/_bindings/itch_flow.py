@@ -1,0 +1,78 @@
+"""ITCH ticks published as they are decoded (csrc/decode/itch_flow.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings import ffi, lib
+
+__all__ = ["CAPACITY", "ItchFlow"]
+
+#: Ticks decoded before they are published: a quarter of a megabyte, which stays in the second cache.
+CAPACITY: Final = 4096
+
+
+class ItchFlow:
+    """``room``: for ``CAPACITY`` ticks, contiguous. Publishes ``limit`` ticks at most, and adds them to ``counts``."""
+
+    def __init__(self, room: npt.NDArray[Any], counts: npt.NDArray[np.int64], limit: int) -> None:
+        self._flow = ffi.new("sd_itch_flow *")
+        self._room = room
+        self._arrays = (
+            ffi.from_buffer("sd_tick[]", room, require_writable=True),
+            ffi.from_buffer("int64_t[]", counts, require_writable=True),
+        )
+        self._flow.room, self._flow.counts = self._arrays
+        self._flow.capacity, self._flow.n_counts, self._flow.limit = len(room), len(counts), limit
+
+    @contextmanager
+    def given(self, decoder: Any, data: memoryview, *, last: bool) -> Iterator[None]:
+        """In the block it may run, on ``data``, by an ``ItchDecoder`` without a selection."""
+        flow = self._flow
+        # Let go of here, not when this object goes: in a cycle, the memoryview might go before who holds on to it.
+        with ffi.from_buffer("uint8_t[]", data) as held:
+            flow.itch, flow.at, flow.left, flow.last, flow.dry = decoder.state, held, len(data), int(last), 0
+            yield
+
+    def run(self, dispatcher: Any, slot: int, *, flush: bool, slice_ns: int) -> int:
+        return int(lib.sd_itch_flow_run(self._flow, dispatcher, slot, int(flush), slice_ns))
+
+    @property
+    def left(self) -> int:
+        """Bytes of what was given that are not used."""
+        return int(self._flow.left)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the decoder has no fault to tell."""
+        return bool(self._flow.decoded == lib.SD_OK)
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether it needs more bytes."""
+        return bool(self._flow.dry)
+
+    @property
+    def published(self) -> int:
+        """Ticks published."""
+        return int(self._flow.published)
+
+    @property
+    def held(self) -> npt.NDArray[Any]:
+        """Ticks that are being published, or will be."""
+        return self._room[: self._flow.held]
+
+    @property
+    def feed_time(self) -> int:
+        """The greatest ``ts_recv`` that ended a piece published; 0 before the first."""
+        return int(self._flow.feed_time)
+
+    @property
+    def publishing_ns(self) -> int:
+        """Time spent on publishing."""
+        return int(lib.sd_itch_flow_publishing_ns(self._flow))

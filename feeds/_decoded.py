@@ -25,7 +25,7 @@ __all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "aligned_ticks", "file_bytes"
 
 #: Ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096
-#: Bytes read, or inflated, at a time. A file's own take no thread ahead to hand over, and more of them less of Python.
+#: Bytes inflated, or read as they are, at a time: more of the latter, so that Python has its turn less often.
 _CHUNK: Final = 1 << 20
 _RAW_CHUNK: Final = 1 << 22
 
@@ -100,7 +100,7 @@ class DecodedFeed(BaseFeed):
         """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
 
         Of a feed that ``flows``, a batch may be answered by sending a ``Flow``: it takes what follows, and there come
-        empty batches, each when all is taken of what was read. What it raises ends the iteration.
+        empty batches now and then, the last one when all is taken. What it raises ends the iteration.
 
         Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
         before that byte has been handed out.
@@ -155,13 +155,13 @@ class DecodedFeed(BaseFeed):
                 filled = 0
             elif flow is not None and not flow.is_dry:
                 yield out[:0]
-                self._check_open()
+                self._check_open(flow)
             elif last:
                 break
             else:
                 if flow is not None:
                     yield out[:0]
-                    self._check_open()
+                    self._check_open(flow)
                 try:
                     more = chunks.next(data)
                 except FeedError as error:
@@ -171,6 +171,8 @@ class DecodedFeed(BaseFeed):
                     data = data if more is None else more
         if flow is not None:
             flow.flush()
+            yield out[:0]
+            self._check_open()
         elif filled:
             yield out[:filled]
             self._check_open()
@@ -199,8 +201,10 @@ class DecodedFeed(BaseFeed):
         for chunks in list(self._chunks):
             chunks.close()
 
-    def _check_open(self) -> None:
+    def _check_open(self, flow: Flow | None = None) -> None:
         if self._closed:
+            if flow is not None:
+                flow.flush()
             raise FeedError("the feed is closed", path=self._path)
 
     def _open_stream(self) -> InputStream:

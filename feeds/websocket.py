@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import threading
@@ -82,7 +83,7 @@ class WebSocketFeed(BaseFeed):
         reconnect_least_s: float = 0.25,
         reconnect_most_s: float = 30.0,
         silence_s: float = 60.0,
-        open_timeout_s: float = 10.0,
+        open_timeout_s: float | None = 10.0,
         max_message_bytes: int = 1 << 20,
         on_event: Callable[[FeedEvent], None] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
@@ -183,10 +184,11 @@ class WebSocketFeed(BaseFeed):
         while not self._over():
             before = self._ticks.counts["messages"]
             connected = False
+            limit = self._left_s() if self._open_timeout_s is None else min(self._open_timeout_s, self._left_s())
             try:
                 with self._connect(
                     self._url,
-                    open_timeout=min(self._open_timeout_s, self._left_s()),
+                    open_timeout=limit if limit < math.inf else None,
                     close_timeout=1,
                     max_size=self._max_message_bytes,
                     additional_headers=self._headers,

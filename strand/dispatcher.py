@@ -328,8 +328,8 @@ class Dispatcher(StrandsView):
             return len(array)
         raise self._publish_error(code, array, rejected)
 
-    def flow(self, counts: npt.NDArray[np.int64], limit: int | None) -> Flow:
-        """What a feed's decoder can publish through as it decodes, where one batch was published before: for
+    def _flow(self, counts: npt.NDArray[np.int64], limit: int | None) -> Flow:
+        """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
         ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), added to; ``limit``: ticks to end after."""
         return Flow(self._flow_on, counts, limit)
 
@@ -337,7 +337,7 @@ class Dispatcher(StrandsView):
         if self._closing:
             raise self._stopped_error()
         code, rejected = self._publishers.flow(flow, flush=flush)
-        if code != Code.OK:
+        if code not in (Code.OK, Code.AGAIN):
             raise self._publish_error(code, flow.held, rejected)
 
     def drain(self, timeout_s: float | None = None) -> bool:

@@ -26,8 +26,9 @@ class Flow:
         self._flow = ItchFlow(aligned_ticks(CAPACITY), counts, 2**63 - 1 if limit is None else limit)
 
     def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]:
-        """Decodes and publishes, until more bytes are needed (``is_dry``), the limit is reached, or the decoder has
-        something to say. Returns the bytes used, and whether all is well, as decoders do."""
+        """Decodes and publishes, until more bytes are needed (``is_dry``), the limit is reached, the decoder has
+        something to say, or it is time for others to have a word. Returns the bytes used, and whether all is well, as
+        decoders do."""
         with self._flow.given(decoder, data, last=last):
             self._run(self._flow, False)
         return len(data) - self._flow.left, self._flow.is_sound

@@ -71,13 +71,13 @@ class Publishers:
             return code, NONE if code == Code.OK else self._engine.rejected(slot)
 
     def flow(self, flow: ItchFlow, *, flush: bool) -> tuple[int, npt.NDArray[np.int64]]:
-        """Lets a flow decode and publish: the engine's code, and the positions in what it holds that were not
-        accepted."""
+        """Lets a flow decode and publish: the engine's code, AGAIN where time is over and nothing half published, and
+        the positions in what it holds that were not accepted."""
         with self.slot() as slot:
             code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
-            while code == Code.AGAIN and self._workers:
+            while code == Code.AGAIN and flow.is_open:
                 code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
-            return code, NONE if code == Code.OK else self._engine.rejected(slot)
+            return code, NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
 
     def drain(self, timeout_s: float | None) -> int:
         """Waits until all is handled, for as long as it may: the engine's code, AGAIN where it is not. Raises

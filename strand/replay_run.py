@@ -13,6 +13,7 @@ from strand._bindings.tally import tally
 from strand.dispatcher import Dispatcher
 from strand.errors import FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds._decoded import DecodedFeed
 from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.recorder import NoRecorder
@@ -51,9 +52,11 @@ class Run:
 
     @property
     def may_flow(self) -> bool:
-        """Whether the feed's decoder may publish as it decodes, for nobody else wants to see its batches."""
+        """Whether the feed's decoder may publish as it decodes: batches are its own, and nobody wants to see them."""
         return (
-            bool(getattr(self._feed, "flows", False))
+            isinstance(self._feed, DecodedFeed)
+            and self._feed.flows
+            and "batches" not in vars(self._feed)
             and isinstance(self._dispatcher, Dispatcher)
             and not len(self._dispatcher.outputs)
             and type(self._recorder) is NoRecorder
@@ -103,11 +106,11 @@ class Run:
     def _flow(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
         before = self.ticks
-        flow = self._dispatcher.flow(self.by_symbol, None if limit is None else limit - before)
+        flow = self._dispatcher._flow(self.by_symbol, None if limit is None else limit - before)
+        self._sampler.follow(lambda: flow.feed_ns)
         try:
             for _ in batches.flow(flow):
                 self.ticks = before + flow.published
-                self._sampler.saw(flow.feed_ns)
                 if progress is not None:
                     progress(self.ticks)
                 if self.ticks == limit:
@@ -115,7 +118,6 @@ class Run:
         finally:
             self.ticks = before + flow.published
             self._uncounted = flow.held
-            self._sampler.saw(flow.feed_ns)
 
     def end(self) -> None:
         """All that was published has been handled: to be called before the dispatcher stops."""
@@ -155,17 +157,19 @@ class Timed(Iterator[TickBatch]):
         return batch
 
     def flow(self, flow: Flow) -> Iterator[None]:
-        """Lets a flow take what is left, and comes back each time that what was read of it is taken."""
+        """Lets a flow take what is left, and comes back now and then."""
         assert isinstance(self._batches, Generator)
         sent: Flow | None = flow
         while True:
             start, published_s = time.perf_counter(), flow.publishing_s
             try:
-                self._batches.send(sent)
+                batch = self._batches.send(sent)
             except StopIteration:
                 return
             finally:
                 self.spent_s += time.perf_counter() - start - (flow.publishing_s - published_s)
+            if len(batch):
+                raise RecordTypeError(f"batches: {len(batch)} ticks came past the flow that was to take them")
             sent = None
             yield
 

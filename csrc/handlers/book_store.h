@@ -178,7 +178,8 @@ static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
 /* ---- levels
  *
  * Before the levels lie the keys of asks and of bids, each with SD_LADDER_BEST before them that are worse than any, and before
- * these the numbers of their levels. A level's number is its own until it has no order. `level`, where a function takes one, is a guess at the number of a price. */
+ * these the numbers of their levels. A level's number is its own until it has no order. `level`, where a function takes one, is
+ * a guess at the number of a price. */
 
 #define SD_NO_LEVEL UINT32_MAX
 

@@ -13,7 +13,8 @@ from strand._bindings import ffi, lib
 
 __all__ = ["CAPACITY", "ItchFlow"]
 
-#: Ticks decoded before they are published: a quarter of a megabyte, which stays in the second cache.
+#: Ticks decoded before they are published: a quarter of a megabyte, which stays in the second cache. Not fewer: who
+#: publishes less at a time is taken for a live feed, which is not tried on (TRIAL_LEAST in csrc/sd_claim.c).
 CAPACITY: Final = 4096
 
 
@@ -56,6 +57,11 @@ class ItchFlow:
     def is_dry(self) -> bool:
         """Whether it needs more bytes."""
         return bool(self._flow.dry)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether publishing what it holds is under way."""
+        return bool(self._flow.open)
 
     @property
     def published(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -55,6 +55,7 @@ class Sampler:
             dispatcher.time_handlers()
         self._cores = os.sched_getaffinity(0)
         self._feed_ns = 0
+        self._feed_now: Callable[[], int] = int
         self._n = 0
         self._read = dispatcher.counters_reader()
         room = CAPACITY if on else 0
@@ -94,9 +95,9 @@ class Sampler:
         """Whether it looks at rows between parts of a batch."""
         return self._rows is not None
 
-    def saw(self, feed_ns: int) -> None:
-        """The feed's time, where there are no batches to tell it."""
-        self._feed_ns = max(self._feed_ns, feed_ns)
+    def follow(self, feed_ns: Callable[[], int]) -> None:
+        """From now on this tells the feed's time, for there are no batches to tell it."""
+        self._feed_now = feed_ns
 
     def drained(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
         """To be called when all has been handled: the last moment."""
@@ -153,7 +154,7 @@ class Sampler:
                 kept[: self._n] = kept[::2].copy()
             self._interval_s *= 2
         self._at_s[self._n] = time.perf_counter() - self._begun
-        self._feed[self._n] = self._feed_ns
+        self._feed[self._n] = max(self._feed_ns, self._feed_now())
         np.take(self._read(), _PICKED, axis=1, out=self._counters[self._n])
         self._n += 1
 
@@ -172,7 +173,7 @@ class NoSampler:
     def parts(self, batch: npt.NDArray[Any], *_: object) -> Iterator[npt.NDArray[Any]]:
         yield batch
 
-    def saw(self, feed_ns: int) -> None:
+    def follow(self, feed_ns: Callable[[], int]) -> None:
         pass
 
     def drained(self, *_: object) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import strand
 from strand._bindings.itch_flow import CAPACITY
-from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, TruncatedFeedError
+from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
 from strand.feeds.itch import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replay_run import Run
@@ -178,21 +178,19 @@ def test_a_failing_handler_is_named_with_its_tick(day: Path, way: str) -> None:
 
 
 def test_a_full_strand_refuses_ticks_of_a_flow(day: Path, way: str) -> None:
-    going_on = threading.Event()
+    never, waited = threading.Event(), set[int]()
 
     @strand.batch_handler(state=[("n", "u8")])
     def waits(symbol: str, ticks: Any, row: Any) -> None:
-        going_on.wait(20)
+        # The first batch, which is an array in any case, has room. Both workers wait once, long enough to be behind.
+        if int(ticks["sequence"][-1]) > 4 * CAPACITY and threading.get_ident() not in waited:
+            waited.add(threading.get_ident())
+            never.wait(5)
 
-    try:
-        with pytest.raises(BackpressureError, match="their strands are full") as caught:
-            # It has to end before the handlers do.
-            timer = threading.Timer(2.0, going_on.set)
-            timer.start()
-            replayed(day, waits, on_full="raise", capacity_ticks=64, strands=4)
-        assert len(caught.value.rejected) > 0
-    finally:
-        going_on.set()
+    with pytest.raises(BackpressureError, match="their strands are full") as caught:
+        replayed(day, waits, on_full="raise", capacity_ticks=3_000)
+    assert len(caught.value.rejected) > 0
+    assert (f" of {CAPACITY} records" in str(caught.value)) == (way == "flow")
 
 
 def test_what_is_dropped_is_counted_as_published(day: Path, way: str) -> None:
@@ -202,24 +200,34 @@ def test_what_is_dropped_is_counted_as_published(day: Path, way: str) -> None:
     assert counts.handled + sum(counts.dropped.values()) == counts.accepted
 
 
-def test_progress_may_end_it_and_a_closed_feed_does(day: Path, way: str) -> None:
+def test_progress_is_told_of_every_tick_and_may_end_it(day: Path, way: str) -> None:
     seen: list[int] = []
+    assert replayed(day, progress=seen.append).ticks == seen[-1]
+    assert seen == sorted(seen)
+    assert replayed(day, progress=seen.append, limit=70_001).ticks == seen[-1]
 
     def stop(ticks: int) -> None:
-        seen.append(ticks)
         if ticks > 30_000:
             raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
         replayed(day, progress=stop)
-    assert seen == sorted(seen)
+
+
+def test_a_feed_that_is_closed_in_the_middle_ends_with_what_it_decoded(day: Path, way: str) -> None:
     feed = ItchFeed(day, date=SAMPLE_DATE)
 
-    def close(_: int) -> None:
-        feed.close()
+    def close(ticks: int) -> None:
+        if ticks > 30_000:
+            feed.close()
 
-    with pytest.raises(FeedError, match="closed"):
+    with pytest.raises(FeedError, match="closed") as caught:
         strand.replay(feed, "count", workers=1, progress=close)
+    partial = caught.value.partial
+    assert partial is not None
+    assert (
+        partial.ticks == partial.feed_statistics["ticks"] == partial.ticks_by_symbol.sum() == partial.statistics.handled
+    )
 
 
 def test_an_interrupt_between_pieces_leaves_counts_that_agree(day: Path, way: str) -> None:
@@ -235,12 +243,47 @@ def test_an_interrupt_between_pieces_leaves_counts_that_agree(day: Path, way: st
     assert partial.rows.array["ticks"].sum() == partial.ticks
 
 
-def test_whoever_derives_a_feed_is_asked_for_batches(day: Path) -> None:
-    class Mine(ItchFeed):
-        def batches(self) -> Iterator[Any]:  # type: ignore[override]
-            for batch in super().batches():
-                yield batch[::2]
+def every_other(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield batch[::2]
 
-    every_other = sum(len(batch) for batch in Mine(day, date=SAMPLE_DATE).batches())
-    result = strand.replay(Mine(day, date=SAMPLE_DATE), "count", workers=1)
-    assert result.ticks == every_other < replayed(day, "count").ticks
+
+class Derived(ItchFeed):
+    def batches(self) -> Iterator[Any]:  # type: ignore[override]
+        return every_other(super().batches())
+
+
+class Wrapped:
+    def __init__(self, feed: ItchFeed) -> None:
+        self._feed = feed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._feed, name)
+
+    def batches(self) -> Iterator[Any]:
+        return every_other(self._feed.batches())
+
+
+def replaced(feed: ItchFeed) -> ItchFeed:
+    own = feed.batches
+    feed.batches = lambda: every_other(own())  # type: ignore[method-assign, assignment, return-value]
+    return feed
+
+
+@pytest.mark.parametrize("kind", ["derived", "wrapped", "replaced"])
+def test_a_feed_with_batches_of_its_own_is_asked_for_them(day: Path, kind: str) -> None:
+    def feed() -> Any:
+        if kind == "derived":
+            return Derived(day, date=SAMPLE_DATE)
+        plain = ItchFeed(day, date=SAMPLE_DATE)
+        return Wrapped(plain) if kind == "wrapped" else replaced(plain)
+
+    ticks = sum(len(batch) for batch in feed().batches())
+    assert strand.replay(feed(), "count", workers=1).ticks == ticks
+    assert 90_000 < ticks < 110_000
+
+
+def test_ticks_that_come_past_a_flow_are_an_error(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "may_flow", property(lambda _: True))
+    with pytest.raises(RecordTypeError, match="came past the flow"):
+        strand.replay(Derived(day, date=SAMPLE_DATE), "count", workers=1)

@@ -15,6 +15,7 @@ import pytest
 
 import strand
 from strand._bindings.itch_flow import CAPACITY
+from strand.dispatcher import Dispatcher
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
 from strand.feeds.itch import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -177,15 +178,22 @@ def test_a_failing_handler_is_named_with_its_tick(day: Path, way: str) -> None:
     assert caught.value.symbol == busiest
 
 
-def test_a_full_strand_refuses_ticks_of_a_flow(day: Path, way: str) -> None:
-    never, waited = threading.Event(), set[int]()
+def test_a_full_strand_refuses_ticks_of_a_flow(day: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused, waited = threading.Event(), set[int]()
+    error = Dispatcher._publish_error
+
+    def tell(*args: Any) -> Exception:
+        refused.set()
+        return error(*args)
+
+    monkeypatch.setattr(Dispatcher, "_publish_error", tell)
 
     @strand.batch_handler(state=[("n", "u8")])
     def waits(symbol: str, ticks: Any, row: Any) -> None:
-        # The first batch, which is an array in any case, has room. Both workers wait once, long enough to be behind.
+        # The first batch, which is an array in any case, has room. Then both workers wait until something has not.
         if int(ticks["sequence"][-1]) > 4 * CAPACITY and threading.get_ident() not in waited:
             waited.add(threading.get_ident())
-            never.wait(5)
+            refused.wait(60)
 
     with pytest.raises(BackpressureError, match="their strands are full") as caught:
         replayed(day, waits, on_full="raise", capacity_ticks=3_000)

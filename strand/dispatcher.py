@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Code, PythonHandler
-from strand._bindings.itch_flow import ItchFlow
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
@@ -333,7 +332,7 @@ class Dispatcher(StrandsView):
         ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), added to; ``limit``: ticks to end after."""
         return Flow(self._flow_on, counts, limit)
 
-    def _flow_on(self, flow: ItchFlow, flush: bool) -> None:
+    def _flow_on(self, flow: Flow, flush: bool) -> None:
         if self._closing:
             raise self._stopped_error()
         code, rejected = self._publishers.flow(flow, flush=flush)

@@ -57,9 +57,9 @@ class Run:
             isinstance(self._feed, DecodedFeed)
             and self._feed.flows
             and "batches" not in vars(self._feed)
-            and isinstance(self._dispatcher, Dispatcher)
             and not len(self._dispatcher.outputs)
             and type(self._recorder) is NoRecorder
+            and isinstance(self._sampler, Sampler)
             and not self._sampler.wants_batches
         )
 
@@ -105,6 +105,7 @@ class Run:
 
     def _flow(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
+        assert isinstance(self._sampler, Sampler)
         before = self.ticks
         flow = self._dispatcher._flow(self.by_symbol, None if limit is None else limit - before)
         self._sampler.follow(lambda: flow.feed_ns)

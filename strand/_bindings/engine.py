@@ -183,7 +183,7 @@ class Engine:
         return int(lib.sd_publish(self._d, slot, bytes_of(records), len(records), slice_ns))
 
     def flow(self, slot: int, flow: ItchFlow, *, flush: bool, slice_ns: int) -> int:
-        return flow.run(self._d, slot, flush=flush, slice_ns=slice_ns)
+        return flow.step(self._d, slot, flush=flush, slice_ns=slice_ns)
 
     def publish_more(self, slot: int, slice_ns: int) -> int:
         return int(lib.sd_publish_more(self._d, slot, slice_ns))

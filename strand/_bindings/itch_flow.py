@@ -40,7 +40,7 @@ class ItchFlow:
             flow.itch, flow.at, flow.left, flow.last, flow.dry = decoder.state, held, len(data), int(last), 0
             yield
 
-    def run(self, dispatcher: Any, slot: int, *, flush: bool, slice_ns: int) -> int:
+    def step(self, dispatcher: Any, slot: int, *, flush: bool, slice_ns: int) -> int:
         return int(lib.sd_itch_flow_run(self._flow, dispatcher, slot, int(flush), slice_ns))
 
     @property
@@ -65,20 +65,20 @@ class ItchFlow:
 
     @property
     def published(self) -> int:
-        """Ticks published."""
+        """Ticks published, and counted by symbol."""
         return int(self._flow.published)
 
     @property
     def held(self) -> npt.NDArray[Any]:
-        """Ticks that are being published, or will be."""
+        """Ticks decoded that are not: where publishing them was broken off, some of them may be in."""
         return self._room[: self._flow.held]
 
     @property
-    def feed_time(self) -> int:
-        """The greatest ``ts_recv`` that ended a piece published; 0 before the first."""
+    def feed_ns(self) -> int:
+        """The feed's time so far, in ns; 0 before the first tick."""
         return int(self._flow.feed_time)
 
     @property
-    def publishing_ns(self) -> int:
-        """Time spent on publishing."""
-        return int(lib.sd_itch_flow_publishing_ns(self._flow))
+    def publishing_s(self) -> float:
+        """Time spent on publishing, of all it was run for."""
+        return float(lib.sd_itch_flow_publishing_ns(self._flow) / 1e9)

@@ -168,13 +168,8 @@ class NoSampler:
     def __exit__(self, *_: object) -> None:
         pass
 
-    wants_batches = True
-
     def parts(self, batch: npt.NDArray[Any], *_: object) -> Iterator[npt.NDArray[Any]]:
         yield batch
-
-    def follow(self, feed_ns: Callable[[], int]) -> None:
-        pass
 
     def drained(self, *_: object) -> None:
         pass

@@ -62,7 +62,8 @@ class RawStream(Source):
     """A file's bytes as they are, or ``length`` of them from ``start``.
 
     Read, not mapped: a mapped file that shrinks kills the process with SIGBUS, a read one comes up short and is
-    reported as a TruncatedFeedError.
+    reported as a TruncatedFeedError. What is read while the file shrinks may be zeros from its new end on, so the file
+    is asked for its size behind every read, and bytes beyond that are not handed out.
     """
 
     def __init__(self, path: str | Path, *, start: int = 0, length: int | None = None) -> None:
@@ -98,8 +99,11 @@ class RawStream(Source):
             return 0
         try:
             got = os.preadv(self._fd, [view], self._at)
+            size = os.fstat(self._fd).st_size
         except OSError as error:
             raise _os_error(error, self.path, self._at) from error
+        if size < self._size:
+            got = max(0, min(got, size - self._at))
         if got == 0 and self._at < (self._size if self._end is None else self._end):
             raise TruncatedFeedError(
                 f"the file had {self._size} bytes when it was opened and ends here now; read it when whoever "

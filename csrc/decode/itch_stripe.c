@@ -1,6 +1,7 @@
 #include "decode/itch_stripe.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "decode/itch_layout.h"
@@ -9,7 +10,8 @@
 
 _Static_assert((int)SD_ITCH_MAX_FRAME <= (int)SD_ITCH_STRIPE_HEADROOM, "what is left over is less than a frame");
 
-/* Fills p, short where the file ends or cannot be read on: whoever comes there in turn finds out why. */
+/* Fills p, short where the file ends or cannot be read on: whoever comes there in turn finds out why. What is read while
+ * the file is cut short may be zeros from its new end on, which its size, asked for afterwards, tells. */
 static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
   uint64_t filled = 0;
   while (filled < size) {
@@ -18,7 +20,10 @@ static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
     if (got <= 0) break;
     filled += (uint64_t)got;
   }
-  return filled;
+  struct stat now;
+  if (fstat(fd, &now) != 0 || (uint64_t)now.st_size <= at) return 0;
+  const uint64_t there = (uint64_t)now.st_size - at;
+  return filled < there ? filled : there;
 }
 
 /* Whether frames were met that change more than is handed on, or are no sound frames. */

@@ -74,7 +74,7 @@ def fuzz(name: str, options: list[str]) -> None:
             form.feed_class()
     if name not in names():
         sys.exit(f"{name!r} is none of {', '.join(names())}")
-    folder = tempfile.TemporaryDirectory(prefix="strand-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    folder = tempfile.TemporaryDirectory()
     check = inflate(Path(folder.name)) if name == STREAMS else read(name, Path(folder.name))
     atheris.Setup([sys.argv[0], *options], check)
     atheris.Fuzz()

@@ -45,6 +45,13 @@ if [[ -n ${TOTAL:-} ]]; then
   ((seconds >= 5)) || seconds=5
 fi
 
+# What is read lies in memory where that can be. libFuzzer leaves without a last word to Python, so it is tidied up here.
+memory=/dev/shm
+[[ -d $memory ]] || memory=${TMPDIR:-/tmp}
+TMPDIR=$(mktemp -d "$memory/strand-fuzz-XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+
 # What is freed stays in memory a while, to be caught in use: a small part of the limit, which is for the decoder.
 export ASAN_OPTIONS=quarantine_size_mb=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 limits=(-max_total_time="$seconds" -rss_limit_mb=512 -print_final_stats=1 -verbosity=0)

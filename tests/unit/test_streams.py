@@ -294,6 +294,27 @@ def test_a_file_that_shrinks_is_reported_behind_its_bytes(tmp_path: Path) -> Non
     assert error.offset == 1000
 
 
+def test_zeros_read_while_a_file_shrinks_are_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that began before the file was cut may end behind the new end, and finds zeros there."""
+    path = write(tmp_path, TEXT)
+    preadv = os.preadv
+
+    def cut_meanwhile(fd: int, views: list[memoryview], at: int) -> int:
+        got = preadv(fd, views, at)
+        if at + got > 1000:
+            os.truncate(path, 1000)
+            views[0][max(0, 1000 - at) : got] = bytes(got - max(0, 1000 - at))
+        return got
+
+    stream = open_stream(path)
+    stream.readinto(memoryview(bytearray(100)))
+    monkeypatch.setattr(os, "preadv", cut_meanwhile)
+    data, error = drain(stream)
+    assert data == TEXT[100:1000]
+    assert isinstance(error, TruncatedFeedError)
+    assert error.offset == 1000
+
+
 # ---- pipes
 
 

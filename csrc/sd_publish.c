@@ -44,11 +44,12 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->most_groups = p->nested || strands < batch ? batch : strands;
     if (p->most_groups > SD_MOST_GROUPS) p->most_groups = SD_MOST_GROUPS;
     p->group_of = calloc(strands, sizeof *p->group_of);
-    p->in_group = calloc(batch, sizeof *p->in_group);
-    p->usual = calloc(batch / SD_FEW + 1, sizeof *p->usual);
-    p->order = calloc(batch, sizeof *p->order);
+    /* These are written before they are read, so most of their pages are never made. */
+    p->in_group = malloc(batch * sizeof *p->in_group);
+    p->usual = malloc((batch / SD_FEW + 1) * sizeof *p->usual);
+    p->order = malloc(batch * sizeof *p->order);
+    p->waiting = malloc(p->most_groups * sizeof *p->waiting);
     p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
-    p->waiting = calloc(p->most_groups, sizeof *p->waiting);
     if (d->config.sizes.marked) {
       p->marks = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->marks);
       if (!p->marks) return SD_E_NO_MEMORY;

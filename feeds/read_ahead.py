@@ -128,8 +128,12 @@ class ReadAhead(Chunks):
     def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str) -> None:
         self._shared = shared = _Shared(stream, headroom)
         self._headroom = headroom
-        for _ in range(_BUFFERS):
-            shared.free.put(np.empty(headroom + chunk_bytes, np.uint8).data)
+        # In one piece, which is large enough for numpy to ask for huge pages: of small ones a run would begin with
+        # thousands of page faults.
+        size = headroom + chunk_bytes
+        room = np.empty(_BUFFERS * size, np.uint8).data
+        for at in range(0, len(room), size):
+            shared.free.put(room[at : at + size])
         self._in_use: memoryview | None = None
         self._ended = False
         # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.

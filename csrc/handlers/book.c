@@ -15,13 +15,13 @@ sd_books *sd_books_create(uint64_t n, uint32_t start) {
   if (!books) return NULL;
   sd_pool_init(&books->pool);
   books->n = n;
-  books->book = sd_pool_take(&books->pool, n * sizeof(sd_book));
+  books->book = sd_pool_take_zeros(&books->pool, n * sizeof(sd_book));
   if (!books->book) {
     sd_pool_destroy(&books->pool);
     free(books);
     return NULL;
   }
-  for (uint64_t i = 0; i < n; i++) books->book[i] = (sd_book){.stamps = start};
+  for (uint64_t i = 0; start && i < n; i++) books->book[i].stamps = start;
   return books;
 }
 
@@ -203,16 +203,15 @@ typedef struct sd_stages {
   sd_guess guesses[GUESSES];
 } sd_stages;
 
-/* The stages of a tick and of those before it, near the start or the end, where not all of them have one: those before the first
- * tick wrap around to beyond the end. */
-static SD_NOINLINE void pass_edge(sd_stages *s, uint64_t first) {
-  const uint64_t second = first - STAGE, third = second - STAGE;
-  if (first < s->end) {
-    if (has_book(s->books, &s->ticks[first])) ask_for_book(s->books, s->rows, &s->ticks[first], s->stride);
-    else s->end = first;
+/* The first ticks' stages, each as far as it is ahead of the handling of the first one. */
+static SD_NOINLINE void fill(sd_stages *s) {
+  uint64_t i;
+  for (i = 0; i < AHEAD && i < s->end; i++) {
+    if (has_book(s->books, &s->ticks[i])) ask_for_book(s->books, s->rows, &s->ticks[i], s->stride);
+    else s->end = i;
   }
-  if (second < s->end) ask_for_order(s->books, &s->ticks[second]);
-  if (third < s->end) s->guesses[third % GUESSES] = ask_for_its_level(s->books, &s->ticks[third]);
+  for (i = 0; i < AHEAD - STAGE && i < s->end; i++) ask_for_order(s->books, &s->ticks[i]);
+  for (i = 0; i < AHEAD - 2 * STAGE && i < s->end; i++) s->guesses[i] = ask_for_its_level(s->books, &s->ticks[i]);
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
@@ -220,21 +219,18 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   const sd_books *books = params->books;
   const uint64_t stride = ctx->row_stride;
   sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
-  uint64_t inside = n > AHEAD ? (uint64_t)n - AHEAD : 0;
-  for (uint64_t first = 0; first < s.end + AHEAD; first++) {
-    const uint64_t second = first - STAGE, third = second - STAGE, last = third - STAGE;
-    if (SD_LIKELY(last < inside && has_book(books, &ticks[first]))) {
-      ask_for_book(books, rows, &ticks[first], stride);
-      ask_for_order(books, &ticks[second]);
-      s.guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
-    } else {
-      pass_edge(&s, first);
-      if (s.end < (uint64_t)n) inside = 0;
-      if (last >= s.end) continue;
+  fill(&s);
+  for (uint64_t i = 0; i < s.end; i++) {
+    const uint64_t first = i + AHEAD, second = first - STAGE, third = second - STAGE;
+    if (SD_LIKELY(first < s.end)) {
+      if (SD_LIKELY(has_book(books, &ticks[first]))) ask_for_book(books, rows, &ticks[first], stride);
+      else s.end = first;
     }
-    if (SD_UNLIKELY(!handle(params, rows, &ticks[last], stride, s.guesses[last % GUESSES])))
-      return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &ticks[last])->live,
-                  (int64_t)last);
+    if (SD_LIKELY(second < s.end)) ask_for_order(books, &ticks[second]);
+    if (SD_LIKELY(third < s.end)) s.guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
+    if (SD_UNLIKELY(!handle(params, rows, &ticks[i], stride, s.guesses[i % GUESSES])))
+      return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &ticks[i])->live,
+                  (int64_t)i);
   }
   if (SD_UNLIKELY(s.end < (uint64_t)n))
     return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[s.end].instrument_id, (int64_t)s.end);

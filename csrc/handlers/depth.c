@@ -30,12 +30,11 @@ sd_depths *sd_depths_create(uint64_t n) {
   if (!depths) return NULL;
   sd_pool_init(&depths->pool);
   depths->n = n;
-  depths->book = sd_pool_take(&depths->pool, n * sizeof(sd_depth));
+  depths->book = sd_pool_take_zeros(&depths->pool, n * sizeof(sd_depth));
   if (!depths->book) {
     sd_depths_destroy(depths);
     return NULL;
   }
-  memset(depths->book, 0, n * sizeof(sd_depth));
   return depths;
 }
 

@@ -126,6 +126,13 @@ void *sd_pool_take(sd_pool *pool, size_t bytes) {
   return piece;
 }
 
+void *sd_pool_take_zeros(sd_pool *pool, size_t bytes) {
+  void *piece = sd_pool_take(pool, bytes);
+  /* A large one is fresh from the system. */
+  if (piece && (PLAIN || bytes <= PIECE_MOST)) memset(piece, 0, bytes);
+  return piece;
+}
+
 void sd_pool_give(sd_pool *pool, void *piece, size_t bytes) {
   if (!piece) return;
   pthread_mutex_lock(&pool->lock);

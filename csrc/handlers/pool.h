@@ -32,6 +32,8 @@ void sd_pool_destroy(sd_pool *pool);
 
 /* A piece of at least `bytes`, at a cache line; NULL: no memory. Its content is anything. */
 void *sd_pool_take(sd_pool *pool, size_t bytes);
+/* The same, all zeros: of a large one no more is made than is touched. */
+void *sd_pool_take_zeros(sd_pool *pool, size_t bytes);
 /* The size to grow to from `bytes`, a third or a half more: one that a piece has anyhow. */
 size_t sd_pool_larger(size_t bytes);
 /* Gives back a piece that was taken with the same `bytes`; NULL is passed over. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -11,6 +12,7 @@ import textwrap
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,20 @@ def test_leaving_by_an_exception_abandons_what_is_pending_and_counts_it(idle: st
     d.check()
 
 
+@contextlib.contextmanager
+def once_it_stops(d: Dispatcher, act: Callable[[], object]) -> Iterator[None]:
+    """In the block somebody stops the dispatcher, and then another thread does this."""
+
+    def wait_and_act() -> None:
+        wait_until(lambda: d._engine.stopping)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    yield
+    thread.join()
+
+
 def test_stopping_without_draining_ends_at_the_visit_under_way() -> None:
     first, go = threading.Event(), threading.Event()
 
@@ -63,8 +79,8 @@ def test_stopping_without_draining_ends_at_the_visit_under_way() -> None:
     d = Dispatcher(1, waits, workers=1, cores=None, quantum_ticks=10).start()
     d.publish(ticks_for([0] * 100))
     first.wait()
-    threading.Timer(0.05, go.set).start()
-    assert d.stop(drain=False) is False
+    with once_it_stops(d, go.set):
+        assert d.stop(drain=False) is False
     s = d.statistics()
     assert s.handled < 100
     assert s.handled + s.dropped["abandoned"] == 100
@@ -112,9 +128,8 @@ def test_a_stop_with_a_time_limit_abandons_what_is_left_and_waits_for_the_visit(
     ticks = ticks_for([0, 0, 0])
     ticks["action"][0] = b"W"
     d.publish(ticks)
-    opens = threading.Timer(0.2, gate.__setitem__, (0, 1))
-    opens.start()
-    assert d.stop(timeout_s=0.01) is False
+    with once_it_stops(d, lambda: gate.__setitem__(0, 1)):
+        assert d.stop(timeout_s=0.01) is False
     s = d.statistics()
     assert (s.handled + s.dropped["abandoned"], s.pending) == (3, 0)
     assert s.handled >= 1

@@ -125,11 +125,14 @@ def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:
 
 
 def test_serve_is_ended_by_an_interrupt_and_reports_what_it_sent() -> None:
-    with started("serve", str(sample_path()), "--line", "127.0.0.1:9", "--rate", "1000", "--json") as server:
-        with pytest.raises(subprocess.TimeoutExpired):
-            server.wait(timeout=3)
-        server.send_signal(signal.SIGINT)
-        output, errors = server.communicate(timeout=60)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        line.bind(("127.0.0.1", 0))
+        line.settimeout(60)
+        address = f"127.0.0.1:{line.getsockname()[1]}"
+        with started("serve", str(sample_path()), "--line", address, "--rate", "1000", "--json") as server:
+            line.recv(2048)
+            server.send_signal(signal.SIGINT)
+            output, errors = server.communicate(timeout=60)
     assert server.returncode == 0, errors
     assert 0 < json.loads(output)["messages"] < 200_000
 

@@ -8,7 +8,6 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
@@ -19,9 +18,9 @@ from strand.feeds.selection import Selection
 from strand.feeds.sources import RawStream
 from strand.feeds.streams import InflateLimits, InputStream, open_stream
 from strand.numbers import is_whole
-from strand.ticks import TICK
+from strand.ticks import aligned_ticks
 
-__all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "aligned_ticks", "file_bytes"]
+__all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "file_bytes"]
 
 #: Ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096
@@ -218,10 +217,3 @@ def file_bytes(path: Path) -> int | None:
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def aligned_ticks(count: int) -> TickBatch:
-    """Ticks that start on a cache line, so that none lies across two."""
-    raw = np.empty(count * TICK.itemsize + 63, np.uint8)
-    skip = -raw.ctypes.data % 64
-    return raw[skip : skip + count * TICK.itemsize].view(TICK)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from strand._bindings.merge import Merger, Need
 from strand.errors import RecordTypeError
 from strand.feeds.base import TickBatch
-from strand.ticks import TICK
+from strand.ticks import TICK, aligned_ticks
 
-__all__ = ["MERGED_TICKS", "Numbers", "aligned_ticks", "as_ticks", "merge_streams"]
+__all__ = ["MERGED_TICKS", "Numbers", "as_ticks", "merge_streams"]
 
 #: Ticks in a full batch of a merge.
 MERGED_TICKS: Final = 65_536
@@ -88,10 +88,3 @@ def as_ticks(batch: TickBatch) -> TickBatch:
     if batch.dtype != TICK or batch.ndim != 1:
         raise RecordTypeError(f"a feed's batch is {batch.dtype}{batch.shape}, not a one-dimensional array of TICK")
     return np.ascontiguousarray(batch)
-
-
-def aligned_ticks(count: int) -> TickBatch:
-    """Ticks that start on a cache line, so that none lies across two. Their values are undefined."""
-    raw = np.empty(count * TICK.itemsize + 63, np.uint8)
-    skip = -raw.ctypes.data % 64
-    return raw[skip : skip + count * TICK.itemsize].view(TICK)

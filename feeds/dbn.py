@@ -11,9 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
-
-import numpy as np
+from typing import Final, Literal
 
 from strand._bindings import dbn as _dbn
 from strand._bindings.dbn import (
@@ -32,7 +30,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.streams import InflateLimits, InputStream, RawStream, open_stream
-from strand.ticks import TICK
+from strand.ticks import aligned_ticks
 
 __all__ = [
     "IMBALANCE",
@@ -186,7 +184,7 @@ class DbnFeed(BaseFeed):
             self._chunks.remove(chunks)
 
     def _decode(self, chunks: Chunks, decoder: DbnDecoder) -> Iterator[TickBatch]:
-        out = _aligned_ticks(self._batch_ticks + _dbn.MAX_TICKS - 1)
+        out = aligned_ticks(self._batch_ticks + _dbn.MAX_TICKS - 1)
         filled = 0
         data = memoryview(b"")
         last = False
@@ -299,10 +297,3 @@ def _file_bytes(path: str | Path) -> int | None:
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _aligned_ticks(count: int) -> Any:
-    """Ticks that start on a cache line, so that none lies across two."""
-    raw = np.empty(count * TICK.itemsize + 63, np.uint8)
-    skip = -raw.ctypes.data % 64
-    return raw[skip : skip + count * TICK.itemsize].view(TICK)

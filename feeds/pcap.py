@@ -19,12 +19,13 @@ from strand._bindings import pcap as _pcap
 from strand._bindings.itch import ItchDecoder
 from strand._bindings.pcap import PcapDecoder
 from strand.errors import ConfigurationError, UnknownFormatError
-from strand.feeds._decoded import BATCH_STEP, DecodedFeed, aligned_ticks, file_bytes
+from strand.feeds._decoded import BATCH_STEP, DecodedFeed, file_bytes
 from strand.feeds._itch_directory import ItchSymbols, MarketEvent, StockAttributes, market_event
 from strand.feeds.base import FeedInfo
 from strand.feeds.selection import Selection
 from strand.feeds.streams import InflateLimits, names_of
 from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
+from strand.ticks import aligned_ticks
 
 __all__ = ["PcapFeed", "recognise"]
 

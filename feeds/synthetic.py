@@ -23,7 +23,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.calibration import Skew
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.feeds.whole_file import create_whole_file
-from strand.ticks import TICK
+from strand.ticks import TICK, aligned_ticks
 
 __all__ = ["Skew", "SyntheticFeed", "WrittenFile", "route_stream", "stream", "symbol_name"]
 
@@ -300,7 +300,7 @@ def stream(
     ``instrument_id`` is from 1 to ``symbols``. Raises ConfigurationError.
     """
     feed = SyntheticFeed(symbols, ticks, seed=seed, skew=skew, burst=burst, halts=halts)
-    out = _aligned_ticks(ticks)
+    out = aligned_ticks(ticks, _PAGE)
     if feed.market().next_batch(out) != ticks:
         raise AssertionError("the market made fewer events than it was asked for")
     return out
@@ -315,13 +315,6 @@ def route_stream(ticks: int, symbols: int = calibration.CALIBRATED_SYMBOLS, skew
     """
     _whole("ticks", ticks, 1, MAX_MESSAGES)
     _whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
-    out = _aligned_ticks(ticks)
+    out = aligned_ticks(ticks, _PAGE)
     _market.fill_route_stream(out, calibration.route_weights(symbols, skew))
     return out
-
-
-def _aligned_ticks(count: int) -> TickBatch:
-    """An array whose ticks are one cache line each, rather than two halves."""
-    raw = np.empty(count * TICK.itemsize + _PAGE, np.uint8)
-    start = -raw.ctypes.data % _PAGE
-    return raw[start : start + count * TICK.itemsize].view(TICK)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.itch_flow import CAPACITY, ItchFlow
-from strand.feeds._decoded import aligned_ticks
 from strand.numbers import MOST
+from strand.ticks import aligned_ticks
 
 __all__ = ["Flow"]
 

@@ -311,7 +311,7 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
       sd_number_records(d, p, from, (uint32_t)slice);
       p->numbered = (uint64_t)slice;
     }
-    int64_t done = sd_run_handler(d, handler, from, p->marks, slice, ctx);
+    int64_t done = sd_run_handler(d, handler, SD_NONE, from, p->marks, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
       /* A timer failed: the record before which it came is still to be handled. */
       unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);

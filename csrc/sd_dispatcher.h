@@ -104,6 +104,7 @@ typedef struct sd_dispatcher {
   sd_wishes wishes;
   sd_a64 *clock_until; /* a strand: up to when the clock task that waits there fires; 0: there is none */
   sd_a32 clock_lock;
+  sd_a32 clock_later;  /* strands with a wish that is due were left to the merger */
   unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
   sd_outputs *outputs;         /* NULL: there are none */
@@ -181,6 +182,7 @@ uint64_t sd_feed_time(sd_dispatcher *d);
 int sd_dispatcher_finish(sd_dispatcher *d);
 /* Puts a clock task on each strand whose timers are due, see sd_timer.h. */
 uint32_t sd_clock_sweep(sd_dispatcher *d);
+void sd_clock_look_at_all(sd_dispatcher *d);
 /* Whether a symbol is to be finished. */
 int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key);
 /* Python has finished a symbol, or (code nonzero) failed on it. SD_E_HANDLER: then nothing more is to be finished. */
@@ -231,9 +233,9 @@ int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, 
 void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
 /* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it
- * failed on the next one, and *ctx says why: call sd_fail. */
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
-                       int64_t n, sd_context *ctx);
+ * failed on the next one, and *ctx says why: call sd_fail. `strand`: that of them all, or SD_NONE where they are of several. */
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
+                       const sd_mark *marks, int64_t n, sd_context *ctx);
 
 /* ---- publishers */
 /* A free publisher's slot, or SD_AGAIN when all are in use. */

@@ -17,6 +17,10 @@ typedef struct sd_due_list {
   uint64_t at;         /* the next one to be handed out */
   uint64_t sorted;     /* from `at` to here they are in order, from here to `n` as they came */
   uint64_t n, room;
+  /* by key, of `keys`: whether it is there, and which record is its; for a sort */
+  uint64_t *there;
+  uint32_t *place;
+  uint64_t keys;
 } sd_due_list;
 
 /* Adds one behind the others. SD_E_NO_MEMORY. */

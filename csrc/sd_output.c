@@ -56,6 +56,7 @@ static int add_timers(sd_output *output, sd_lane *lane, const unsigned char *end
   sd_chunk *chunk = lane->reading;
   for (const unsigned char *at = lane->at; at < end; at += output->entry_bytes, ref++) {
     const sd_emitted *e = (const sd_emitted *)at;
+    sd_prefetch(at + SD_LANE_AHEAD);
     if (SD_UNLIKELY(e->number == SD_VOID)) continue;
     uint64_t time = e->number == SD_AT_END ? SD_DUE_AT_END : e->time;
     if (SD_UNLIKELY(sd_due_add(&output->timers, time, e->key, ref))) return SD_E_NO_MEMORY;
@@ -196,7 +197,7 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
     /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
     o->armed = sd_earliest_wish(d);
-    sd_clock_look(d, o->time);
+    sd_clock_look(d, o->time, 1);
   } else {
     sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;

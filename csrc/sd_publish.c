@@ -128,7 +128,7 @@ static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t 
   /* N2: release; after the M1 before it, for who reads the time and then the number again. */
   sd_store(&d->slots[slot].published_time, p->end_time, release, N2);
   sd_store(&d->slots[slot].publishing, at == UINT64_MAX ? at - 1 : at, release, M1);
-  sd_clock_look(d, p->end_time);
+  sd_clock_look(d, p->end_time, 0);
 }
 
 /* ---- the call */

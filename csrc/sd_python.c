@@ -27,7 +27,7 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
     claim->marks = d->scratch_marks[slot];
     return;
   }
-  claim->pending = claim->n = sd_records_pending(d, s);
+  claim->pending = claim->n = sd_records_pending(d, s, SD_AHEAD_UNKNOWN);
   claim->records = NULL;
   if (SD_UNLIKELY(claim->n == 0)) return;
   if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
@@ -43,7 +43,7 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
   }
   claim->records = records;
   if (!d->handlers[s->handler].wakes) return;
-  int64_t n = sd_timer_cut(d, records, claim->marks, claim->n);
+  int64_t n = sd_timer_cut(d, claim->strand, claim->marks, claim->n);
   if (n && n < claim->n) learn_claim(d, slot, claim->n, n);
   claim->n = n;
 }

@@ -40,10 +40,9 @@ int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
   return done ? SD_OK : SD_AGAIN;
 }
 
-/* Ends the first task of a strand in hand, and the visit with it. */
-static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+/* Ends the first task of a strand in hand, whose publish lock the caller has and loses, and the visit with it. */
+static void end_locked(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   sd_strand *s = &d->strands[index];
-  sd_lock(&s->publish_lock);
   uint32_t task = sd_task_unlink(&d->tasks, s);
   sd_unlock(&s->publish_lock);
   sd_task_free(&d->tasks, task);
@@ -51,17 +50,33 @@ static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   if (sd_strand_release(s, 1)) sd_list_again(d, slot, index);
 }
 
+static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_lock(&d->strands[index].publish_lock);
+  end_locked(d, slot, index);
+}
+
+/* A strand in hand with a task whose publish lock is in use. A publisher holds it while it copies a whole chunk: there are other
+ * strands to handle meanwhile. */
+static int come_back(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
+  return TASK_BUSY;
+}
+
 /* The clock's task has its turn: fires timers, or leaves the next one to Python. */
 static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_claim *claim) {
   sd_strand *s = &d->strands[index];
   sd_clock_begins(d, index);
   if (d->handlers[s->handler].fn) {
-    if (!sd_timer_fire_all(d, slot, index, time)) {
-      end_task(d, slot, index);
-    } else if (sd_strand_release(s, 0)) {
+    if (sd_timer_fire_all(d, slot, index, time)) {
       /* One failed: the others come when the strand is let go on. */
-      sd_list_again(d, slot, index);
+      if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
+      return TASK_GONE;
     }
+    /* Where the lock is in use the task stays, and has another turn, at which nothing is due any more. */
+    if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
+    end_locked(d, slot, index);
     return TASK_GONE;
   }
   *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now()};
@@ -71,13 +86,14 @@ static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t t
   return TASK_GONE;
 }
 
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead) {
   sd_strand *s = &d->strands[index];
-  sd_lock(&s->publish_lock);
+  if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
   sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
   int found = TASK_LATER;
   uint64_t tag = t->tag;
-  if (sd_task_ahead(&d->tasks, s) == 0) {
+  *ahead = sd_task_ahead(&d->tasks, s);
+  if (*ahead == 0) {
     found = t->state == SD_TASK_CANCELLED ? TASK_GONE : claim ? TASK_TAKEN : TASK_LEFT;
     /* From here on it can neither be given up nor be used again. */
     if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;

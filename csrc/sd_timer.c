@@ -94,15 +94,30 @@ static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *rec
   return sd_wish_next(&d->wishes.tree[d->map[sd_key_of(d, record)]]);
 }
 
-int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
+int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n) {
+  const uint64_t next = sd_wish_next(&d->wishes.tree[strand]);
+  for (int64_t i = 0; i < n; i++)
+    if (SD_UNLIKELY(next <= sd_wish_until(marks[i].time))) return i;
+  return n;
+}
+
+/* The same for records of several strands. */
+static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
   const size_t size = d->arena->record_size;
   for (int64_t i = 0; i < n; i++, records += size)
     if (SD_UNLIKELY(next_due(d, records) <= sd_wish_until(marks[i].time))) return i;
   return n;
 }
 
-int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
-                     int64_t n, sd_context *ctx) {
+/* Of n records, the first of which no timer comes before, those up to the next one that one does. */
+static inline int64_t run_until_due(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
+                                    const sd_mark *marks, int64_t n) {
+  if (strand != SD_NONE) return 1 + sd_timer_cut(d, strand, marks + 1, n - 1);
+  return 1 + cut_mixed(d, records + d->arena->record_size, marks + 1, n - 1);
+}
+
+int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
+                     const sd_mark *marks, int64_t n, sd_context *ctx) {
   const size_t size = d->arena->record_size;
   int64_t at = 0;
   ctx->stopped = 0;
@@ -113,7 +128,7 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned
       if (fire_due(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
-    int64_t most = handler->yields ? 1 + sd_timer_cut(d, from + size, marks + at + 1, n - at - 1) : 1;
+    int64_t most = handler->yields ? run_until_due(d, strand, from, marks + at, n - at) : 1;
     ctx->marks = marks + at;
     ctx->keys = from + d->arena->key_offset;
     ctx->call_start = marks[at].time;
@@ -156,9 +171,10 @@ void sd_clock_begins(sd_dispatcher *d, uint32_t strand) {
   sd_store(&d->clock_until[strand], 0, release, K6);
 }
 
-uint32_t sd_clock_sweep(sd_dispatcher *d) {
+/* `leaves`: strands with records are left to the merger's next look. */
+static uint32_t sweep(sd_dispatcher *d, int leaves) {
   uint64_t time, least = UINT64_MAX;
-  uint32_t due = 0;
+  uint32_t due = 0, later = 0;
   sd_lock(&d->clock_lock);
   sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see sd_timer.h. */
@@ -173,6 +189,11 @@ uint32_t sd_clock_sweep(sd_dispatcher *d) {
       if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_ASIDE)) due++;
       /* Those behind it are looked at when it has fired, which changes the root. */
       if (wish <= until) continue;
+      /* A1 */
+      if (leaves && !until && sd_load(&d->strands[strand].pending, acquire, A1) > 0) {
+        later = 1;
+        continue;
+      }
       if (!until) {
         sd_store(&d->clock_until[strand], time, relaxed, K6);
         if (sd_task_queue(d, strand, SD_TASK_CLOCK | time) == SD_OK) continue;
@@ -182,9 +203,15 @@ uint32_t sd_clock_sweep(sd_dispatcher *d) {
     if (wish < least) least = wish;
   }
   if (least != UINT64_MAX) lower_next(d, least);
+  /* K8: relaxed; under the lock. */
+  if (later || sd_load(&d->clock_later, relaxed, K8)) sd_store(&d->clock_later, later, relaxed, K8);
   sd_unlock(&d->clock_lock);
   return due;
 }
+
+uint32_t sd_clock_sweep(sd_dispatcher *d) { return sweep(d, 0); }
+
+void sd_clock_look_at_all(sd_dispatcher *d) { sweep(d, d->outputs != NULL); }
 
 uint64_t sd_earliest_wish(sd_dispatcher *d) {
   uint64_t least = SD_NEVER;

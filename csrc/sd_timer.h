@@ -26,12 +26,12 @@
 void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns);
 
 /* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short because a timer failed, which has been reported. */
-int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
-                     int64_t n, sd_context *ctx);
+int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
+                     const sd_mark *marks, int64_t n, sd_context *ctx);
 /* Symbols of n records have had some. */
 void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);
-/* Of n records those before the first one that a timer comes before. */
-int64_t sd_timer_cut(sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n);
+/* Of n records of a strand in hand those before the first one that a timer comes before. */
+int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n);
 /* A symbol of the strand whose wish is at or before `time`, the earliest one first; SD_NONE: there is none. */
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish);
 /* Fires all timers of a strand in hand up to `time`. Nonzero: one failed, which has been reported. */
@@ -51,10 +51,16 @@ static inline int sd_timed(sd_dispatcher *d) {
 
 /* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many strands that
  * is true of, those included where one is on its way, but for strands that are set aside. From any thread. Here where it may be
- * worth while. */
-static inline void sd_clock_look(sd_dispatcher *d, uint64_t time) {
+ * worth while: by who publishes, and by the merger, who comes back. Where there is one, strands with records are left to it:
+ * most of these fire by themselves, at the next record, before it looks again. */
+static inline void sd_clock_look(sd_dispatcher *d, uint64_t time, int merges) {
+  if (SD_LIKELY(!sd_timed(d))) return;
   /* K5: relaxed; a look that comes too early is made up for by the next one. */
-  if (SD_UNLIKELY(sd_timed(d)) && sd_load(&d->arena->next_wish, relaxed, K5) <= time) sd_clock_sweep(d);
+  if (sd_load(&d->arena->next_wish, relaxed, K5) > time) {
+    /* K8 */
+    if (!merges || !sd_load(&d->clock_later, relaxed, K8)) return;
+  }
+  sd_clock_look_at_all(d);
 }
 /* The earliest wish there is, but for strands that are quarantined; UINT64_MAX: there is none. */
 uint64_t sd_earliest_wish(sd_dispatcher *d);

@@ -30,8 +30,8 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->yield = ctx->stopped = 0;
 }
 
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsigned char *records, const sd_mark *marks,
-                       int64_t n, sd_context *ctx) {
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
+                       const sd_mark *marks, int64_t n, sd_context *ctx) {
   int64_t done;
   if (SD_UNLIKELY(handler->finish != NULL)) sd_note_seen(d, records, n);
   if (SD_LIKELY(!handler->wake)) {
@@ -39,7 +39,7 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, const unsign
     ctx->keys = records + d->arena->key_offset;
     done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
   } else {
-    done = sd_run_timed(d, handler, records, marks, n, ctx);
+    done = sd_run_timed(d, handler, strand, records, marks, n, ctx);
     if (SD_UNLIKELY(ctx->stopped)) return done;
   }
   if (SD_LIKELY(done == n)) {
@@ -95,6 +95,7 @@ static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, i
 }
 
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
+  const uint32_t index = (uint32_t)(s - d->strands);
   sd_lock(&s->publish_lock);
   int64_t n = sd_strand_pending(s);
   if (n > s->queued) n = s->queued;
@@ -105,7 +106,7 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   if (SD_UNLIKELY(d->handlers[s->handler].wakes) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
   sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
-  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, d->scratch[slot], d->scratch_marks[slot], n);
+  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, index, d->scratch_marks[slot], n);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
   sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
@@ -134,7 +135,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
   int64_t n = sd_copy_out(d, slot, s),
-          done = n ? sd_run_handler(d, handler, d->scratch[slot], d->scratch_marks[slot], n, &ctx) : 0;
+          done = n ? sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_marks[slot], n, &ctx) : 0;
   int failed = done < n && !ctx.stopped;
   uint64_t end = sd_now();
   if (failed)
@@ -152,13 +153,13 @@ static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *re
   for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
 }
 
-uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead) {
   sd_strand *s = &d->strands[index];
   if (s->lossy) return visit_lossy(d, slot, index, start);
   const sd_handler *handler = &d->handlers[s->handler];
   sd_block_cache *cache = &d->slots[slot].cache;
   const uint32_t records_a_block = d->pool.records;
-  int64_t pending = sd_records_pending(d, s), n = pending, done = 0;
+  int64_t pending = sd_records_pending(d, s, ahead), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
   /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
@@ -166,6 +167,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   if (n > d->config.quantum_records) n = d->config.quantum_records;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
+  if (handler->wake) sd_wish_ask(&d->wishes.tree[index]);
   while (done < n) {
     unsigned char *records;
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
@@ -178,7 +180,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     }
     const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     if (d->far) prefetch_rows(d, records, run);
-    int64_t ran = sd_run_handler(d, handler, records, marks, run, &ctx);
+    int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))
       sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code, ctx.message);

@@ -10,6 +10,7 @@
 #include "sd_atomic.h"
 
 #define SD_NEVER UINT64_MAX
+enum { SD_WISH_NEAR = 128 }; /* nodes */
 
 typedef struct sd_wish_tree {
   sd_a64 *node;
@@ -52,6 +53,12 @@ static inline int sd_wish_set(const sd_wish_tree *t, uint32_t leaf, uint64_t ns)
    * there (E1). */
   sd_store(&t->node[1], ns, release, K4);
   return 1;
+}
+
+/* Asks for the tree, which another core may have written last, or the part of it that is next to its root. */
+static inline void sd_wish_ask(const sd_wish_tree *t) {
+  const uint32_t a_line = SD_LINE / sizeof *t->node, nodes = 2 * t->n < SD_WISH_NEAR ? 2 * t->n : SD_WISH_NEAR;
+  for (uint32_t at = 0; at < nodes; at += a_line) sd_prefetch_write(&t->node[at]);
 }
 
 static inline uint64_t sd_wish_at(const sd_wish_tree *t, uint32_t leaf) { return sd_load(&t->node[leaf], relaxed, K4); }

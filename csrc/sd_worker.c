@@ -33,6 +33,9 @@ enum {
 };
 #endif
 
+/* Strands in a row found busy, after which a core is offered to who may be at work on them. */
+enum { BUSY_TURNS = 64 };
+
 /* ---- finding a strand */
 
 /* The next entries of the own list, while the strand before them is drained: header two on, first records one on. */
@@ -152,7 +155,7 @@ static void say_looking(sd_dispatcher *d, uint32_t slot, uint32_t yes) {
 }
 
 int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
-  uint32_t turn = 0;
+  uint32_t turn = 0, busy = 0;
   int woken = 0;
   uint64_t now = sd_now();
   for (;;) {
@@ -175,15 +178,22 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     }
     turn = 0;
     if (!own(d, slot, index)) continue;
+    uint64_t ahead = SD_AHEAD_UNKNOWN;
     if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
-      int turn_of = sd_take_task(d, slot, index, claim);
+      int turn_of = sd_take_task(d, slot, index, claim, &ahead);
       if (turn_of == TASK_TAKEN) return SD_CLAIM_TASK;
       if (turn_of == TASK_WAKES) return SD_CLAIM_WAKE;
       if (turn_of == TASK_GONE) continue;
+      if (turn_of == TASK_BUSY) {
+        /* Nothing else may be ready, and the publisher may have lost its core. */
+        if (++busy % BUSY_TURNS) sd_pause();
+        else sd_give_way();
+        continue;
+      }
     }
     if (d->handlers[d->strands[index].handler].fn) {
       uint64_t start = now;
-      now = sd_visit(d, slot, index, now);
+      now = sd_visit(d, slot, index, now, ahead);
       if (d->policy->charge) d->policy->charge(d, index, 0, now - start);
       if (d->policy->promote) d->policy->promote(d, slot, now);
     } else {
@@ -199,11 +209,12 @@ int sd_help(sd_dispatcher *d, uint32_t slot) {
     if (!d->policy->pick(d, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
   if (index == SD_NONE) return 0;
   if (!own(d, slot, index)) return 1;
+  uint64_t ahead = SD_AHEAD_UNKNOWN;
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
-    int turn_of = sd_take_task(d, slot, index, NULL);
-    if (turn_of == TASK_LEFT) return 0;
+    int turn_of = sd_take_task(d, slot, index, NULL, &ahead);
+    if (turn_of == TASK_LEFT || turn_of == TASK_BUSY) return 0;
     if (turn_of == TASK_GONE) return 1;
   }
-  sd_visit(d, slot, index, sd_now());
+  sd_visit(d, slot, index, sd_now(), ahead);
   return 1;
 }

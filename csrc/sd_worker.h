@@ -7,10 +7,15 @@
 
 #include "sd_dispatcher.h"
 
-/* How many records of a strand may be handled: those before its first task, where it has one. */
-static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s) {
+#define SD_AHEAD_UNKNOWN UINT64_MAX
+
+/* How many records of a strand may be handled: those before its first task, where it has one. `ahead`: how many that is, from
+ * sd_take_task, where it had one then. */
+static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_t ahead) {
   int64_t pending = sd_strand_pending(s);
   if (SD_LIKELY(!sd_strand_tasks(s))) return pending;
+  /* The first task is the first one until its holder takes it out. */
+  if (ahead != SD_AHEAD_UNKNOWN) return (int64_t)ahead;
   sd_lock(&s->publish_lock);
   pending = (int64_t)sd_task_ahead(&d->tasks, s);
   sd_unlock(&s->publish_lock);
@@ -18,8 +23,8 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s) {
 }
 
 /* ---- sd_visit.c */
-/* One visit with a native handler, begun at `start`; ends with the strand let go. Returns the clock at its end. */
-uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start);
+/* One visit with a native handler, begun at `start`; `ahead` as for sd_records_pending. Ends with the strand let go. Returns the clock at its end. */
+uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
 /* Ends a visit of Python's, which handled n records of the claim, and failed on one more if `failed`. */
 void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed);
 /* Copies what waits on a lossy strand, under its lock, up to a quantum; returns how many records. */
@@ -35,9 +40,11 @@ enum {
   TASK_TAKEN,     /* a task, and *claim is it */
   TASK_WAKES,     /* the clock's, and *claim is a timer of Python's */
   TASK_GONE,      /* one that was given up, or the clock's: it is over, and the strand has been let go */
-  TASK_LEFT       /* a task, and a caller without a claim can run none: the strand is a worker's again */
+  TASK_LEFT,      /* a task, and a caller without a claim can run none: the strand is a worker's again */
+  TASK_BUSY       /* a publisher is at work there: the strand has been let go */
 };
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim);
+/* *ahead: the records that come first. */
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead);
 
 /* ---- sd_python.c */
 /* Gives a strand to Python: SD_CLAIM_RECORDS or SD_CLAIM_WAKE, and *claim is filled. 0: there was nothing for it, and

@@ -171,7 +171,7 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
       uint64_t wish = sd_chain_wish(chain, key);
       if (wish && wish <= marks[i].time) return i;
     }
-    if (sd_run_handler(d, handler, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
+    if (sd_run_handler(d, handler, claim->strand, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
       say(&ctx, 0, failure);
       *failed = 1;
       return i;

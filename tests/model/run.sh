@@ -134,6 +134,7 @@ fault "a task counted as a record" sd_worker.h 's/^  if (SD_LIKELY(!sd_strand_ta
 fault "a task that records pass when they are conflated" sd_put.c '/sd_task_keep/d'
 fault "a task that records pass when they are discarded" sd_put.c '/sd_task_pass/d'
 fault "a task that the helper keeps" sd_task.c 's/if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);/sd_strand_release(s, 0);/'
+fault "a busy strand with a task, let go and not listed" sd_task.c 's/^  if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);$/  sd_strand_release(s, 0);/'
 fault "a record before its timer" sd_timer.c 's/next_due(d, from) <= sd_wish_until/next_due(d, from) < sd_wish_until/'
 # When a wish is seen by a sweep that is not a drain's (next_wish, clock_until) decides how soon a timer fires, not where:
 # faults there are not seen here, because a drain looks at all wishes.

@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from alarms import SYMBOLS, PlainAlarm, in_batches, in_c, in_numba, in_objects, merged, streams
-from engine_support import PAIR_ROW, balanced, ticks_for
+from engine_support import PAIR_ROW, balanced, ticks_for, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Handler, batch_handler, chain, native
+from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
 from strand._bindings.claims import Claims
 from strand.errors import ConfigurationError, HandlerError
 from strand.outputs import Outputs
 from strand.serial import SerialLoop
+from strand.ticks import KIND_TRADE
 
 #: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
 FIRST, SECOND, THIRD = 0xD1342543DE82EF95, 0x2545F4914F6CDD1D, 0xAF251AF3B0F025B5
@@ -215,6 +216,24 @@ def test_a_quiet_symbol_s_timer_fires_when_the_others_pass_its_time(c_handlers: 
         assert "its timer at 105 ns: boom at 105" in str(failure)
 
 
+def test_a_timer_that_was_left_to_a_strand_s_records_fires_though_none_of_them_is_late_enough() -> None:
+    """When the feed's time passes it the strand has a record, but of an earlier time. No drain, no further tick."""
+    minute = 60 * 10**9
+    ticks = ticks_for([0, 0, 1])
+    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
+    ticks["ts_recv"] = [10 * minute + 1, 10 * minute + 2, 12 * minute]
+    with Dispatcher(2, bars(minute), workers=1, cores=None, strands="per-symbol") as d:
+        d.publish(ticks[:1])
+        d.drain()
+        d.pause(0)
+        d.publish(ticks[1:])
+        assert d.outputs["bars"].records == 0
+        d.resume(0)
+        wait_until(lambda: d.outputs["bars"].records == 1)
+        (bar,) = d.outputs["bars"].array()
+        assert (bar["instrument_id"], bar["start"], bar["trades"]) == (0, 10 * minute, 2)
+
+
 def test_a_timer_s_failure_counts_no_tick_and_its_strand_goes_on_after_a_release(c_handlers: Path) -> None:
     handler = native(c_handlers, "on_bomb", state=PAIR_ROW, wake="wake_bomb")
     ticks = ticks_for([0] * 10)
@@ -347,3 +366,34 @@ def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_
         over.set()
     assert workers == ["strand-worker-1", "strand-worker-0"]
     assert d.outputs["seen"].array()["count"].tolist() == [count for n in range(1, 9) for count in (n, 0)]
+
+
+@pytest.mark.parametrize("several", [1, 2])
+@pytest.mark.parametrize("moments", [1, 3, 300])
+def test_timers_of_one_moment_are_handed_out_by_symbol_and_as_they_emitted(moments: int, several: int) -> None:
+    """Hundreds at once, at one time, at a few, and each at its own."""
+    symbols = 600
+
+    def on_wake(symbol: str, time: int, row: Any, ctx: Any) -> None:
+        for i in range(several):
+            ctx.emit((i,))
+
+    @batch_handler(state=[("n", "u8")], outputs={"rung": [("i", "u8")]}, on_wake=on_wake)
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> int:
+        ctx.wake_at(1_000 * (1 + ctx.key % moments), at=0)
+        return 1
+
+    ticks = ticks_for([*np.random.default_rng(moments).permutation(symbols), 0])
+    ticks["ts_recv"] = 1
+    ticks["ts_recv"][-1] = 10**9
+    with Dispatcher(symbols, on_ticks, workers=3, cores=None) as d:
+        d.publish(ticks[:-1])
+        d.drain()
+        d.publish(ticks[-1:])
+    found = d.outputs["rung"].array()[["ts", "instrument_id", "i"]].tolist()
+    assert found == [
+        (1_000 * (1 + moment), key, i)
+        for moment in range(moments)
+        for key in range(moment, symbols, moments)
+        for i in range(several)
+    ]

@@ -142,6 +142,17 @@ def test_a_table_learns_names_where_there_are_none() -> None:
     table.learn(["X", "B"])
     assert list(table) == ["A", "B", "C"]
     assert [table.index(s) for s in ("A", "B", "#0")] == [0, 1, 0]
+    for told in (["A", "B"], ["A", "B", "C", "D"], ("A", "", "X"), []):
+        table.learn(told)
+        assert list(table) == ["A", "B", "C"]
+
+
+def test_of_a_name_told_twice_the_first_index_stands() -> None:
+    table = SymbolTable(5)
+    table.learn(["", "A", "", "B"])
+    table.learn(["B", "A", "A", "B", "B"])
+    assert list(table) == ["B", "A", "A", "B", "B"]
+    assert [table.index(s) for s in "AB"] == [1, 3]
 
 
 def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None:

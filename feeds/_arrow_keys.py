@@ -15,15 +15,21 @@ from strand.feeds._arrow_columns import Columns
 __all__ = ["Keys"]
 
 _NO_KEY: Final = np.iinfo(np.uint32).max
+# Numbers below it are looked up in a table, of at most 4 MiB.
+_SMALL: Final = 1 << 20
 
 Mask = npt.NDArray[np.bool_]
+ByRow = npt.NDArray[np.uint32]
 
 
 class Keys:
     """Keys by row, and the names that they stand for.
 
     ``names``: those a file of strand's own keeps; its ``instrument_id`` is then the key. ``one``: the symbol of all
-    rows. ``keeps``: whether a symbol is wanted.
+    rows. ``keeps``: whether a symbol is wanted. ``schema``: the file's.
+
+    Values are looked up by Arrow and numpy: Python sees those alone that are new. ``text``: the column, if it is of
+    text and for symbols alone, so that it may as well come as a dictionary.
     """
 
     def __init__(
@@ -35,11 +41,19 @@ class Keys:
         keeps: Callable[[str], bool],
         capacity: int,
         path: str | Path,
+        schema: Any,
     ) -> None:
         self.problem = "holds null where a symbol must be"
         self._keeps = keeps
-        self._index: dict[str | int, int] = {}
-        self._wanted: list[bool] = []
+        self._wanted: Mask = np.zeros(0, np.bool_)
+        self._all_wanted = True
+        # Of the values met so far, as Arrow has them, by key; of those that are small numbers the keys; the latest
+        # dictionary, its values as far as they can be names, and their keys by place.
+        self._known: Any = None
+        self._of_small: ByRow = np.zeros(0, np.uint32)
+        self._dictionary: Any = None
+        self._values: Any = None
+        self._of_place: ByRow = np.zeros(0, np.uint32)
         self._fixed: npt.NDArray[np.bool_] | None = None
         self._kind = "one"
         self.column = ""
@@ -66,8 +80,12 @@ class Keys:
                 path=path,
             )
         self._fixed = np.fromiter(map(keeps, self.names), np.bool_, len(self.names))
+        kind = schema.field(self.column).type if self.column else None
+        self._by_rows = kind is not None and not _is_dictionary(kind)
+        alone = list(columns.of.values()).count(self.column) == 1
+        self.text = self.column if self._kind == "symbol" and alone and _is_text(kind) else None
 
-    def of(self, batch: Any) -> tuple[npt.NDArray[np.uint32], Mask | None, Mask | None]:
+    def of(self, batch: Any) -> tuple[ByRow, Mask | None, Mask | None]:
         """Keys of a record batch's rows, which rows are wanted (None: all) and which have no key (None: none).
 
         Raises TypeError for a column of another kind, OverflowError for more symbols than there is room for.
@@ -81,7 +99,7 @@ class Keys:
             return self._own(column, bad)
         return self._told(column, bad)
 
-    def _own(self, column: Any, bad: Mask | None) -> tuple[npt.NDArray[np.uint32], Mask | None, Mask | None]:
+    def _own(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
         import pyarrow.types as kinds
 
         if not kinds.is_uint32(column.type):
@@ -95,48 +113,173 @@ class Keys:
         wanted = None if self._fixed.all() or not len(self._fixed) else self._fixed[keys]
         return keys, wanted, bad
 
-    def _told(self, column: Any, bad: Mask | None) -> tuple[npt.NDArray[np.uint32], Mask | None, Mask | None]:
-        import pyarrow as pa
-        import pyarrow.types as kinds
-
-        if not kinds.is_dictionary(column.type):
-            text = kinds.is_string(column.type) or kinds.is_large_string(column.type)
-            number = kinds.is_integer(column.type)
-            view = getattr(kinds, "is_string_view", None)
-            if view is not None and view(column.type):
-                column, text = column.cast(pa.string()), True
-            if not (number if self._kind == "number" else text or number):
-                raise TypeError(f"column {self.column!r} ({column.type}) cannot name symbols")
-            column = column.dictionary_encode()
-        values = column.dictionary.to_pylist()
-        if any(value is not None and not isinstance(value, str | int) for value in values):
-            raise TypeError(f"column {self.column!r} ({column.type}) cannot name symbols")
-        indices = np.asarray(column.indices.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64)
-        # Of a dictionary only what occurs counts: it may be shared by files of other symbols.
-        used = np.unique(indices if bad is None else indices[~bad]).tolist()
-        table = np.full(max(1, len(values)), _NO_KEY, np.uint32)
-        for place in used:
-            if values[place] is not None:
-                table[place] = self._key(values[place])
-        keys = table[indices]
+    def _told(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
+        if _is_dictionary(column.type):
+            keys = self._by_place(column, bad)
+        else:
+            keys = self._by_value(column, bad)
         none = keys == _NO_KEY
         if bad is not None:
             none |= bad
-        flags = np.asarray(self._wanted or [True], np.bool_)
-        wanted = None if flags.all() else np.where(none, False, flags[np.where(none, 0, keys)])
-        return np.where(none, 0, keys).astype(np.uint32), wanted, none if none.any() else None
+        lacking = bool(none.any())
+        if lacking:
+            keys[none] = 0
+        wanted = None
+        if not self._all_wanted:
+            wanted = self._wanted[keys]
+            if lacking:
+                wanted &= ~none
+        return keys, wanted, none if lacking else None
 
-    def _key(self, value: str | int) -> int:
-        index = self._index.get(value)
-        if index is None:
-            index = len(self.names)
-            if index >= self.capacity:
-                raise OverflowError(
-                    f"{value!r} is one symbol more than the {self.capacity} there is room for: give capacity= if the "
-                    "file really has so many"
-                )
-            name = value if isinstance(value, str) else f"id:{value}"
-            self._index[value] = index
-            self.names.append(name)
-            self._wanted.append(self._keeps(name))
-        return index
+    def _by_value(self, column: Any, bad: Mask | None) -> ByRow:
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        column = _plain(column)
+        number = kinds.is_integer(column.type)
+        if not (number if self._kind == "number" else number or _is_text(column.type)):
+            raise self._no_names(column)
+        keys = self._by_number(column, bad) if number else self._found(column)
+        rows = _unmet(keys, bad)
+        if len(rows):
+            keys[rows] = self._number(column.take(pa.array(rows)))
+        return keys
+
+    def _by_number(self, column: Any, bad: Mask | None) -> ByRow:
+        values = (column if bad is None else column.fill_null(0)).to_numpy()
+        if not len(values) or values.min() < 0 or values.max() >= _SMALL:
+            return self._found(column)
+        most = int(values.max())
+        if most >= len(self._of_small):
+            self._of_small = np.full(1 << most.bit_length(), _NO_KEY, np.uint32)
+            if self._known is not None:
+                self._note_small(self._known, 0)
+        # Nothing is beyond the table; told to clip, numpy does not look for it either.
+        return self._of_small.take(values.astype(np.intp, copy=False), mode="clip")
+
+    def _note_small(self, values: Any, first: int) -> None:
+        """Puts the keys of integers, which follow each other from ``first`` on, where small ones are looked up."""
+        numbers = values.to_numpy()
+        small = np.flatnonzero((numbers >= 0) & (numbers < len(self._of_small)))
+        self._of_small[numbers[small].astype(np.intp)] = small + first
+
+    def _by_place(self, column: Any, bad: Mask | None) -> ByRow:
+        """Of a dictionary only what occurs is numbered: it may be shared by files of other symbols."""
+        import pyarrow as pa
+
+        if self._dictionary is None or not self._dictionary.equals(column.dictionary):
+            self._take(column)
+        places = column.indices if bad is None else column.indices.fill_null(0)
+        places = places.to_numpy().astype(np.intp, copy=False)
+        keys = self._of_place.take(places, mode="clip")
+        rows = _unmet(keys, bad)
+        if len(rows) and self._values is not None:
+            used = places[rows]
+            if not self._by_rows:
+                occurs = np.zeros(len(self._of_place), np.bool_)
+                occurs[used] = True
+                used = np.flatnonzero(occurs)
+            # It may hold a value twice, at a place that occurred before and at one that did not.
+            values = self._values.take(pa.array(used))
+            found = self._found(values)
+            new = _unmet(found, None)
+            if len(new):
+                found[new] = self._number(values.take(pa.array(new)))
+            self._of_place[used] = found
+            keys = self._of_place.take(places, mode="clip")
+        return keys
+
+    def _take(self, column: Any) -> None:
+        """Makes a column's dictionary the one whose keys are kept by place."""
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        self._dictionary, values = None, _plain(column.dictionary)
+        # One place more than there are: nulls of a column whose dictionary is empty look there.
+        self._of_place = np.full(len(values) + 1, _NO_KEY, np.uint32)
+        self._values = values if _is_text(values.type) or kinds.is_integer(values.type) else None
+        if self._values is not None:
+            if _is_text(values.type) and not self._by_rows:
+                try:
+                    values.validate(full=True)
+                except pa.ArrowInvalid:
+                    values.to_pylist()  # which says where text is not UTF-8, as it does of text without a dictionary
+            self._of_place[:-1] = self._found(values)
+        elif values.null_count < len(values):
+            raise self._no_names(column)
+        self._dictionary = column.dictionary
+
+    def _no_names(self, column: Any) -> TypeError:
+        return TypeError(f"column {self.column!r} ({column.type}) cannot name symbols")
+
+    def _found(self, values: Any) -> ByRow:
+        """The keys of values, of those that have one."""
+        if self._known is None:
+            return np.full(len(values), _NO_KEY, np.uint32)
+        return _places(values, self._known)
+
+    def _number(self, values: Any) -> ByRow:
+        """New keys for values, none of which has one, in the order in which they come first; nulls get none.
+
+        Raises OverflowError once those that there is room for have theirs.
+        """
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        new = values.drop_null().unique()
+        told = new.to_pylist()  # raises UnicodeDecodeError before any is numbered
+        first = len(self.names)
+        names = [value if isinstance(value, str) else f"id:{value}" for value in told[: self.capacity - first]]
+        if names:
+            new = new[: len(names)]
+            self._known = new if self._known is None else pa.concat_arrays([self._known, new])
+            if kinds.is_integer(new.type):
+                self._note_small(new, first)
+            self._wanted = np.append(self._wanted, np.fromiter(map(self._keeps, names), np.bool_, len(names)))
+            self._all_wanted = bool(self._wanted.all())
+            self.names += names
+        if len(names) < len(told):
+            raise OverflowError(
+                f"{told[len(names)]!r} is one symbol more than the {self.capacity} there is room for: give capacity= "
+                "if the file really has so many"
+            )
+        keys = _places(values, new)
+        keys[keys != _NO_KEY] += first
+        return keys
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def _is_dictionary(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_dictionary(kind))
+
+
+def _plain(values: Any) -> Any:
+    """Views of text, which Arrow has few functions for, as text."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    is_view = getattr(kinds, "is_string_view", None)
+    return values.cast(pa.string()) if is_view is not None and is_view(values.type) else values
+
+
+def _places(values: Any, among: Any) -> ByRow:
+    """Where values are in an array, ``_NO_KEY`` for those that are not."""
+    import pyarrow.compute as pc
+
+    found: ByRow = pc.index_in(values, value_set=among).fill_null(-1).to_numpy().astype(np.uint32)
+    return found
+
+
+def _unmet(keys: ByRow, bad: Mask | None) -> npt.NDArray[np.intp]:
+    """Rows that hold something, which has no key."""
+    unmet = keys == _NO_KEY
+    if not unmet.any():
+        return np.empty(0, np.intp)
+    return np.flatnonzero(unmet if bad is None else unmet & ~bad)

@@ -43,11 +43,13 @@ class ArrowSource:
     rows: int | None = None
     row_groups: int | None = None
 
-    def batches(self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup) -> Iterator[tuple[int, Any]]:
+    def batches(
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
+    ) -> Iterator[tuple[int, Any]]:
         """Record batches of those columns, and what number (from 0) the first row of each has in the file.
 
         ``keeps``: asked for every row group of a Parquet file, with its metadata and the columns' places; those it
-        turns down are not read.
+        turns down are not read. ``text``: a column of text that may be given as a dictionary, where that costs less.
         """
         raise NotImplementedError
 
@@ -114,21 +116,24 @@ class ParquetSource(ArrowSource):
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._places: dict[str, int] = {}
         with self._opened() as file:
             self.schema = file.schema_arrow
             self.names = _names(self.schema, path)
             self.metadata = {**(self.schema.metadata or {}), **(file.metadata.metadata or {})}
             self.rows = file.metadata.num_rows
             self.row_groups = file.metadata.num_row_groups
+            self._places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
 
-    def batches(self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup) -> Iterator[tuple[int, Any]]:
+    def batches(
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
+    ) -> Iterator[tuple[int, Any]]:
         row = 0
-        with self._opened() as file:
-            places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
+        with self._opened(text) as file:
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
                 first, row = row, row + group.num_rows
-                if not keeps(group, places):
+                if not keeps(group, self._places):
                     continue
                 batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
                 while (batch := self._next(batches, number)) is not None:
@@ -143,15 +148,20 @@ class ParquetSource(ArrowSource):
 
     def _next(self, batches: Iterator[Any], group: int) -> Any:
         try:
-            return next(batches, None)
+            batch = next(batches, None)
         except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
             raise FormatError(f"row group {group} cannot be read: {_first_line(error)}", path=self._path) from None
+        for column in () if batch is None else batch.columns:
+            if not _stays_within(column):
+                raise FormatError(f"row group {group} cannot be read: index not in dictionary", path=self._path)
+        return batch
 
-    def _opened(self) -> Any:
+    def _opened(self, text: str | None = None) -> Any:
         import pyarrow.parquet as pq
 
+        encoded = [self._places[text]] if text in self._places else None
         try:
-            return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=_BUFFER)
+            return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=encoded)
         except FileNotFoundError:
             raise FeedError("there is no such file", path=self._path) from None
         except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
@@ -180,8 +190,10 @@ class IpcSource(ArrowSource):
             self.names = _names(self.schema, path)
             self.metadata = self.schema.metadata or {}
 
-    def batches(self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup) -> Iterator[tuple[int, Any]]:
-        del keeps  # there are no statistics to ask about
+    def batches(
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        del keeps, text  # there are no statistics to ask about
         row = 0
         with open_stream(self._path, limits=self._limits) as stream:
             reader, file, is_file = self._begin(stream)
@@ -260,6 +272,17 @@ class IpcSource(ArrowSource):
                 path=self._path,
                 offset=ended,
             )
+
+
+def _stays_within(column: Any) -> bool:
+    """Whether the indices of a dictionary's column lie in it, which pyarrow takes from a file as they are."""
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    if not kinds.is_dictionary(column.type):
+        return True
+    least, most = (bound.as_py() for bound in pc.min_max(column.indices).values())
+    return least is None or (least >= 0 and most < len(column.dictionary))
 
 
 def _names(schema: Any, path: Path | str) -> list[str]:

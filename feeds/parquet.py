@@ -112,6 +112,7 @@ class ParquetFeed(BaseFeed):
             keeps=self._select.keeps,
             capacity=_SPARE if capacity is None else _whole("capacity", capacity, 1 << 24),
             path=self._path,
+            schema=self._source.schema,
         )
         told = own["info"] if own is not None else {}
         self._info = FeedInfo(
@@ -163,7 +164,8 @@ class ParquetFeed(BaseFeed):
             counts["not_selected"] += group.num_rows
             return False
 
-        for first, batch in self._source.batches(self._columns.names, self._batch_ticks, keeps_group):
+        source = self._source.batches(self._columns.names, self._batch_ticks, keeps_group, self._keys.text)
+        for first, batch in source:
             self._check_open()
             counts["rows"] += batch.num_rows
             ticks, fault = self._convert(batch, first)

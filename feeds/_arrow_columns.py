@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.text import blank_ticks
 from strand.errors import ConfigurationError
 from strand.feeds._arrow_values import ACTIONS, SIDES, Values, integers, letters, scaled, times
 from strand.feeds.base import TickBatch
@@ -46,6 +47,7 @@ _EXTRA: Final = ("symbol", "ask_price", "ask_size")
 _KIND_OF_ACTION: Final = {b"A": KIND_ORDER, b"C": KIND_ORDER, b"M": KIND_ORDER, b"R": KIND_ORDER, b"F": KIND_ORDER,
                           b"T": KIND_TRADE}  # fmt: skip
 
+Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -117,6 +119,13 @@ class Columns:
                     raise ConfigurationError(f"columns: {field} and {other} are one place of a tick: name one of them")
                 del self.of[field if other in chosen or field not in chosen else other]
 
+        blank = np.zeros(1, TICK)
+        blank["price"] = UNDEF_PRICE
+        blank["action"] = blank["side"] = b"N"
+        for field, value in self.constants.items():
+            blank[field] = value
+        self._blank = blank
+
     @property
     def names(self) -> list[str]:
         """The columns to be read, each once."""
@@ -127,26 +136,23 @@ class Columns:
         """The column that receive times come from."""
         return self.of.get("ts_recv", self.of.get("ts_event"))
 
-    def convert(self, batch: Any, rows: npt.NDArray[np.uint64], reading: Reading) -> Conversion:
-        """Rows of a record batch as ticks of key 0, whose numbers in the file, from 1, are ``rows``.
+    def convert(
+        self, batch: Any, rows: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], reading: Reading
+    ) -> Conversion:
+        """Rows of a record batch as ticks of those keys, whose numbers in the file, from 1, are ``rows``.
 
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
-        ticks = np.zeros(batch.num_rows, TICK)
-        ticks["price"] = UNDEF_PRICE
-        ticks["action"] = ticks["side"] = b"N"
-        ticks["sequence"] = rows
-        for field, value in self.constants.items():
-            ticks[field] = value
         bad: Mask | None = None
         first: BadRow | None = None
+        fields: dict[str, Array] = {}
         for field, column in self.of.items():
             if field in ("symbol", "instrument_id"):
                 continue
             found = self._reader(field, reading)(batch.column(column))
             if isinstance(found, str):
                 raise TypeError(f"column {column!r} ({batch.column(column).type}) for {field} {found}")
-            self._store(ticks, field, found)
+            fields[field] = _filled(field, found)
             wrong = _wrong(found, reading.undefined_nulls and field not in ("ts_event", "ts_recv"))
             if wrong is None:
                 continue
@@ -155,8 +161,7 @@ class Columns:
             if first is None or index < first.index:
                 null = found.nulls is not None and bool(found.nulls[index])
                 first = BadRow(index, column, "holds null" if null else found.explain(index))
-        self._complete(ticks)
-        return Conversion(ticks, bad, first)
+        return Conversion(self._made(rows, keys, fields), bad, first)
 
     def _reader(self, field: str, reading: Reading) -> Callable[[Any], Values | str]:
         if field in ("ts_event", "ts_recv"):
@@ -171,25 +176,27 @@ class Columns:
             return partial(letters, words=None if reading.own else SIDES)
         return partial(integers, field={"ask_size": "size"}.get(field, field))
 
-    def _store(self, ticks: TickBatch, field: str, found: Values) -> None:
-        values = found.values
-        if found.nulls is not None:
-            none = {"price": UNDEF_PRICE, "ask_price": UNDEF_PRICE, "action": b"N", "side": b"N"}.get(field, 0)
-            values = values.copy()
-            values[found.nulls] = none
-        if field == "ask_price":
-            ticks["order_id"] = values.view(np.uint64)
-        elif field == "ask_size":
-            ticks["ref_id"] = values
-        else:
-            ticks[field] = values
+    def _made(self, rows: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], fields: dict[str, Array]) -> TickBatch:
+        # All but a few fields are written in one pass: each of the others is a pass over whole records.
+        times = "ts_recv" if "ts_recv" in fields else "ts_event"
+        both = fields.pop(times).view(np.int64)
+        follow = not len(rows) or int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        ticks = blank_ticks(self._blank, int(rows[0]) if len(rows) else 1, both, both, keys)
+        if not follow:
+            ticks["sequence"] = rows
+        for field in self.constants.keys() & {"ts_event", "ts_recv", "sequence"}:
+            ticks[field] = self.constants[field]
+        for field, values in fields.items():
+            if field == "ask_price":
+                ticks["order_id"] = values.view(np.uint64)
+            else:
+                ticks["ref_id" if field == "ask_size" else field] = values
+        self._complete(ticks)
+        return ticks
 
     def _complete(self, ticks: TickBatch) -> None:
         """Fields that follow from others."""
         given = self.of.keys() | self.constants.keys()
-        for name, other in (("ts_event", "ts_recv"), ("ts_recv", "ts_event")):
-            if name not in given and other in given:
-                ticks[name] = ticks[other]
         if "kind" in given:
             return
         if self.is_quote:
@@ -200,6 +207,16 @@ class Columns:
             for letter, kind in _KIND_OF_ACTION.items():
                 kinds[letter[0]] = kind
             ticks["kind"] = kinds[np.ascontiguousarray(ticks["action"]).view(np.uint8)]
+
+
+def _filled(field: str, found: Values) -> Array:
+    """A field's values, with what stands for nulls in their place."""
+    if found.nulls is None:
+        return found.values
+    none = {"price": UNDEF_PRICE, "ask_price": UNDEF_PRICE, "action": b"N", "side": b"N"}.get(field, 0)
+    values = found.values.copy()
+    values[found.nulls] = none
+    return values
 
 
 def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:

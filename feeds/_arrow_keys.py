@@ -155,7 +155,8 @@ class Keys:
             if self._known is not None:
                 self._note_small(self._known, 0)
         # Nothing is beyond the table; told to clip, numpy does not look for it either.
-        return self._of_small.take(values.astype(np.intp, copy=False), mode="clip")
+        keys: ByRow = self._of_small.take(values.astype(np.intp, copy=False), mode="clip")
+        return keys
 
     def _note_small(self, values: Any, first: int) -> None:
         """Puts the keys of integers, which follow each other from ``first`` on, where small ones are looked up."""
@@ -171,7 +172,7 @@ class Keys:
             self._take(column)
         places = column.indices if bad is None else column.indices.fill_null(0)
         places = places.to_numpy().astype(np.intp, copy=False)
-        keys = self._of_place.take(places, mode="clip")
+        keys: ByRow = self._of_place.take(places, mode="clip")
         rows = _unmet(keys, bad)
         if len(rows) and self._values is not None:
             used = places[rows]

@@ -51,6 +51,10 @@ def _plain(column: Any, zero: Any = 0) -> Array:
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
+def _times(values: Array, factor: int) -> Array:
+    return values if factor == 1 else values * values.dtype.type(factor)
+
+
 def _or(a: Mask | None, b: Mask | None) -> Mask | None:
     if a is None or b is None:
         return b if a is None else a
@@ -94,7 +98,7 @@ def integers(column: Any, field: str) -> Values | str:
     if len(values) and (int(values.min()) < bounds.min or int(values.max()) > bounds.max):
         bad = _or(bad, (values < bounds.min) | (values > bounds.max))
     with np.errstate(invalid="ignore"):
-        return Values(values.astype(target), nulls, bad, why)
+        return Values(values.astype(target, copy=False), nulls, bad, why)
 
 
 def times(column: Any, unit: str, zone: str | None) -> Values | str:
@@ -119,7 +123,7 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
     bad = None
     if len(values) and (int(values.min()) < 0 or int(values.max()) > ((1 << 64) - 1) // factor):
         bad = (values < 0) | (values > ((1 << 64) - 1) // factor)
-    return Values(values.astype(np.uint64) * np.uint64(factor), _nulls(column), bad, why)
+    return Values(_times(values.astype(np.uint64, copy=False), factor), _nulls(column), bad, why)
 
 
 def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = None) -> Values | str:
@@ -150,7 +154,7 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
         bad = None
         if len(values) and (int(values.max()) > most or int(values.min()) < -most):
             bad = _some((values > most) | (values < -most) if values.dtype.kind == "i" else values > most)
-        return Values(values.astype(np.int64) * np.int64(factor), nulls, bad, why)
+        return Values(_times(values.astype(np.int64, copy=False), factor), nulls, bad, why)
     if kinds.is_floating(column.type):
         floats = _plain(column, np.nan)
         nulls = _some(np.isnan(floats))

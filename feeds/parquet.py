@@ -189,7 +189,7 @@ class ParquetFeed(BaseFeed):
 
                     batch, rows, keys = batch.filter(pa.array(kept)), rows[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
-            made = self._columns.convert(batch, rows, self._reading)
+            made = self._columns.convert(batch, rows, keys, self._reading)
         except TypeError as error:
             return np.empty(0, TICK), FormatError(str(error), path=self._path)
         except UnicodeDecodeError as error:
@@ -199,7 +199,6 @@ class ParquetFeed(BaseFeed):
         except OverflowError as error:
             return np.empty(0, TICK), FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
         ticks, bad, problem = made.ticks, made.bad, made.first
-        ticks["instrument_id"] = keys
         if bad_key is not None and bad_key.any():
             index = int(np.argmax(bad_key))
             if problem is None or index <= problem.index:
@@ -223,6 +222,8 @@ class ParquetFeed(BaseFeed):
         return self._within(ticks, good), fault
 
     def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> TickBatch:
+        if good is None and self._select.start_ns is None and self._select.end_ns is None:
+            return ticks
         kept = np.ones(len(ticks), np.bool_) if good is None else good
         if self._select.start_ns is not None:
             kept = kept & (ticks["ts_recv"] >= np.uint64(self._select.start_ns))

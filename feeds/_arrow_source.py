@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,11 +45,12 @@ class ArrowSource:
 
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         """Record batches of those columns, and what number (from 0) the first row of each has in the file.
 
         ``keeps``: asked for every row group of a Parquet file, with its metadata and the columns' places; those it
-        turns down are not read. ``text``: a column of text that may be given as a dictionary, where that costs less.
+        turns down are not read, and come as the number of their rows. ``text``: a column of text that may be given as a
+        dictionary, where that costs less.
         """
         raise NotImplementedError
 
@@ -127,13 +128,14 @@ class ParquetSource(ArrowSource):
 
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         row = 0
         with self._opened(text) as file:
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
                 first, row = row, row + group.num_rows
                 if not keeps(group, self._places):
+                    yield first, group.num_rows
                     continue
                 batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
                 while (batch := self._next(batches, number)) is not None:
@@ -192,7 +194,7 @@ class IpcSource(ArrowSource):
 
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         del keeps, text  # there are no statistics to ask about
         row = 0
         with open_stream(self._path, limits=self._limits) as stream:

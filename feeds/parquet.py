@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -19,6 +19,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds._arrow_columns import BadRow, Columns, Reading
 from strand.feeds._arrow_keys import Keys
 from strand.feeds._arrow_source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
+from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
 from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
@@ -155,26 +156,32 @@ class ParquetFeed(BaseFeed):
         self.skipped.counts.clear()
         self.skipped.samples.clear()
         self._check_open()
-        keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
-
-        def keeps_group(group: Any, places: Mapping[str, int]) -> bool:
-            if keeps(group, places):
-                return True
-            counts["row_groups_passed_over"] += 1
-            counts["not_selected"] += group.num_rows
-            return False
-
-        source = self._source.batches(self._columns.names, self._batch_ticks, keeps_group, self._keys.text)
-        for first, batch in source:
-            self._check_open()
-            counts["rows"] += batch.num_rows
-            ticks, fault = self._convert(batch, first)
-            if len(ticks):
-                counts["ticks"] += len(ticks)
-                yield ticks
+        batches = self._read()
+        try:
+            for first, batch in batches:
                 self._check_open()
-            if fault is not None:
-                raise fault
+                if isinstance(batch, int):
+                    counts["row_groups_passed_over"] += 1
+                    counts["not_selected"] += batch
+                    continue
+                counts["rows"] += batch.num_rows
+                ticks, fault = self._convert(batch, first)
+                if len(ticks):
+                    counts["ticks"] += len(ticks)
+                    yield ticks
+                    self._check_open()
+                if fault is not None:
+                    raise fault
+        finally:
+            batches.close()
+
+    def _read(self) -> BatchesAhead | Generator[tuple[int, Any], None, None]:
+        keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
+        batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._keys.text)
+        # Of Parquet, which is a file and never a pipe: whoever waits for the thread waits for a batch at most.
+        if self._source.row_groups is None or not may_read_ahead():
+            return batches
+        return BatchesAhead(batches, f"strand read {Path(self._path).name}")
 
     def _convert(self, batch: Any, first: int) -> tuple[TickBatch, FeedError | None]:
         """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0."""

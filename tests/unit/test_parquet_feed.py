@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import gzip
 import os
 import sys
@@ -22,6 +23,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, MissingExt
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds._arrow_values import scaled
+from strand.feeds._batches_ahead import BatchesAhead
 from strand.feeds._parquet_write import ParquetTicks
 from strand.feeds.base import FeedInfo
 from strand.feeds.parquet import ParquetFeed, recognise
@@ -479,6 +481,76 @@ def test_only_columns_that_are_used_are_read(tmp_path: Path) -> None:
     assert len(read(ParquetFeed(path))[0]) == 1000
     with pytest.raises(FormatError):
         list(ParquetFeed(path, columns={"symbol": "junk"}).batches())
+
+
+def readers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("strand read")]
+
+
+def test_where_there_is_more_than_one_core_a_thread_reads_ahead_and_ends_with_the_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet(tmp_path, table(1000), row_group_size=100)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    expected, _ = read(ParquetFeed(path, batch_ticks=30))
+    left = ParquetFeed(path, batch_ticks=30).batches()
+    next(left)
+    assert readers() == []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    feed = ParquetFeed(path, batch_ticks=30)
+    np.testing.assert_array_equal(read(feed)[0], expected)
+    assert readers() == []
+    for end in (lambda batches: batches.close(), lambda batches: gc.collect()):
+        batches = feed.batches()
+        next(batches)
+        assert readers() == ["strand read a.parquet"]
+        end(batches)
+        del batches
+        assert readers() == []
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    assert readers() == []
+
+
+def test_what_is_read_ahead_is_bounded() -> None:
+    begun = []
+
+    def numbers() -> Any:
+        for i in range(100):
+            begun.append(i)
+            yield i, None
+
+    ahead = BatchesAhead(numbers(), "strand read x")
+    for i in range(50):
+        assert next(ahead) == (i, None)
+        assert begun[-1] <= i + 3
+    ahead.close()
+    ahead.close()
+    assert readers() == []
+    assert list(ahead) == []
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    path = parquet(tmp_path, table(300), row_group_size=100, compression="gzip")
+    column = pq.ParquetFile(path).metadata.row_group(1).column(2)
+    whole = bytearray(path.read_bytes())
+    at = column.dictionary_page_offset or column.data_page_offset
+    whole[at : at + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(whole)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    feed = ParquetFeed(path, batch_ticks=30)
+    ticks, error = read(feed)
+    assert ticks["sequence"].tolist() == list(range(1, 101))
+    assert isinstance(error, FormatError)
+    assert "row group 1 cannot be read" in str(error)
+    assert feed.statistics()["rows"] == 100
+    assert readers() == []
 
 
 def own_ticks(count: int, symbols: int) -> np.ndarray:

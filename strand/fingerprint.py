@@ -38,6 +38,8 @@ __all__ = [
 DIGEST_BYTES: Final = 16
 #: Ticks that wait to be hashed: a symbol's together cost far less than one by one.
 HELD_TICKS: Final = 1 << 18
+#: Records of an output that are brought together at once, which stay in a cache.
+PART_RECORDS: Final = 4096
 Digests = npt.NDArray[np.uint64]
 
 
@@ -112,22 +114,32 @@ class OutputDigest:
         self._hash = blake2b(row_head(layout_of(dtype)), digest_size=DIGEST_BYTES)
         self._names = names
         self._name_ids = np.zeros(len(names), np.uint64)
+        # What stands for a record: its symbol's name, where there are names, and its fields without padding.
+        self._part = np.zeros(PART_RECORDS, [*([("name", "<u8")] if len(names) else []), ("record", layout_of(dtype))])
 
     def add(self, records: npt.NDArray[Any]) -> None:
         """Takes in the next records, shape (n,), in the output's order."""
         self.records += len(records)
-        if not len(self._names):
-            self._hash.update(packed(records).tobytes())
-            return
-        keys = records["instrument_id"].copy()
-        nameless = records.copy()
-        nameless["instrument_id"] = 0
-        new = np.unique(keys[self._name_ids[keys] == 0])
-        for key in new.tolist():
-            digest = blake2b(self._names[key].encode(), digest_size=8).digest()
-            self._name_ids[key] = int.from_bytes(digest, "little") | 1  # 0: not known yet
-        ids = self._name_ids[keys].astype("<u8").view(np.uint8).reshape(len(keys), 8)
-        self._hash.update(np.hstack([ids, packed(nameless)]).tobytes())
+        for at in range(0, len(records), PART_RECORDS):
+            self._add_part(records[at : at + PART_RECORDS])
+
+    def _add_part(self, records: npt.NDArray[Any]) -> None:
+        part = self._part[: len(records)]
+        _assign(part["record"], records)
+        if len(self._names):
+            keys = np.ascontiguousarray(records["instrument_id"])
+            part["record"]["instrument_id"] = 0
+            part["name"] = self._ids(keys)
+        self._hash.update(part.view(np.uint8).data)
+
+    def _ids(self, keys: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+        ids = self._name_ids[keys]
+        if not ids.all():
+            for key in np.unique(keys[ids == 0]).tolist():
+                digest = blake2b(self._names[key].encode(), digest_size=8).digest()
+                self._name_ids[key] = int.from_bytes(digest, "little") | 1  # 0: not known yet
+            ids = self._name_ids[keys]
+        return ids
 
     def digest(self) -> bytes:
         """Of all records so far."""

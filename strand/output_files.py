@@ -144,6 +144,8 @@ class _Arrow:
         self._pa = _pyarrow(".arrow")
         self._table = table
         self._waiting = np.empty(GROUP_ROWS, dtype)
+        # numpy copies records field by field, unless they look like one field.
+        self._whole = self._waiting.view(f"V{dtype.itemsize}")
         self._n = 0
         self._schema = self._columns(self._waiting[:0]).schema
         self._writer = make(self._pa, file, self._schema)
@@ -165,7 +167,7 @@ class _Arrow:
         at = 0
         while at < len(batch):
             n = min(len(batch) - at, GROUP_ROWS - self._n)
-            self._waiting[self._n : self._n + n] = batch[at : at + n]
+            self._whole[self._n : self._n + n] = batch[at : at + n].view(self._whole.dtype)
             self._n += n
             at += n
             if self._n == GROUP_ROWS:
@@ -195,7 +197,13 @@ def _column(pa: Any, values: npt.NDArray[Any]) -> Any:
 
 
 def _parquet(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
-    return _Arrow(file, dtype, table, lambda pa, to, schema: pa.parquet.ParquetWriter(to, schema, compression="zstd"))
+    return _Arrow(file, dtype, table, _parquet_writer)
+
+
+def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
+    # A market's numbers repeat too seldom for dictionaries of them: those take half the time, and more room.
+    texts = [field.name for field in schema if field.type == pa.string()]
+    return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts)
 
 
 def _ipc(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:

@@ -410,6 +410,17 @@ def test_a_dictionary_of_what_is_no_name_is_refused(tmp_path: Path, values: Any)
     assert "cannot name symbols" in str(error)
 
 
+def test_a_place_beyond_its_dictionary_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = ParquetFeed(parquet(tmp_path, table(2, symbol=coded(["A"], [0, 0]))))
+    for place in (1, -1):
+        symbols = pa.DictionaryArray.from_arrays(pa.array([0, place], pa.int32()), pa.array(["A"]), safe=False)
+        batch = pa.record_batch(table(2, symbol=symbols).to_batches()[0])
+        monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, batch=batch, **__: iter([batch]))
+        ticks, error = read(feed)
+        assert len(ticks) == 0
+        assert "row group 0 cannot be read: index not in dictionary" in str(error)
+
+
 def test_text_does_not_become_an_instruments_number(tmp_path: Path) -> None:
     _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=None, instrument_id=pa.array(["1", "2"])))))
     assert "column 'instrument_id' (string) cannot name symbols" in str(error)

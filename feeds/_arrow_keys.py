@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds._arrow_columns import Columns
+from strand.feeds._arrow_numpy import nulls, numbers, rows_of
 
 __all__ = ["Keys"]
 
@@ -94,7 +95,7 @@ class Keys:
             wanted = None if self._keeps(self.names[0]) else np.zeros(batch.num_rows, np.bool_)
             return np.zeros(batch.num_rows, np.uint32), wanted, None
         column = batch.column(self.column)
-        bad = np.asarray(column.is_null()) if column.null_count else None
+        bad = nulls(column)
         if self._kind == "own":
             return self._own(column, bad)
         return self._told(column, bad)
@@ -104,7 +105,7 @@ class Keys:
 
         if not kinds.is_uint32(column.type):
             raise TypeError(f"column {self.column!r} is {column.type}, not uint32")
-        keys = np.asarray((column.fill_null(0) if bad is not None else column).to_numpy())
+        keys = numbers(column)
         beyond = keys >= len(self.names)
         if beyond.any():
             bad = beyond if bad is None else bad | beyond
@@ -132,21 +133,20 @@ class Keys:
         return keys, wanted, none if lacking else None
 
     def _by_value(self, column: Any, bad: Mask | None) -> ByRow:
-        import pyarrow as pa
         import pyarrow.types as kinds
 
         column = _plain(column)
         number = kinds.is_integer(column.type)
         if not (number if self._kind == "number" else number or _is_text(column.type)):
             raise self._no_names(column)
-        keys = self._by_number(column, bad) if number else self._found(column)
+        keys = self._by_number(column) if number else self._found(column)
         rows = _unmet(keys, bad)
         if len(rows):
-            keys[rows] = self._number(column.take(pa.array(rows)))
+            keys[rows] = self._number(column.take(rows_of(rows)))
         return keys
 
-    def _by_number(self, column: Any, bad: Mask | None) -> ByRow:
-        values = (column if bad is None else column.fill_null(0)).to_numpy()
+    def _by_number(self, column: Any) -> ByRow:
+        values = numbers(column)
         if not len(values) or values.min() < 0 or values.max() >= _SMALL:
             return self._found(column)
         most = int(values.max())
@@ -160,18 +160,16 @@ class Keys:
 
     def _note_small(self, values: Any, first: int) -> None:
         """Puts the keys of integers, which follow each other from ``first`` on, where small ones are looked up."""
-        numbers = values.to_numpy()
-        small = np.flatnonzero((numbers >= 0) & (numbers < len(self._of_small)))
-        self._of_small[numbers[small].astype(np.intp)] = small + first
+        told = numbers(values)
+        small = np.flatnonzero((told >= 0) & (told < len(self._of_small)))
+        self._of_small[told[small].astype(np.intp)] = small + first
 
     def _by_place(self, column: Any, bad: Mask | None) -> ByRow:
         """Of a dictionary only what occurs is numbered: it may be shared by files of other symbols."""
-        import pyarrow as pa
 
         if self._dictionary is None or not self._dictionary.equals(column.dictionary):
             self._take(column)
-        places = column.indices if bad is None else column.indices.fill_null(0)
-        places = places.to_numpy().astype(np.intp, copy=False)
+        places = numbers(column.indices).astype(np.intp, copy=False)
         keys: ByRow = self._of_place.take(places, mode="clip")
         rows = _unmet(keys, bad)
         if len(rows) and self._values is not None:
@@ -181,11 +179,11 @@ class Keys:
                 occurs[used] = True
                 used = np.flatnonzero(occurs)
             # It may hold a value twice, at a place that occurred before and at one that did not.
-            values = self._values.take(pa.array(used))
+            values = self._values.take(rows_of(used))
             found = self._found(values)
             new = _unmet(found, None)
             if len(new):
-                found[new] = self._number(values.take(pa.array(new)))
+                found[new] = self._number(values.take(rows_of(new)))
             self._of_place[used] = found
             keys = self._of_place.take(places, mode="clip")
         return keys
@@ -274,7 +272,7 @@ def _places(values: Any, among: Any) -> ByRow:
     """Where values are in an array, ``_NO_KEY`` for those that are not."""
     import pyarrow.compute as pc
 
-    found: ByRow = pc.index_in(values, value_set=among).fill_null(-1).to_numpy().astype(np.uint32)
+    found: ByRow = numbers(pc.index_in(values, value_set=among), null=-1).astype(np.uint32)
     return found
 
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.feeds._arrow_numpy import nulls as nulls_of
+from strand.feeds._arrow_numpy import numbers
 from strand.feeds._exact import units_by_decimal, units_of
 from strand.ticks import TICK, UNDEF_PRICE
 
@@ -41,16 +43,6 @@ class Values:
     explain: Callable[[int], str]
 
 
-def _nulls(column: Any) -> Mask | None:
-    return np.asarray(column.is_null()) if column.null_count else None
-
-
-def _plain(column: Any, zero: Any = 0) -> Array:
-    """The column in numpy, nulls as ``zero``."""
-    filled = column.fill_null(zero) if column.null_count else column
-    return np.asarray(filled.to_numpy(zero_copy_only=False))
-
-
 def _times(values: Array, factor: int) -> Array:
     return values if factor == 1 else values * values.dtype.type(factor)
 
@@ -79,20 +71,21 @@ def _shown(scalar: Any) -> str:
 def integers(column: Any, field: str) -> Values | str:
     """A column of integers, or of numbers that happen to be whole, as the tick field of that name; else what is wrong
     with its type."""
+    import pyarrow as pa
     import pyarrow.types as kinds
 
     target = TICK[field]
     bounds = np.iinfo(target)
     why = _says(column, f"is no whole number from {bounds.min} to {bounds.max}")
     if kinds.is_boolean(column.type):
-        return Values(_plain(column, False).astype(target), _nulls(column), None, why)
+        return Values(numbers(column.cast(pa.uint8())).astype(target), nulls_of(column), None, why)
     if kinds.is_floating(column.type) or kinds.is_decimal(column.type):
         found = scaled(column, 1, exact=True)
         assert not isinstance(found, str)
         values, bad = found.values, found.bad
         nulls = found.nulls
     elif kinds.is_integer(column.type):
-        values, bad, nulls = _plain(column), None, _nulls(column)
+        values, bad, nulls = numbers(column), None, nulls_of(column)
     else:
         return "is no number"
     if len(values) and (int(values.min()) < bounds.min or int(values.max()) > bounds.max):
@@ -119,11 +112,11 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
         column = column.cast(pa.int64())
     elif not kinds.is_integer(column.type):
         return "is neither a timestamp nor an integer"
-    values, factor = _plain(column), _NS_IN[unit]
+    values, factor = numbers(column), _NS_IN[unit]
     bad = None
     if len(values) and (int(values.min()) < 0 or int(values.max()) > ((1 << 64) - 1) // factor):
         bad = (values < 0) | (values > ((1 << 64) - 1) // factor)
-    return Values(_times(values.astype(np.uint64, copy=False), factor), _nulls(column), bad, why)
+    return Values(_times(values.astype(np.uint64, copy=False), factor), nulls_of(column), bad, why)
 
 
 def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = None) -> Values | str:
@@ -137,7 +130,7 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
     import pyarrow as pa
     import pyarrow.types as kinds
 
-    nulls = _nulls(column)
+    nulls = nulls_of(column)
     why = _says(column, f"is no whole number of units of 1/{scale}")
     if kinds.is_decimal(column.type):
         if not kinds.is_decimal128(column.type):
@@ -149,14 +142,14 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
         return Values(values, nulls, bad, why)
     if kinds.is_integer(column.type):
         factor = scale if integer_scale is None else integer_scale
-        values = _plain(column)
+        values = numbers(column)
         most = UNDEF_PRICE // factor
         bad = None
         if len(values) and (int(values.max()) > most or int(values.min()) < -most):
             bad = _some((values > most) | (values < -most) if values.dtype.kind == "i" else values > most)
         return Values(_times(values.astype(np.int64, copy=False), factor), nulls, bad, why)
     if kinds.is_floating(column.type):
-        floats = _plain(column, np.nan)
+        floats = numbers(column, null=np.nan)
         nulls = _some(np.isnan(floats))
         values, bad = units_of(floats, scale, exact=exact)
         return Values(values, nulls, bad, why)
@@ -185,7 +178,6 @@ def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | 
 def letters(column: Any, words: dict[str, bytes] | None) -> Values | str:
     """Letters: texts that ``words`` knows in any case, or integers that are ASCII codes; single characters as they are
     where ``words`` is None."""
-    import pyarrow as pa
     import pyarrow.types as kinds
 
     if kinds.is_integer(column.type):
@@ -209,8 +201,8 @@ def letters(column: Any, words: dict[str, bytes] | None) -> Values | str:
         ]
     else:
         found_by = [words.get(value.strip().lower()) if value is not None else None for value in table]
-    nulls = _nulls(column)
-    indices = _plain(column.indices.cast(pa.int64()))
+    nulls = nulls_of(column)
+    indices = numbers(column.indices).astype(np.intp, copy=False)
     made = np.array([value or b"" for value in found_by] or [b""], "S1")[indices]
     unknown = np.array([value is None for value in found_by] or [False], np.bool_)[indices]
     if nulls is not None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds._arrow_columns import BadRow, Columns, Reading
 from strand.feeds._arrow_keys import Keys
+from strand.feeds._arrow_numpy import mask_of
 from strand.feeds._arrow_source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
 from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
 from strand.feeds._parquet_groups import group_filter
@@ -192,9 +193,7 @@ class ParquetFeed(BaseFeed):
                 kept = wanted if bad_key is None else wanted | bad_key
                 if not kept.all():
                     self._counts["not_selected"] += int(np.count_nonzero(~kept))
-                    import pyarrow as pa
-
-                    batch, rows, keys = batch.filter(pa.array(kept)), rows[kept], keys[kept]
+                    batch, rows, keys = batch.filter(mask_of(kept)), rows[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
             made = self._columns.convert(batch, rows, keys, self._reading)
         except TypeError as error:

@@ -6,6 +6,7 @@ import datetime as dt
 import gc
 import gzip
 import os
+import subprocess
 import sys
 import threading
 from decimal import Decimal
@@ -22,6 +23,7 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
+from strand.feeds._arrow_numpy import numbers
 from strand.feeds._arrow_values import scaled
 from strand.feeds._batches_ahead import BatchesAhead
 from strand.feeds._parquet_write import ParquetTicks
@@ -658,6 +660,27 @@ def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path) -> None:
                 assert error.path is not None
             except ConfigurationError:
                 pass
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()])
+def test_parts_of_columns_with_and_without_nulls_become_arrays(kind: Any) -> None:
+    for values in ([], [1, 2, 3, 4], [None, 2, None, 4], [None] * 4):
+        column = pa.array(values, kind)
+        for part in (column, column.slice(1), column.slice(1, 2), column.slice(4)):
+            found = numbers(part, null=7)
+            assert found.dtype == kind.to_pandas_dtype()
+            assert found.tolist() == [7 if value is None else value for value in part.to_pylist()]
+
+
+def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(action=pa.array(["T"] * 9 + [None]), size=pa.array([None] + [1] * 9)))
+    code = (
+        "import sys; from strand.feeds import Selection; from strand.feeds.parquet import ParquetFeed\n"
+        f"feed = ParquetFeed({str(path)!r}, nulls='undefined', select=Selection(('A',)))\n"
+        "assert sum(map(len, feed.batches())) == 5\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_recognition_is_by_content(tmp_path: Path) -> None:

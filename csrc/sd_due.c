@@ -120,9 +120,8 @@ static int find_times(const sd_due *due, uint64_t n, due_times *times) {
   return 1;
 }
 
-/* Puts n records in the order of their keys. Zero: two have the same. */
-static int by_table(sd_due_list *list, const sd_due *from, sd_due *to, uint64_t n) {
-  const uint64_t words = list->keys / 64;
+/* Puts n records in the order of their keys, none of which is above `most`. Zero: two have the same. */
+static int by_table(sd_due_list *list, const sd_due *from, sd_due *to, uint64_t n, uint32_t most) {
   int once = 1;
   for (uint64_t i = 0; i < n; i++) {
     uint64_t *word = &list->there[from[i].key / 64], bit = UINT64_C(1) << from[i].key % 64;
@@ -130,7 +129,7 @@ static int by_table(sd_due_list *list, const sd_due *from, sd_due *to, uint64_t 
     *word |= bit;
     list->place[from[i].key] = (uint32_t)i;
   }
-  for (uint64_t i = 0; i < words; i++) {
+  for (uint64_t i = 0; i <= most / 64; i++) {
     for (uint64_t word = list->there[i]; once && word; word &= word - 1)
       *to++ = from[list->place[64 * i + (uint64_t)__builtin_ctzll(word)]];
     list->there[i] = 0;
@@ -182,7 +181,7 @@ static sd_due *sort(sd_due_list *list, sd_due *from, sd_due *to, uint64_t n) {
   }
   all = 0;
   for (uint32_t i = 0; i < times.n; all += times.n_of[i++])
-    if (!by_table(list, from + all, to + all, times.n_of[i])) return by_bytes(from, to, n);
+    if (!by_table(list, from + all, to + all, times.n_of[i], most)) return by_bytes(from, to, n);
   return to;
 }
 

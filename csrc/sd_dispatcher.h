@@ -182,7 +182,6 @@ uint64_t sd_feed_time(sd_dispatcher *d);
 int sd_dispatcher_finish(sd_dispatcher *d);
 /* Puts a clock task on each strand whose timers are due, see sd_timer.h. */
 uint32_t sd_clock_sweep(sd_dispatcher *d);
-void sd_clock_look_at_all(sd_dispatcher *d);
 /* Whether a symbol is to be finished. */
 int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key);
 /* Python has finished a symbol, or (code nonzero) failed on it. SD_E_HANDLER: then nothing more is to be finished. */

@@ -164,7 +164,7 @@ static sd_due *sort(sd_due_list *list, sd_due *from, sd_due *to, uint64_t n) {
   if (!find_times(from, n, &times)) return by_bytes(from, to, n);
   for (uint64_t i = 0; i < n; i++) most = from[i].key > most ? from[i].key : most;
   /* A table that is all but empty takes longer to look through than sorting does. */
-  if (most / 64 * times.n > n || !room_for_keys(list, most)) return by_bytes(from, to, n);
+  if ((uint64_t)most / 64 * times.n > n || !room_for_keys(list, most)) return by_bytes(from, to, n);
   for (uint32_t i = 0; i < times.n; i++) {
     at[i] = all;
     all += times.n_of[i];

@@ -15,7 +15,7 @@ static void learn_claim(sd_dispatcher *d, uint32_t slot, int64_t given, int64_t 
 }
 
 /* Python gets a quantum in a row: where it lies, or copied together. */
-static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
+static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_claim *claim) {
   sd_strand *s = &d->strands[index];
   claim->strand = index;
   claim->handler = s->handler;
@@ -27,7 +27,7 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim
     claim->marks = d->scratch_marks[slot];
     return;
   }
-  claim->pending = claim->n = sd_records_pending(d, s, SD_AHEAD_UNKNOWN);
+  claim->pending = claim->n = sd_records_pending(d, s, ahead);
   claim->records = NULL;
   if (SD_UNLIKELY(claim->n == 0)) return;
   if (claim->n > d->config.quantum_records) claim->n = d->config.quantum_records;
@@ -67,8 +67,8 @@ static int timer_first(sd_dispatcher *d, uint32_t index, sd_claim *claim) {
   return claim->wake_key != SD_NONE;
 }
 
-int sd_to_python(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim) {
-  fill_claim(d, slot, index, claim);
+int sd_to_python(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_claim *claim) {
+  fill_claim(d, slot, index, ahead, claim);
   if (claim->n) return SD_CLAIM_RECORDS;
   if (timer_first(d, index, claim)) return SD_CLAIM_WAKE;
   /* A lossy strand whose records were discarded meanwhile; a task that came between two looks. */

@@ -95,7 +95,6 @@ static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, i
 }
 
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
-  const uint32_t index = (uint32_t)(s - d->strands);
   sd_lock(&s->publish_lock);
   int64_t n = sd_strand_pending(s);
   if (n > s->queued) n = s->queued;
@@ -106,7 +105,7 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   if (SD_UNLIKELY(d->handlers[s->handler].wakes) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
   sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
-  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, index, d->scratch_marks[slot], n);
+  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_marks[slot], n);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
   sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;

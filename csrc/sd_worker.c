@@ -33,7 +33,7 @@ enum {
 };
 #endif
 
-/* Strands in a row found busy, after which a core is offered to who may be at work on them. */
+/* Of strands found busy every so manieth has the worker offer its core to who may be at work on them. */
 enum { BUSY_TURNS = 64 };
 
 /* ---- finding a strand */
@@ -197,7 +197,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       if (d->policy->charge) d->policy->charge(d, index, 0, now - start);
       if (d->policy->promote) d->policy->promote(d, slot, now);
     } else {
-      int given = sd_to_python(d, slot, index, claim);
+      int given = sd_to_python(d, slot, index, ahead, claim);
       if (given) return given;
     }
   }

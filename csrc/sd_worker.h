@@ -23,7 +23,8 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_
 }
 
 /* ---- sd_visit.c */
-/* One visit with a native handler, begun at `start`; `ahead` as for sd_records_pending. Ends with the strand let go. Returns the clock at its end. */
+/* One visit with a native handler, begun at `start`; `ahead` as for sd_records_pending. Ends with the strand let go. Returns the
+ * clock at its end. */
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
 /* Ends a visit of Python's, which handled n records of the claim, and failed on one more if `failed`. */
 void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed);
@@ -49,6 +50,6 @@ int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *clai
 /* ---- sd_python.c */
 /* Gives a strand to Python: SD_CLAIM_RECORDS or SD_CLAIM_WAKE, and *claim is filled. 0: there was nothing for it, and
  * the strand has been let go. */
-int sd_to_python(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim);
+int sd_to_python(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_claim *claim);
 
 #endif

@@ -166,7 +166,6 @@ class Keys:
 
     def _by_place(self, column: Any, bad: Mask | None) -> ByRow:
         """Of a dictionary only what occurs is numbered: it may be shared by files of other symbols."""
-
         if self._dictionary is None or not self._dictionary.equals(column.dictionary):
             self._take(column)
         places = numbers(column.indices).astype(np.intp, copy=False)

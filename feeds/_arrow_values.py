@@ -43,7 +43,7 @@ class Values:
     explain: Callable[[int], str]
 
 
-def _times(values: Array, factor: int) -> Array:
+def _multiplied(values: Array, factor: int) -> Array:
     return values if factor == 1 else values * values.dtype.type(factor)
 
 
@@ -116,7 +116,7 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
     bad = None
     if len(values) and (int(values.min()) < 0 or int(values.max()) > ((1 << 64) - 1) // factor):
         bad = (values < 0) | (values > ((1 << 64) - 1) // factor)
-    return Values(_times(values.astype(np.uint64, copy=False), factor), nulls_of(column), bad, why)
+    return Values(_multiplied(values.astype(np.uint64, copy=False), factor), nulls_of(column), bad, why)
 
 
 def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = None) -> Values | str:
@@ -147,7 +147,7 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
         bad = None
         if len(values) and (int(values.max()) > most or int(values.min()) < -most):
             bad = _some((values > most) | (values < -most) if values.dtype.kind == "i" else values > most)
-        return Values(_times(values.astype(np.int64, copy=False), factor), nulls, bad, why)
+        return Values(_multiplied(values.astype(np.int64, copy=False), factor), nulls, bad, why)
     if kinds.is_floating(column.type):
         floats = numbers(column, null=np.nan)
         nulls = _some(np.isnan(floats))

@@ -40,7 +40,7 @@ AT_END = 2**64 - 2
 HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20
 #: Bytes of a piece of memory that batches are merged into: a huge page, which comes in at once, where 512 small ones
-#: cost as much as merging does; and how many pieces that nobody uses any more are kept.
+#: cost more than copying the records; and how many pieces that nobody uses any more are kept.
 PIECE_BYTES, SPARE_PIECES = 2 << 20, 4
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 LINE = 64

@@ -111,11 +111,12 @@ class OutputDigest:
 
     def __init__(self, dtype: np.dtype[Any], names: Sequence[str] = ()) -> None:
         self.records = 0
-        self._hash = blake2b(row_head(layout_of(dtype)), digest_size=DIGEST_BYTES)
+        layout = layout_of(dtype)
+        self._hash = blake2b(row_head(layout), digest_size=DIGEST_BYTES)
         self._names = names
         self._name_ids = np.zeros(len(names), np.uint64)
         # What stands for a record: its symbol's name, where there are names, and its fields without padding.
-        self._part = np.zeros(PART_RECORDS, [*([("name", "<u8")] if len(names) else []), ("record", layout_of(dtype))])
+        self._part = np.zeros(PART_RECORDS, [*([("name", "<u8")] if len(names) else []), ("record", layout)])
 
     def add(self, records: npt.NDArray[Any]) -> None:
         """Takes in the next records, shape (n,), in the output's order."""
@@ -125,7 +126,12 @@ class OutputDigest:
 
     def _add_part(self, records: npt.NDArray[Any]) -> None:
         part = self._part[: len(records)]
-        _assign(part["record"], records)
+        into = part["record"]
+        if records.dtype == into.dtype:
+            # Without padding to leave out. As one field, which numpy copies at one go.
+            into.view(f"V{into.itemsize}")[:] = records.view(f"V{into.itemsize}")
+        else:
+            _assign(into, records)
         if len(self._names):
             keys = np.ascontiguousarray(records["instrument_id"])
             part["record"]["instrument_id"] = 0

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
+from strand.behind import Behind
 from strand.errors import ConfigurationError, EngineError, FeedError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
@@ -122,7 +123,7 @@ class Output:
         self.dtype = merged_dtype(declared)
         self.path = path
         self.records = 0
-        #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digesting``.
+        #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digest_all``.
         self.digest = OutputDigest(self.dtype, names)
         self._names = names
         self._batches: list[npt.NDArray[Any]] = []
@@ -209,15 +210,17 @@ class Outputs(Mapping[str, Output]):
                 raise ConfigurationError(f"out: {name!r} and another output would be written to the same file {path}")
         self._outputs = {name: Output(name, dtype, paths.get(name), table) for name, dtype in declared.items()}
         self._table = table
-        self._files: list[OutputFile | None] = []
+        self._files: list[OutputFile] = []
+        #: What takes each output's batches, in the order of the outputs; and those that do in threads of their own.
+        self._takers: list[list[Callable[[npt.NDArray[Any]], None]]] = []
+        self._behind: list[Behind] = []
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._abandoned = False
         #: One thread at a time finds out what is final and hands it out.
         self._round_lock = threading.Lock()
-        #: Whether what is collected is digested as it is handed out, too. To be set before the start.
-        self.digesting = False
+        self._digesting = False
         self._memory = _Memory()
         #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
         self.late = 0
@@ -248,25 +251,48 @@ class Outputs(Mapping[str, Output]):
 
     # ---- life
 
+    def digest_all(self) -> None:
+        """Before the start: what is collected is digested too, as it is handed out."""
+        assert self._engine is None
+        self._digesting = True
+
     def start(self, engine: Source, *, allowed: Sequence[int] | None) -> None:
         """Opens the files and starts merging, in a thread on the cores ``allowed``; where there are none, whoever emits
         calls ``hand_out``. Raises FeedError where a file cannot be created."""
         if not self._outputs:
             return
-        self._engine = engine
         try:
             for output in self._outputs.values():
-                path = output.path
-                self._files.append(None if path is None else OutputFile(path, output.dtype, self._table))
+                self._takers.append(self._takers_of(output, allowed or ()))
         except BaseException:
-            self._give_up_files()
+            self._give_up()
             raise
+        self._engine = engine
         if allowed is None:
             return
         for output in self._outputs.values():
             output._refresh = self._refresh
         self._thread = threading.Thread(target=self._run, args=(engine, allowed), name="strand-outputs", daemon=True)
         self._thread.start()
+
+    def _takers_of(self, output: Output, allowed: Sequence[int]) -> list[Callable[[npt.NDArray[Any]], None]]:
+        """A file, and the digest, take longer than merging: each has a thread where there are cores for several."""
+        found: list[Callable[[npt.NDArray[Any]], None]] = []
+        if output.path is not None or self._digesting:
+            found.append(output.digest.add)
+        if output.path is not None:
+            self._files.append(OutputFile(output.path, output.dtype, self._table))
+            found.append(self._files[-1].write)
+        if len(allowed) > 1:
+            self._behind += (begun := [Behind(take, self._fail, f"strand-{output.name}", allowed) for take in found])
+            found = [behind.put for behind in begun]
+        return found if output.path is not None else [*found, output._put]
+
+    def _fail(self, error: Exception) -> None:
+        """A failure stops the dispatcher."""
+        self.failure = self.failure or error
+        if (engine := self._engine) is not None:
+            engine.stop()
 
     def finish(self, *, complete: bool) -> None:
         """When nothing runs any more: hands out the rest and closes the files. ``complete``: nothing but what is held
@@ -277,6 +303,8 @@ class Outputs(Mapping[str, Output]):
             self._thread = None
         if self._engine is not None:
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
+            for behind in self._behind:
+                behind.close()
             with self._round_lock:
                 self.late = self._engine.late_outputs
                 self._engine = None
@@ -302,6 +330,8 @@ class Outputs(Mapping[str, Output]):
         on with the run. Raises what went wrong with handing it out."""
         if self._engine is not None:
             self._round(self._engine, Until.WATERMARK)
+        for behind in self._behind:
+            behind.settle()
         if self.failure is not None:
             raise self.failure
         return {name: output.digest for name, output in self._outputs.items()}
@@ -321,7 +351,7 @@ class Outputs(Mapping[str, Output]):
             before, records = records, sum(output.records for output in self._outputs.values())
             pause_s = min(max(LEAST_S if records > before else IDLE_S, TIMES * looked_s), MOST_S)
         if self._abandoned:
-            self._give_up_files()
+            self._give_up()
 
     def _round(self, engine: Source, until: Until) -> float:
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""
@@ -333,12 +363,10 @@ class Outputs(Mapping[str, Output]):
                         self._hand_out(engine, number, output)
                     return looked_ns / 1e9
             except Exception as error:
-                self.failure = error
-                engine.stop()
+                self._fail(error)
             except BaseException:
                 # What was taken and not handed out yet is gone: no file may look complete.
-                self.failure = EngineError("interrupted while records were being handed out")
-                engine.stop()
+                self._fail(EngineError("interrupted while records were being handed out"))
                 raise
         return 0.0
 
@@ -352,13 +380,8 @@ class Outputs(Mapping[str, Output]):
                 self._memory.use(n * size)
                 batch = buffer[: n * size].view(output.dtype)
                 output.records += n
-                file = self._files[number]
-                if file is not None or self.digesting:
-                    output.digest.add(batch)
-                if file is not None:
-                    file.write(batch)
-                else:
-                    output._put(batch)
+                for take in self._takers[number]:
+                    take(batch)
             if n < room:
                 return
 
@@ -366,8 +389,6 @@ class Outputs(Mapping[str, Output]):
 
     def _close_files(self) -> None:
         for file in self._files:
-            if file is None:
-                continue
             try:
                 if self.failure is None:
                     file.close()
@@ -377,10 +398,11 @@ class Outputs(Mapping[str, Output]):
                 self.failure = self.failure or error
         self._files.clear()
 
-    def _give_up_files(self) -> None:
+    def _give_up(self) -> None:
+        for behind in self._behind:
+            behind.drop()
         for file in self._files:
-            if file is not None:
-                file.give_up()
+            file.give_up()
         self._files.clear()
 
 

@@ -62,7 +62,7 @@ class Recorder(NoRecorder):
         self._dispatcher = dispatcher
         self._names = names
         self._every = every
-        dispatcher.outputs.digesting = True
+        dispatcher.outputs.digest_all()
         self._file: BinaryIO | None = None
         self._creating: AbstractContextManager[BinaryIO] | None = None
         if path is not None:

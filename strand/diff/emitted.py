@@ -96,7 +96,7 @@ def _run_again(parting: Parting, side: int, source: Sequence[str] | None, load: 
         handlers, _ = handlers_of(header, ticks, load)
         dispatcher = Dispatcher(ticks.names(), handlers=handlers, workers=1, cores=None)
         kept = {output.name: _Kept(output) for output in parting.outputs if output.name in dispatcher.outputs}
-        dispatcher.outputs.digesting = True
+        dispatcher.outputs.digest_all()
         recorded = {output.name: (output.a, output.b)[side] for output in parting.outputs}
         with dispatcher:
             _publish(dispatcher, ticks, by, kept)

@@ -21,7 +21,9 @@ from engine_support import ticks_for
 
 from strand import TICK, Dispatcher, Handler, native, output_files, replay
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
-from strand.outputs import Outputs
+from strand.output_files import OutputFile
+from strand.outputs import Outputs, merged_dtype
+from strand.symbols import SymbolTable
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
@@ -108,6 +110,46 @@ def test_an_output_nobody_emitted_to_is_an_empty_file_with_its_columns(
     columns = read(path)
     columns.pop("symbol", None)
     assert columns == {"sequence": [], "ts": [], "instrument_id": [], "nth": []}
+
+
+KINDS = {
+    "big": ">i8", "small": "i1", "single": "f4", "real": ">f8", "flag": "?", "text": "S5", "word": "U4",
+    "pair": ("<i4", (2,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_fields_of_all_kinds_over_several_groups_and_symbols_that_come_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(output_files, "GROUP_ROWS", 1000)
+    monkeypatch.setattr(output_files, "PART_ROWS", 64)
+    kinds = {name: kind for name, kind in KINDS.items() if suffix != "csv" or name != "pair"}
+    dtype = merged_dtype(np.dtype(list(kinds.items()), align=True))
+    rng = np.random.default_rng(5)
+    records = np.zeros(3456, dtype)
+    records["sequence"] = np.arange(len(records))
+    records["instrument_id"] = rng.integers(0, 1 + np.arange(len(records)) // 2)
+    for name in ("big", "small"):
+        bounds = np.iinfo(dtype[name])
+        records[name] = rng.integers(bounds.min, bounds.max, len(records), endpoint=True)
+    records["single"], records["real"] = rng.integers(0, 1 << 20, (2, len(records)))
+    records["flag"] = rng.random(len(records)) < 0.5
+    records["text"] = rng.choice([b"a", b"bcd", b"\xe4\xf6", b"x,y"], len(records))
+    records["word"] = rng.choice(["a", "äöü", "€", "x y"], len(records))
+    if "pair" in kinds:
+        records["pair"] = rng.integers(-9, 9, (len(records), 2))
+    names = [f"S{i}é" for i in range(len(records))]
+    file = OutputFile(tmp_path / f"x.{suffix}", dtype, SymbolTable(names))
+    for part in np.array_split(records, [1, 700, 701, 2500]):
+        file.write(part)
+    file.close()
+    found = read(tmp_path / f"x.{suffix}")
+    expected = {name: records[name].tolist() for name in dtype.names or ()}
+    if suffix != "npy":
+        expected["symbol"] = [names[key] for key in expected["instrument_id"]]
+        expected["text"] = [text.decode("latin-1") for text in expected["text"]]
+    assert found == expected
 
 
 def test_several_outputs_are_written_at_once(c_handlers: Path, tmp_path: Path) -> None:

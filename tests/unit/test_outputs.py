@@ -336,8 +336,9 @@ def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) ->
 def test_at_rest_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handlers: Path) -> None:
     ticks = stream(np.arange(6000) % 7)
     taken = []
-    with Dispatcher(7, echo(c_handlers), workers=3, cores=None) as d:
-        d.outputs.digesting = True
+    d = Dispatcher(7, echo(c_handlers), workers=3, cores=None)
+    d.outputs.digest_all()
+    with d:
         for end in (1000, 2500, 6000):
             start = sum(len(part) for part in taken)
             d.publish(ticks[0 if not taken else (1000, 2500)[len(taken) - 1] : end])

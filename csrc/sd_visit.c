@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-enum { LINES_AHEAD = 12, MARK_LINES_AHEAD = 4 }; /* of the next block, asked for before it is needed */
-
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
   ctx->params = handler->params;
   ctx->row_stride = d->arena->row_stride;
@@ -154,17 +152,6 @@ static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *re
   for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
 }
 
-/* Asks for the block after this one, which another core filled: as much of it as it takes until the processor sees by itself that
- * lines are read in a row. */
-static inline void prefetch_block(const sd_pool *pool, uint32_t index) {
-  const unsigned char *records = sd_block_record(pool, index, 0);
-  sd_prefetch(sd_block_at(pool, index));
-  for (uint32_t i = 0; i < LINES_AHEAD; i++) sd_prefetch(records + i * SD_LINE);
-  if (!pool->marks_at) return;
-  const unsigned char *marks = (const unsigned char *)sd_block_mark(pool, index, 0);
-  for (uint32_t i = 0; i < MARK_LINES_AHEAD; i++) sd_prefetch(marks + i * SD_LINE);
-}
-
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead) {
   sd_strand *s = &d->strands[index];
   if (s->lossy) return visit_lossy(d, slot, index, start);
@@ -185,7 +172,11 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
     if (SD_UNLIKELY(run > *most)) run = *most;
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
-    if (next != SD_NONE) prefetch_block(&d->pool, next);
+    if (next != SD_NONE) {
+      sd_prefetch(sd_block_record(&d->pool, next, 0));
+      sd_prefetch(sd_block_at(&d->pool, next));
+      if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, next, 0));
+    }
     const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     if (d->far) prefetch_rows(d, records, run);
     int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);

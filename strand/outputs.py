@@ -191,7 +191,8 @@ class Output:
 
 
 class Outputs(Mapping[str, Output]):
-    """A dispatcher's outputs by name. One thread merges what slots have collected, and writes it or keeps it."""
+    """A dispatcher's outputs by name. One thread merges what slots have collected, and keeps it or hands it to
+    those that write it."""
 
     def __init__(
         self, handlers: Sequence[Handler], table: SymbolTable, out: Mapping[str, str | os.PathLike[str]]

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -24,7 +25,7 @@ class Behind:
     """Calls ``work`` with each batch, in their order, in a thread on the cores ``allowed``. The first exception that it
     raises goes to ``failed``, in that thread; from then on batches are dropped.
 
-    To be ended by ``close`` or ``drop``; afterwards nothing may be put.
+    Begins with ``start``, and ends with ``close`` or ``drop``, after which nothing may be put.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class Behind:
         self._ending = self._dropping = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, args=(allowed,), name=name, daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def put(self, batch: Batch) -> None:
@@ -51,7 +54,8 @@ class Behind:
     def settle(self) -> None:
         """Waits until all that was put has been worked on."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._bytes)
+            # Less than none where an interrupt came between putting a batch and counting it.
+            self._changed.wait_for(lambda: self._bytes <= 0)
 
     def close(self) -> None:
         """Ends the thread when it has worked on all that was put, and waits for that."""
@@ -66,8 +70,9 @@ class Behind:
         self.close()
 
     def _run(self, allowed: Sequence[int]) -> None:
-        # Where the publisher is pinned, this thread would be so too.
-        os.sched_setaffinity(0, allowed)
+        # Where the publisher is pinned, this thread would be so too: slower, as where those cores have gone meanwhile.
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)
         while (batch := self._next()) is not None:
             if not self._dropping:
                 try:

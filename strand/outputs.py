@@ -285,8 +285,11 @@ class Outputs(Mapping[str, Output]):
             self._files.append(OutputFile(output.path, output.dtype, self._table))
             found.append(self._files[-1].write)
         if len(allowed) > 1:
-            self._behind += (begun := [Behind(take, self._fail, f"strand-{output.name}", allowed) for take in found])
-            found = [behind.put for behind in begun]
+            behind = [Behind(take, self._fail, f"strand-{output.name}", allowed) for take in found]
+            self._behind += behind  # before any begins: an interrupt may come while one does
+            for one in behind:
+                one.start()
+            found = [one.put for one in behind]
         return found if output.path is not None else [*found, output._put]
 
     def _fail(self, error: Exception) -> None:

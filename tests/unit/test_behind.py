@@ -44,6 +44,7 @@ def work() -> Work:
 @pytest.fixture
 def thread(work: Work) -> Iterator[Behind]:
     found = Behind(work, work.failures.append, "test-behind", ALLOWED)
+    found.start()
     yield found
     work.gate.set()
     found.drop()
@@ -69,11 +70,12 @@ def test_everything_is_worked_on_in_order(thread: Behind, work: Work) -> None:
 
 def test_it_is_done_in_a_thread_of_its_own_on_the_cores_that_are_allowed() -> None:
     found: list[tuple[str, set[int]]] = []
-    behind = Behind(
+    one = Behind(
         lambda _: found.append((threading.current_thread().name, os.sched_getaffinity(0))), print, "one", ALLOWED[:1]
     )
-    behind.put(BATCH)
-    behind.close()
+    one.start()
+    one.put(BATCH)
+    one.close()
     assert found == [("one", set(ALLOWED[:1]))]
     assert os.sched_getaffinity(0) == set(ALLOWED)
 
@@ -109,6 +111,10 @@ def test_a_failure_is_told_once_and_the_rest_dropped(thread: Behind, work: Work)
     assert [str(error) for error in work.failures] == ["3"]
     thread.close()
     assert len(work.failures) == 1
+
+
+def test_one_that_has_not_begun_can_be_dropped() -> None:
+    Behind(print, print, "never", ALLOWED).drop()
 
 
 def test_dropping_leaves_what_waits(thread: Behind, work: Work) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
+from strand.errors import EngineError
 from strand.threads import join
 
 __all__ = ["Behind"]
@@ -36,8 +37,10 @@ class Behind:
         self._waiting: deque[Batch] = deque()
         #: Of batches that wait, and of the one under way.
         self._bytes = 0
-        self._ending = self._dropping = False
-        self._changed = threading.Condition()
+        self._ending = self._dropping = self._over = False
+        # The lock is entered by itself: an interrupt in the condition's own way in would leave it locked.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._run, args=(allowed,), name=name, daemon=True)
 
     def start(self) -> None:
@@ -45,21 +48,23 @@ class Behind:
 
     def put(self, batch: Batch) -> None:
         """Hands a batch over, whose memory must stay as it is. Waits while too much waits already."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._bytes < MOST_BYTES)
+        with self._lock:
+            self._changed.wait_for(lambda: self._bytes < MOST_BYTES or self._over)
+            if self._over:
+                return
             self._waiting.append(batch)
             self._bytes += batch.nbytes
             self._changed.notify_all()
 
     def settle(self) -> None:
-        """Waits until all that was put has been worked on."""
-        with self._changed:
+        """Waits until all that was put has been worked on, or dropped."""
+        with self._lock:
             # Less than none where an interrupt came between putting a batch and counting it.
-            self._changed.wait_for(lambda: self._bytes <= 0)
+            self._changed.wait_for(lambda: self._bytes <= 0 or self._over)
 
     def close(self) -> None:
         """Ends the thread when it has worked on all that was put, and waits for that."""
-        with self._changed:
+        with self._lock:
             self._ending = True
             self._changed.notify_all()
         join(self._thread)
@@ -70,21 +75,29 @@ class Behind:
         self.close()
 
     def _run(self, allowed: Sequence[int]) -> None:
-        # Where the publisher is pinned, this thread would be so too: slower, as where those cores have gone meanwhile.
-        with suppress(OSError):
-            os.sched_setaffinity(0, allowed)
-        while (batch := self._next()) is not None:
-            if not self._dropping:
-                try:
-                    self._work(batch)
-                except Exception as error:
-                    self._dropping = True
-                    self._failed(error)
-            with self._changed:
-                self._bytes -= batch.nbytes
+        try:
+            # Where the publisher is pinned, this thread would be so too. Those cores may have gone: then it is slower.
+            with suppress(OSError):
+                os.sched_setaffinity(0, allowed)
+            while (batch := self._next()) is not None:
+                self._work(batch)
+                with self._lock:
+                    self._bytes -= batch.nbytes
+                    self._changed.notify_all()
+        except Exception as error:
+            self._failed(error)
+        except BaseException as error:
+            # What it had in hand is gone: nobody may take the work for done.
+            failure = EngineError(f"the thread {self._thread.name!r} ended by {error!r}")
+            failure.__cause__ = error
+            self._failed(failure)
+        finally:
+            with self._lock:
+                self._over = True
+                self._waiting.clear()
                 self._changed.notify_all()
 
     def _next(self) -> Batch | None:
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._waiting or self._ending)
-            return self._waiting.popleft() if self._waiting else None
+            return self._waiting.popleft() if self._waiting and not self._dropping else None

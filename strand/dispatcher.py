@@ -425,6 +425,7 @@ def _forget_all() -> None:
     for dispatcher in list(_live):
         dispatcher._forked = dispatcher._closing = True
         dispatcher._dropped.detach()
+        dispatcher._outputs.forget()
     _live.clear()
 
 

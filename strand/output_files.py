@@ -178,7 +178,7 @@ class _Arrow:
 
 
 class _Symbols:
-    """Symbols' names as Arrow arrays. A name is looked up when its symbol comes for the first time."""
+    """Symbols' names as Arrow arrays, looked up once each."""
 
     def __init__(self, pa: Any, table: SymbolTable) -> None:
         self._pa = pa
@@ -192,14 +192,21 @@ class _Symbols:
         most = int(keys.max(initial=0))
         if most >= len(self._place):
             self._place = np.concatenate([self._place, np.zeros(most + 1, np.uint32)])
-        places = self._place[keys]
+        words, places = self._words, self._place[keys]
         if not places.all():
             new = np.unique(keys[places == 0])
-            self._place[new] = len(self._words) + 1 + np.arange(len(new))
-            words = _texts(self._pa, [self._table.name(key) for key in new.tolist()])
-            self._words = self._pa.concat_arrays([self._words, words])
+            named = np.array([self._table.has_name(key) for key in new.tolist()], bool)
+            self._words = self._with(new[named])
+            # Those that have no name yet may have one by the next time.
+            words = self._with(new[~named])
             places = self._place[keys]
-        return self._words.take(_numbers(self._pa, places - 1))
+            self._place[new[~named]] = 0
+        return words.take(_numbers(self._pa, places - 1))
+
+    def _with(self, keys: npt.NDArray[np.uint32]) -> Any:
+        """The words, and behind them those of more keys, which are given their places."""
+        self._place[keys] = len(self._words) + 1 + np.arange(len(keys))
+        return self._pa.concat_arrays([self._words, _texts(self._pa, [self._table.name(key) for key in keys.tolist()])])
 
 
 def _column(pa: Any, values: npt.NDArray[Any]) -> Any:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
 from strand.behind import Behind
-from strand.errors import ConfigurationError, EngineError, FeedError
+from strand.errors import ConfigurationError, EngineError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 from strand.threads import join
@@ -222,7 +222,8 @@ class Outputs(Mapping[str, Output]):
         #: One thread at a time finds out what is final and hands it out.
         self._round_lock = threading.Lock()
         self._digesting = False
-        self._memory = _Memory()
+        #: One an output: a batch that waits to be written keeps no more than its own output's piece.
+        self._memory = [_Memory() for _ in self._outputs]
         #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
         self.late = 0
         #: What went wrong with merging or writing, if anything did.
@@ -301,6 +302,18 @@ class Outputs(Mapping[str, Output]):
     def finish(self, *, complete: bool) -> None:
         """When nothing runs any more: hands out the rest and closes the files. ``complete``: nothing but what is held
         back is pending; else what comes after the first tick that is pending is not final, and left out."""
+        try:
+            self._finish(complete=complete)
+        except BaseException as error:
+            interrupted = EngineError("interrupted while outputs were being completed")
+            self._fail(error if isinstance(error, Exception) else interrupted)
+            self._give_up()
+            raise
+        finally:
+            for output in self._outputs.values():
+                output._end()
+
+    def _finish(self, *, complete: bool) -> None:
         if self._thread is not None:
             self._stop.set()
             join(self._thread)
@@ -312,10 +325,13 @@ class Outputs(Mapping[str, Output]):
             with self._round_lock:
                 self.late = self._engine.late_outputs
                 self._engine = None
-                self._memory = _Memory()
+                self._memory.clear()
                 self._close_files()
-        for output in self._outputs.values():
-            output._end()
+
+    def forget(self) -> None:
+        """In the child of a fork, where none of the threads is: what was collected by then is all there is."""
+        self._engine = None
+        self._behind.clear()
 
     def abandon(self) -> None:
         """Ends merging without waiting for it: nobody is left to look at what comes out. Takes no lock."""
@@ -348,7 +364,8 @@ class Outputs(Mapping[str, Output]):
 
     def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         # Where the publisher is pinned, this thread would be so too.
-        os.sched_setaffinity(0, allowed)
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, allowed)
         pause_s, records = IDLE_S, 0
         while not self._stop.wait(pause_s) and self.failure is None:
             looked_s = self._round(engine, Until.WATERMARK)
@@ -377,11 +394,11 @@ class Outputs(Mapping[str, Output]):
     def _hand_out(self, engine: Source, number: int, output: Output) -> None:
         size = output.dtype.itemsize
         while True:
-            buffer = self._memory.rest(size + 8)
+            buffer = self._memory[number].rest(size + 8)
             room = (len(buffer) - 8) // size
             n = engine.take_output(number, buffer, room)
             if n:
-                self._memory.use(n * size)
+                self._memory[number].use(n * size)
                 batch = buffer[: n * size].view(output.dtype)
                 output.records += n
                 for take in self._takers[number]:
@@ -398,7 +415,7 @@ class Outputs(Mapping[str, Output]):
                     file.close()
                 else:
                     file.give_up()
-            except FeedError as error:
+            except Exception as error:
                 self.failure = self.failure or error
         self._files.clear()
 

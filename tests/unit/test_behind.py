@@ -13,6 +13,7 @@ import pytest
 
 from strand import behind
 from strand.behind import Behind
+from strand.errors import EngineError
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 BATCH = np.zeros(16, "<u8")
@@ -111,6 +112,21 @@ def test_a_failure_is_told_once_and_the_rest_dropped(thread: Behind, work: Work)
     assert [str(error) for error in work.failures] == ["3"]
     thread.close()
     assert len(work.failures) == 1
+
+
+def test_whatever_ends_the_thread_is_told_and_nobody_waits_for_it(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(_: Any) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(behind, "MOST_BYTES", BATCH.nbytes)
+    one = Behind(leave, work.failures.append, "leaving", ALLOWED)
+    one.start()
+    for _ in range(10):
+        one.put(BATCH)
+    one.settle()
+    one.close()
+    assert [type(error) for error in work.failures] == [EngineError]
+    assert "SystemExit(3)" in str(work.failures[0])
 
 
 def test_one_that_has_not_begun_can_be_dropped() -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from engine_support import ticks_for
 
 from strand import TICK, Dispatcher, Handler, native, output_files, replay
+from strand.behind import Behind
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
 from strand.output_files import OutputFile
 from strand.outputs import Outputs, merged_dtype
@@ -150,6 +152,52 @@ def test_fields_of_all_kinds_over_several_groups_and_symbols_that_come_late(
         expected["symbol"] = [names[key] for key in expected["instrument_id"]]
         expected["text"] = [text.decode("latin-1") for text in expected["text"]]
     assert found == expected
+
+
+def test_a_symbol_that_is_named_late_has_its_name_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_files, "GROUP_ROWS", 4)
+    table = SymbolTable(3)
+    table.learn(["A"])
+    records = np.zeros(4, merged_dtype(np.dtype([("x", "u1")])))
+    records["instrument_id"] = [0, 1, 2, 1]
+    file = OutputFile(tmp_path / "x.parquet", records.dtype, table)
+    file.write(records)
+    table.learn(["A", "", "C"])
+    file.write(records)
+    table.learn(["A", "B", "C"])
+    file.write(records)
+    file.close()
+    assert read(tmp_path / "x.parquet")["symbol"] == [
+        "A", "#1", "#2", "#1",
+        "A", "#1", "C", "#1",
+        "A", "B", "C", "B",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["close", "_close_files"])
+def test_an_interrupt_while_outputs_are_completed_leaves_no_file_and_nobody_waiting(
+    c_handlers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    d = Dispatcher(NAMES, echo(c_handlers), out={"seen": tmp_path / "seen.npy"}, workers=1)
+    d.start()
+    d.publish(stream(1000))
+    d.drain()
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    if where == "close" and not d.outputs._behind:
+        d.stop()
+        pytest.skip("on one core no thread writes")
+    monkeypatch.setattr(Behind if where == "close" else Outputs, where, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        d.stop()
+    d.stop(drain=False)
+    assert d.outputs.failure is not None
+    assert sum(map(len, d.outputs["fifth"])) > 0
+    assert list(tmp_path.iterdir()) == []
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("strand-seen")]
 
 
 def test_several_outputs_are_written_at_once(c_handlers: Path, tmp_path: Path) -> None:

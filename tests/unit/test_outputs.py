@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -352,6 +354,23 @@ def test_at_rest_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handler
             np.testing.assert_array_equal(taken[-1], expected[start:])
     assert len(d.outputs["seen"].take()) == 0
     assert len(d.outputs["fifth"].array()) == len(serial(ticks)["fifth"])
+
+
+def test_a_forked_process_can_look_at_what_was_collected_and_waits_for_no_thread(c_handlers: Path) -> None:
+    ticks = stream(np.arange(1000) % 7)
+    d = Dispatcher(7, echo(c_handlers), workers=1, cores=None)
+    d.outputs.digest_all()
+    with d:
+        d.publish(ticks)
+        d.drain()
+        collected_here = len(d.outputs["seen"].array())
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            same_there = len(d.outputs["seen"].array()) == collected_here
+            os._exit(0 if same_there and d.outputs.at_rest() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert collected_here == ticks["depth"].sum()
 
 
 def test_publishers_wait_for_the_merger_where_more_is_emitted_than_the_bound_allows(c_handlers: Path) -> None:

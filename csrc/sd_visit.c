@@ -152,6 +152,19 @@ static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *re
   for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
 }
 
+/* Asks for a block, as far as the visit will get in it: another core wrote it, and its lines come side by side while the
+ * handler is at work on the block before. */
+static inline void prefetch_block(const sd_dispatcher *d, uint32_t block, int64_t left) {
+  const sd_pool *pool = &d->pool;
+  const size_t records = left < (int64_t)pool->records ? (size_t)left : pool->records;
+  const unsigned char *at = (const unsigned char *)sd_block_at(pool, block);
+  for (const unsigned char *end = sd_block_record(pool, block, (uint32_t)records); at < end; at += SD_LINE)
+    sd_prefetch(at);
+  if (!pool->marks_at) return;
+  const sd_mark *mark = sd_block_mark(pool, block, 0);
+  for (const sd_mark *end = mark + records; mark < end; mark += SD_LINE / sizeof *mark) sd_prefetch(mark);
+}
+
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead) {
   sd_strand *s = &d->strands[index];
   if (s->lossy) return visit_lossy(d, slot, index, start);
@@ -172,11 +185,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
     if (SD_UNLIKELY(run > *most)) run = *most;
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
-    if (next != SD_NONE) {
-      sd_prefetch(sd_block_record(&d->pool, next, 0));
-      sd_prefetch(sd_block_at(&d->pool, next));
-      if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, next, 0));
-    }
+    if (next != SD_NONE) prefetch_block(d, next, n - done - run);
     const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     if (d->far) prefetch_rows(d, records, run);
     int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);

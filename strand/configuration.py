@@ -36,6 +36,7 @@ __all__ = [
     "choice",
     "engine_config",
     "memory_there",
+    "merging_cores",
     "padded",
     "pool_blocks",
     "symbol_counts",
@@ -51,6 +52,8 @@ _MOST = {"capacity_ticks": 2**31 - 1, "quantum_ticks": 2**20, "batch_ticks": 65_
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
 FULL_STRANDS = 64
+#: Pinned workers from which on they have time for a thread more between them.
+_WORKERS_ENOUGH = 3
 
 
 def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
@@ -116,6 +119,17 @@ def worker_cores(cores: Sequence[int] | str | None, allowed: list[int], workers:
     if missing or not cores:
         raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
     return [int(cores[i % len(cores)]) for i in range(workers)]
+
+
+def merging_cores(allowed: list[int], cores: Sequence[int] | None) -> list[int]:
+    """Where merging and writing are done, ``cores`` being the workers'.
+
+    A run goes at the pace of who publishes: the one core that is left to it is kept for it, where there are workers
+    enough to be in for the rest (bars in memory on four cores: 0.83 to 0.96 of the time; on three no gain, on two a
+    loss).
+    """
+    taken = sorted(set(cores or ()))
+    return taken if len(taken) >= _WORKERS_ENOUGH and len(allowed) - len(taken) == 1 else allowed
 
 
 def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:

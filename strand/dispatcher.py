@@ -23,6 +23,7 @@ from strand.configuration import (
     check_limits,
     check_memory,
     engine_config,
+    merging_cores,
     symbol_counts,
     worker_cores,
     yes_or_no,
@@ -212,7 +213,7 @@ class Dispatcher(StrandsView):
         if self._threads:
             return self
         try:
-            self._outputs.start(self._engine, allowed=self._allowed)
+            self._outputs.start(self._engine, allowed=merging_cores(self._allowed, self._cores))
             _live.add(self)
             # Its threads hold the engine, and not the dispatcher.
             self._dropped = weakref.finalize(self, _drop, self._engine, self._outputs)

@@ -10,6 +10,7 @@ import pytest
 from engine_support import worker_threads
 
 from strand import Dispatcher, Fifo
+from strand.configuration import merging_cores
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.policies import Policy
 from strand.symbols import SymbolTable
@@ -187,3 +188,20 @@ def test_symbols_that_no_memory_could_hold_are_refused_before_any_is_taken(monke
     with pytest.raises(ConfigurationError, match=r"symbols: 10,000,000 on 10,000,000 strands take 1\.4 GB"):
         Dispatcher(10_000_000, "count", strands="per-symbol")
     Dispatcher(1_000, "count", strands="per-symbol")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "cores", "merging"),
+    [
+        ([0, 1, 2, 3], [1, 2, 3], [1, 2, 3]),
+        ([0, 1, 2, 3], None, [0, 1, 2, 3]),  # nothing is pinned
+        ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]),  # no core is the publisher's own
+        ([0, 1, 2, 3, 4], [2, 3, 4], [0, 1, 2, 3, 4]),  # a core is left for the merger too
+        ([0, 1, 2], [1, 2], [0, 1, 2]),  # two workers have enough to do
+        ([0, 1, 2, 3], [3, 3, 3], [0, 1, 2, 3]),
+    ],
+)
+def test_merging_keeps_off_the_publisher_s_only_core(
+    allowed: list[int], cores: list[int] | None, merging: list[int]
+) -> None:
+    assert merging_cores(allowed, cores) == merging

@@ -10,9 +10,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import blank_ticks
+from strand._bindings.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
-from strand.feeds._arrow_values import ACTIONS, SIDES, Values, integers, letters, scaled, times
+from strand.feeds._arrow_values import (
+    ACTIONS,
+    SIDES,
+    Values,
+    integers,
+    letters,
+    plain_integers,
+    plain_scaled,
+    plain_times,
+    scaled,
+    times,
+)
 from strand.feeds.base import TickBatch
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE
 
@@ -44,8 +55,14 @@ QUOTE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "ask_size": ("ask_size", "ask_sz", "ask_sz_00", "ask_qty", "ask_amount"),
 }
 _EXTRA: Final = ("symbol", "ask_price", "ask_size")
-_KIND_OF_ACTION: Final = {b"A": KIND_ORDER, b"C": KIND_ORDER, b"M": KIND_ORDER, b"R": KIND_ORDER, b"F": KIND_ORDER,
-                          b"T": KIND_TRADE}  # fmt: skip
+#: Fields that are kept in the place of another, and those that are read like another.
+_PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
+_LIKE: Final = {"ask_size": "size"}
+_LETTERS: Final = ("action", "side")
+#: By the letter of an action.
+_KINDS: Final = np.full(256, KIND_NONE, np.uint16)
+_KINDS[list(b"ACMRF")] = KIND_ORDER
+_KINDS[list(b"T")] = KIND_TRADE
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -124,6 +141,11 @@ class Columns:
         blank["action"] = blank["side"] = b"N"
         for field, value in self.constants.items():
             blank[field] = value
+        if "kind" not in self.of and "kind" not in self.constants:
+            if self.is_quote:
+                blank["kind"], blank["side"] = KIND_QUOTE, b"N"
+            elif "action" in self.constants:
+                blank["kind"] = _KINDS[blank["action"].view(np.uint8)]
         self._blank = blank
 
     @property
@@ -136,77 +158,102 @@ class Columns:
         """The column that receive times come from."""
         return self.of.get("ts_recv", self.of.get("ts_event"))
 
+    def texts(self, schema: Any) -> list[str]:
+        """The columns of text of which each makes but one field of letters: they may as well come as dictionaries."""
+        import pyarrow.types as kinds
+
+        every = list(self.of.values())
+        found = [column for field, column in self.of.items() if field in _LETTERS and every.count(column) == 1]
+        return [column for column in found if kinds.is_string(schema.field(column).type)]
+
     def convert(
-        self, batch: Any, rows: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], reading: Reading
+        self, batch: Any, rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], reading: Reading
     ) -> Conversion:
         """Rows of a record batch as ticks of those keys, whose numbers in the file, from 1, are ``rows``.
 
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
-        bad: Mask | None = None
-        first: BadRow | None = None
-        fields: dict[str, Array] = {}
-        for field, column in self.of.items():
-            if field in ("symbol", "instrument_id"):
-                continue
-            found = self._reader(field, reading)(batch.column(column))
-            if isinstance(found, str):
-                raise TypeError(f"column {column!r} ({batch.column(column).type}) for {field} {found}")
-            fields[field] = _filled(field, found)
-            wrong = _wrong(found, reading.undefined_nulls and field not in ("ts_event", "ts_recv"))
-            if wrong is None:
-                continue
-            bad = wrong if bad is None else bad | wrong
-            index = int(np.argmax(wrong))
-            if first is None or index < first.index:
-                null = found.nulls is not None and bool(found.nulls[index])
-                first = BadRow(index, column, "holds null" if null else found.explain(index))
-        return Conversion(self._made(rows, keys, fields), bad, first)
+        wrong = _Wrong()
+        fields = [field for field in self.of if field not in ("symbol", "instrument_id")]
+        read = {
+            field: self._plain(field, batch.column(self.of[field]), reading) or self._read(field, batch, reading, wrong)
+            for field in fields
+        }
+        ticks, good = self._made(rows, keys, read)
+        if good < len(ticks):
+            wrong = _Wrong()
+            ticks, _ = self._made(rows, keys, {field: self._read(field, batch, reading, wrong) for field in fields})
+        return Conversion(ticks, wrong.rows, wrong.first)
+
+    def _plain(self, field: str, column: Any, reading: Reading) -> Field | None:
+        if field in ("ts_event", "ts_recv"):
+            return plain_times(column, reading.time_unit, reading.time_zone)
+        if field in ("price", "ask_price"):
+            return plain_scaled(column, PRICE_SCALE, field="price", integer_scale=reading.price_scale)
+        if field in _LETTERS:
+            return None
+        if field in ("size", "ask_size") and reading.size_scale != 1:
+            return plain_scaled(column, reading.size_scale, field="size")
+        return plain_integers(column, _LIKE.get(field, field))
+
+    def _read(self, field: str, batch: Any, reading: Reading, wrong: _Wrong) -> Field:
+        column = batch.column(self.of[field])
+        found = self._reader(field, reading)(column)
+        if isinstance(found, str):
+            raise TypeError(f"column {self.of[field]!r} ({column.type}) for {field} {found}")
+        bad = _wrong(found, reading.undefined_nulls and field not in ("ts_event", "ts_recv"))
+        if bad is not None:
+            wrong.note(self.of[field], found, bad)
+        return whole(_filled(field, found))
 
     def _reader(self, field: str, reading: Reading) -> Callable[[Any], Values | str]:
         if field in ("ts_event", "ts_recv"):
             return partial(times, unit=reading.time_unit, zone=reading.time_zone)
         if field in ("price", "ask_price"):
-            return partial(scaled, scale=PRICE_SCALE, exact=not reading.rounds, integer_scale=reading.price_scale)
+            exact = not reading.rounds
+            return partial(scaled, scale=PRICE_SCALE, field="price", exact=exact, integer_scale=reading.price_scale)
         if field in ("size", "ask_size") and reading.size_scale != 1:
-            return partial(scaled, scale=reading.size_scale, exact=not reading.rounds)
+            return partial(scaled, scale=reading.size_scale, field="size", exact=not reading.rounds)
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)
         if field == "side":
             return partial(letters, words=None if reading.own else SIDES)
-        return partial(integers, field={"ask_size": "size"}.get(field, field))
+        return partial(integers, field=_LIKE.get(field, field))
 
-    def _made(self, rows: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], fields: dict[str, Array]) -> TickBatch:
-        # All but a few fields are written in one pass: each of the others is a pass over whole records.
-        times = "ts_recv" if "ts_recv" in fields else "ts_event"
-        both = fields.pop(times).view(np.int64)
-        follow = not len(rows) or int(rows[-1]) - int(rows[0]) == len(rows) - 1
-        ticks = blank_ticks(self._blank, int(rows[0]) if len(rows) else 1, both, both, keys)
-        if not follow:
-            ticks["sequence"] = rows
-        for field in self.constants.keys() & {"ts_event", "ts_recv", "sequence"}:
-            ticks[field] = self.constants[field]
-        for field, values in fields.items():
-            if field == "ask_price":
-                ticks["order_id"] = values.view(np.uint64)
-            else:
-                ticks["ref_id" if field == "ask_size" else field] = values
-        self._complete(ticks)
-        return ticks
+    def _made(
+        self, rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], read: Mapping[str, Field]
+    ) -> tuple[TickBatch, int]:
+        """The ticks, and how many of them are good: up to the first row for which a plain column has no value."""
+        fields = {_PLACE.get(field, field): found for field, found in read.items()}
+        times = fields["ts_recv" if "ts_recv" in fields else "ts_event"]
+        fields = {"ts_event": times, "ts_recv": times, "instrument_id": whole(keys), **fields}
+        if not isinstance(rows, range):
+            fields.setdefault("sequence", whole(rows))
+        if "kind" not in self.of and "kind" not in self.constants:
+            if self.is_quote:
+                fields.pop("side", None)
+            elif "action" in fields:
+                fields["kind"] = whole(_KINDS[fields["action"].values])
+        fields = {field: found for field, found in fields.items() if field not in self.constants}
+        ticks, good = value_ticks(self._blank, int(rows[0]) if len(rows) else 1, len(rows), fields)
+        if "sequence" in self.constants:
+            ticks["sequence"] = self.constants["sequence"]
+        return ticks, good
 
-    def _complete(self, ticks: TickBatch) -> None:
-        """Fields that follow from others."""
-        given = self.of.keys() | self.constants.keys()
-        if "kind" in given:
-            return
-        if self.is_quote:
-            ticks["kind"] = KIND_QUOTE
-            ticks["side"] = b"N"
-        elif "action" in given:
-            kinds = np.full(256, KIND_NONE, np.uint16)
-            for letter, kind in _KIND_OF_ACTION.items():
-                kinds[letter[0]] = kind
-            ticks["kind"] = kinds[np.ascontiguousarray(ticks["action"]).view(np.uint8)]
+
+class _Wrong:
+    """The rows that can become no ticks (None: all can), and the first of them."""
+
+    def __init__(self) -> None:
+        self.rows: Mask | None = None
+        self.first: BadRow | None = None
+
+    def note(self, column: str, found: Values, bad: Mask) -> None:
+        self.rows = bad if self.rows is None else self.rows | bad
+        index = int(np.argmax(bad))
+        if self.first is None or index < self.first.index:
+            null = found.nulls is not None and bool(found.nulls[index])
+            self.first = BadRow(index, column, "holds null" if null else found.explain(index))
 
 
 def _filled(field: str, found: Values) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.values import look_up
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds._arrow_columns import Columns
 from strand.feeds._arrow_numpy import nulls, numbers, rows_of
@@ -21,6 +22,8 @@ _SMALL: Final = 1 << 20
 
 Mask = npt.NDArray[np.bool_]
 ByRow = npt.NDArray[np.uint32]
+Rows = npt.NDArray[np.uint32]
+_NO_ROWS: Final[Rows] = np.empty(0, np.uint32)
 
 
 class Keys:
@@ -48,9 +51,9 @@ class Keys:
         self._keeps = keeps
         self._wanted: Mask = np.zeros(0, np.bool_)
         self._all_wanted = True
-        # Of the values met so far, as Arrow has them, by key; of those that are small numbers the keys; the latest
-        # dictionary, its values as far as they can be names, and their keys by place.
-        self._known: Any = None
+        # Of the values met so far, as Arrow has them, pieces by key; of those that are small numbers the keys; the
+        # latest dictionary, its values as far as they can be names, and their keys by place.
+        self._known: list[Any] = []
         self._of_small: ByRow = np.zeros(0, np.uint32)
         self._dictionary: Any = None
         self._values: Any = None
@@ -115,64 +118,76 @@ class Keys:
         return keys, wanted, bad
 
     def _told(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
-        if _is_dictionary(column.type):
-            keys = self._by_place(column, bad)
-        else:
-            keys = self._by_value(column, bad)
-        none = keys == _NO_KEY
-        if bad is not None:
-            none |= bad
-        lacking = bool(none.any())
-        if lacking:
+        keys, rows = (self._by_place if _is_dictionary(column.type) else self._by_value)(column, bad)
+        none = bad
+        if len(rows):
+            none = np.zeros(len(keys), np.bool_) if bad is None else bad.copy()
+            none[rows] = True
+        if none is not None:
             keys[none] = 0
         wanted = None
         if not self._all_wanted:
             wanted = self._wanted[keys]
-            if lacking:
+            if none is not None:
                 wanted &= ~none
-        return keys, wanted, none if lacking else None
+        return keys, wanted, none
 
-    def _by_value(self, column: Any, bad: Mask | None) -> ByRow:
+    def _by_value(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
+        """Keys, new ones included, and the rows without one, but for some that are ``bad``."""
         import pyarrow.types as kinds
 
         column = _plain(column)
         number = kinds.is_integer(column.type)
         if not (number if self._kind == "number" else number or _is_text(column.type)):
             raise self._no_names(column)
-        keys = self._by_number(column) if number else self._found(column)
-        rows = _unmet(keys, bad)
-        if len(rows):
-            keys[rows] = self._number(column.take(rows_of(rows)))
-        return keys
+        keys = self._by_number(column, bad) if number else None
+        if keys is None:
+            keys = self._found(column)
+            rows = _unmet(keys, bad)
+            if len(rows):
+                keys[rows] = self._number(column.take(rows_of(rows)))
+        return keys, _NO_ROWS
 
-    def _by_number(self, column: Any) -> ByRow:
+    def _by_number(self, column: Any, bad: Mask | None) -> ByRow | None:
+        """The keys of integers; None where a new one is not small."""
+        import pyarrow as pa
+
         values = numbers(column)
-        if not len(values) or values.min() < 0 or values.max() >= _SMALL:
-            return self._found(column)
-        most = int(values.max())
-        if most >= len(self._of_small):
+        keys, rows = _looked_up(values, self._of_small, bad)
+        if not len(rows):
+            return keys
+        unmet = values[rows]
+        if unmet.min() < 0 or unmet.max() >= _SMALL:
+            return None
+        if (most := int(unmet.max())) >= len(self._of_small):
             self._of_small = np.full(1 << most.bit_length(), _NO_KEY, np.uint32)
-            if self._known is not None:
-                self._note_small(self._known, 0)
-        # Nothing is beyond the table; told to clip, numpy does not look for it either.
-        keys: ByRow = self._of_small.take(values.astype(np.intp, copy=False), mode="clip")
+            first = 0
+            for known in self._known:
+                self._note_small(known, first)
+                first += len(known)
+            # What was met is there again, what was not is as it was.
+            keys, rows = _looked_up(values, self._of_small, bad)
+            unmet = values[rows]
+        if len(rows):
+            new = unmet[np.sort(np.unique(unmet, return_index=True)[1])]
+            self._add(new.tolist(), pa.Array.from_buffers(column.type, len(new), [None, pa.py_buffer(new)]))
+            keys[rows] = self._of_small[unmet]
         return keys
 
-    def _note_small(self, values: Any, first: int) -> None:
+    def _note_small(self, known: Any, first: int) -> None:
         """Puts the keys of integers, which follow each other from ``first`` on, where small ones are looked up."""
-        told = numbers(values)
-        small = np.flatnonzero((told >= 0) & (told < len(self._of_small)))
-        self._of_small[told[small].astype(np.intp)] = small + first
+        values = numbers(known)
+        small = np.flatnonzero((values >= 0) & (values < len(self._of_small)))
+        self._of_small[values[small].astype(np.intp)] = small + first
 
-    def _by_place(self, column: Any, bad: Mask | None) -> ByRow:
-        """Of a dictionary only what occurs is numbered: it may be shared by files of other symbols."""
+    def _by_place(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
+        """As ``_by_value``. Of a dictionary only what occurs is numbered: files of other symbols may share it."""
         if self._dictionary is None or not self._dictionary.equals(column.dictionary):
             self._take(column)
-        places = numbers(column.indices).astype(np.intp, copy=False)
-        keys: ByRow = self._of_place.take(places, mode="clip")
-        rows = _unmet(keys, bad)
+        places = numbers(column.indices)
+        keys, rows = _looked_up(places, self._of_place, bad)
         if len(rows) and self._values is not None:
-            used = places[rows]
+            used = places[rows].astype(np.intp, copy=False)
             if not self._by_rows:
                 occurs = np.zeros(len(self._of_place), np.bool_)
                 occurs[used] = True
@@ -184,8 +199,8 @@ class Keys:
             if len(new):
                 found[new] = self._number(values.take(rows_of(new)))
             self._of_place[used] = found
-            keys = self._of_place.take(places, mode="clip")
-        return keys
+            keys, rows = _looked_up(places, self._of_place, bad)
+        return keys, rows
 
     def _take(self, column: Any) -> None:
         """Makes a column's dictionary the one whose keys are kept by place."""
@@ -212,25 +227,33 @@ class Keys:
 
     def _found(self, values: Any) -> ByRow:
         """The keys of values, of those that have one."""
-        if self._known is None:
-            return np.full(len(values), _NO_KEY, np.uint32)
-        return _places(values, self._known)
+        import pyarrow as pa
+
+        if len(self._known) > 1:
+            self._known = [pa.concat_arrays(self._known)]
+        return _places(values, self._known[0]) if self._known else np.full(len(values), _NO_KEY, np.uint32)
 
     def _number(self, values: Any) -> ByRow:
-        """New keys for values, none of which has one, in the order in which they come first; nulls get none.
+        """New keys for values, none of which has one, in the order in which they come first; nulls get none."""
+        new = values.drop_null().unique()
+        first = len(self.names)
+        self._add(new.to_pylist(), new)  # which raises UnicodeDecodeError before any is numbered
+        keys = _places(values, new)
+        keys[keys != _NO_KEY] += first
+        return keys
 
-        Raises OverflowError once those that there is room for have theirs.
+    def _add(self, told: list[Any], new: Any) -> None:
+        """Takes in new values, which are as Arrow has them in ``new``.
+
+        Raises OverflowError once those that there is room for have their keys.
         """
-        import pyarrow as pa
         import pyarrow.types as kinds
 
-        new = values.drop_null().unique()
-        told = new.to_pylist()  # raises UnicodeDecodeError before any is numbered
         first = len(self.names)
         names = [value if isinstance(value, str) else f"id:{value}" for value in told[: self.capacity - first]]
         if names:
             new = new[: len(names)]
-            self._known = new if self._known is None else pa.concat_arrays([self._known, new])
+            self._known.append(new)
             if kinds.is_integer(new.type):
                 self._note_small(new, first)
             self._wanted = np.append(self._wanted, np.fromiter(map(self._keeps, names), np.bool_, len(names)))
@@ -241,9 +264,12 @@ class Keys:
                 f"{told[len(names)]!r} is one symbol more than the {self.capacity} there is room for: give capacity= "
                 "if the file really has so many"
             )
-        keys = _places(values, new)
-        keys[keys != _NO_KEY] += first
-        return keys
+
+
+def _looked_up(values: npt.NDArray[Any], table: ByRow, bad: Mask | None) -> tuple[ByRow, Rows]:
+    """The keys of integers in a table of them, and the rows of those without one that hold something."""
+    keys, rows = look_up(values, table, _NO_KEY)
+    return keys, rows if bad is None or not len(rows) else rows[~bad[rows]]
 
 
 def _is_text(kind: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["mask_of", "nulls", "numbers", "rows_of"]
+__all__ = ["mask_of", "nulls", "numbers", "rows_of", "times_of"]
 
 
 def numbers(column: Any, null: float = 0) -> npt.NDArray[Any]:
@@ -25,6 +25,14 @@ def numbers(column: Any, null: float = 0) -> npt.NDArray[Any]:
     if none is None:
         return values
     return np.where(none, dtype.type(null), values)
+
+
+def times_of(column: Any) -> npt.NDArray[np.int64]:
+    """The numbers of a column of timestamps without nulls, in its own unit. Read only, not copied."""
+    data = column.buffers()[1]
+    if not len(column) or data is None:
+        return np.zeros(len(column), np.int64)
+    return np.frombuffer(data, np.int64, len(column), column.offset * 8)
 
 
 def nulls(column: Any) -> npt.NDArray[np.bool_] | None:

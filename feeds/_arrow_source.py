@@ -44,13 +44,13 @@ class ArrowSource:
     row_groups: int | None = None
 
     def batches(
-        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
         """Record batches of those columns, and what number (from 0) the first row of each has in the file.
 
         ``keeps``: asked for every row group of a Parquet file, with its metadata and the columns' places; those it
-        turns down are not read, and come as the number of their rows. ``text``: a column of text that may be given as a
-        dictionary, where that costs less.
+        turns down are not read, and come as the number of their rows. ``texts``: columns of text that may be given as
+        dictionaries, where that costs less.
         """
         raise NotImplementedError
 
@@ -127,10 +127,10 @@ class ParquetSource(ArrowSource):
             self._places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
 
     def batches(
-        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
         row = 0
-        with self._opened(text) as file:
+        with self._opened(texts) as file:
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
                 first, row = row, row + group.num_rows
@@ -158,10 +158,10 @@ class ParquetSource(ArrowSource):
                 raise FormatError(f"row group {group} cannot be read: index not in dictionary", path=self._path)
         return batch
 
-    def _opened(self, text: str | None = None) -> Any:
+    def _opened(self, texts: Sequence[str] = ()) -> Any:
         import pyarrow.parquet as pq
 
-        encoded = [self._places[text]] if text in self._places else None
+        encoded = [self._places[text] for text in texts if text in self._places] or None
         try:
             return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=encoded)
         except FileNotFoundError:
@@ -193,9 +193,9 @@ class IpcSource(ArrowSource):
             self.metadata = self.schema.metadata or {}
 
     def batches(
-        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, text: str | None = None
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
-        del keeps, text  # there are no statistics to ask about
+        del keeps, texts  # there are no statistics to ask about
         row = 0
         with open_stream(self._path, limits=self._limits) as stream:
             reader, file, is_file = self._begin(stream)

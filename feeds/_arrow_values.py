@@ -10,16 +10,31 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.values import Field
 from strand.feeds._arrow_numpy import nulls as nulls_of
-from strand.feeds._arrow_numpy import numbers
+from strand.feeds._arrow_numpy import numbers, times_of
 from strand.feeds._exact import units_by_decimal, units_of
 from strand.ticks import TICK, UNDEF_PRICE
 
-__all__ = ["ACTIONS", "SIDES", "Values", "integers", "letters", "scaled", "times"]
+__all__ = [
+    "ACTIONS",
+    "SIDES",
+    "Values",
+    "integers",
+    "letters",
+    "plain_integers",
+    "plain_scaled",
+    "plain_times",
+    "scaled",
+    "times",
+]
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
+_MOST_NS: Final = (1 << 64) - 1
+_MOST_I64: Final = (1 << 63) - 1
+_MOST_UNITS: Final = 1 << 51
 _NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 #: What sides and actions may be called, in any case.
 SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
@@ -66,6 +81,68 @@ def _shown(scalar: Any) -> str:
         return repr(scalar.as_py())
     except (ValueError, OverflowError):  # a time that no datetime can be
         return str(getattr(scalar, "value", scalar.type))
+
+
+# ---- columns that C takes as they lie: of numbers, without nulls. What has no value there the functions below explain
+
+
+def plain_integers(column: Any, field: str) -> Field | None:
+    """A column as ``integers`` reads it; None where C cannot."""
+    import pyarrow.types as kinds
+
+    bounds = np.iinfo(TICK[field])
+    if column.null_count:
+        return None
+    if kinds.is_integer(column.type):
+        return Field(numbers(column), *_within(column.type, bounds.min, bounds.max))
+    if kinds.is_float64(column.type):
+        return Field(numbers(column), *_units(bounds.min, bounds.max))
+    return None
+
+
+def plain_times(column: Any, unit: str, zone: str | None) -> Field | None:
+    """A column as ``times`` reads it; None where C cannot."""
+    import pyarrow.types as kinds
+
+    if column.null_count:
+        return None
+    if kinds.is_timestamp(column.type) and (column.type.tz is not None or zone is None):
+        factor = _NS_IN[column.type.unit]
+        return Field(times_of(column), 0, min(_MOST_NS // factor, _MOST_I64), factor)
+    if kinds.is_integer(column.type):
+        factor = _NS_IN[unit]
+        return Field(numbers(column), *_within(column.type, 0, _MOST_NS // factor), factor)
+    return None
+
+
+def plain_scaled(column: Any, scale: int, *, field: str, integer_scale: int | None = None) -> Field | None:
+    """A column as ``scaled`` reads it; None where C cannot."""
+    import pyarrow.types as kinds
+
+    bounds = np.iinfo(TICK[field])
+    if column.null_count:
+        return None
+    if kinds.is_integer(column.type):
+        factor = scale if integer_scale is None else integer_scale
+        most = bounds.max // factor
+        return Field(numbers(column), *_within(column.type, max(-most, bounds.min), most), factor)
+    if kinds.is_float64(column.type):
+        return Field(numbers(column), *_units(max(bounds.min, -bounds.max), bounds.max), scale=float(scale))
+    return None
+
+
+def _within(kind: Any, lowest: int, highest: int) -> tuple[int, int]:
+    """Those bounds, where values of the type may be beyond them; else its own."""
+    own = np.iinfo(np.dtype(kind.to_pandas_dtype()))
+    return max(lowest, own.min), min(highest, own.max)
+
+
+def _units(lowest: int, highest: int) -> tuple[int, int]:
+    """Those bounds of units that floats stand for, of which C knows fewer."""
+    return max(lowest, -_MOST_UNITS), min(highest, _MOST_UNITS)
+
+
+# ---- all columns, row by row
 
 
 def integers(column: Any, field: str) -> Values | str:
@@ -119,9 +196,11 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
     return Values(_multiplied(values.astype(np.uint64, copy=False), factor), nulls_of(column), bad, why)
 
 
-def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = None) -> Values | str:
+def scaled(
+    column: Any, scale: int, *, exact: bool, integer_scale: int | None = None, field: str | None = None
+) -> Values | str:
     """Numbers times ``scale``, as int64: decimals and floats exactly, integers times ``integer_scale`` (by default
-    ``scale`` too).
+    ``scale`` too). What the tick field of that name cannot hold is bad.
 
     A float stands for the shortest decimal that rounds to it (100.1 for 100.1). Where that is not a whole number of
     units it is bad, or with ``exact=False`` rounded to the nearest unit from its exact value, ties to even. A float
@@ -132,6 +211,9 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
 
     nulls = nulls_of(column)
     why = _says(column, f"is no whole number of units of 1/{scale}")
+    if field is not None and TICK[field] != np.int64:
+        found = scaled(column, scale, exact=exact, integer_scale=integer_scale)
+        return found if isinstance(found, str) else _fitting(found, column, scale, field)
     if kinds.is_decimal(column.type):
         if not kinds.is_decimal128(column.type):
             try:
@@ -154,6 +236,15 @@ def scaled(column: Any, scale: int, *, exact: bool, integer_scale: int | None = 
         values, bad = units_of(floats, scale, exact=exact)
         return Values(values, nulls, bad, why)
     return "is no number"
+
+
+def _fitting(found: Values, column: Any, scale: int, field: str) -> Values:
+    bounds = np.iinfo(TICK[field])
+    beyond = _some((found.values < bounds.min) | (found.values > bounds.max))
+    if beyond is None:
+        return found
+    why = _says(column, f"is no whole number of units of 1/{scale} from {bounds.min} to {bounds.max}")
+    return Values(found.values, found.nulls, _or(found.bad, beyond), why)
 
 
 def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | None]:

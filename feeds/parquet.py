@@ -116,6 +116,9 @@ class ParquetFeed(BaseFeed):
             path=self._path,
             schema=self._source.schema,
         )
+        self._texts = self._columns.texts(self._source.schema)
+        if self._keys.text is not None:
+            self._texts.append(self._keys.text)
         told = own["info"] if own is not None else {}
         self._info = FeedInfo(
             format="parquet" if self._source.row_groups is not None else "arrow",
@@ -178,7 +181,7 @@ class ParquetFeed(BaseFeed):
 
     def _read(self) -> BatchesAhead | Generator[tuple[int, Any], None, None]:
         keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
-        batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._keys.text)
+        batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
         # Of Parquet, which is a file and never a pipe: whoever waits for the thread waits for a batch at most.
         if self._source.row_groups is None or not may_read_ahead():
             return batches
@@ -186,14 +189,14 @@ class ParquetFeed(BaseFeed):
 
     def _convert(self, batch: Any, first: int) -> tuple[TickBatch, FeedError | None]:
         """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0."""
-        rows = np.arange(first + 1, first + 1 + batch.num_rows, dtype=np.uint64)
+        rows: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + batch.num_rows)
         try:
             keys, wanted, bad_key = self._keys.of(batch)
             if wanted is not None:
                 kept = wanted if bad_key is None else wanted | bad_key
                 if not kept.all():
                     self._counts["not_selected"] += int(np.count_nonzero(~kept))
-                    batch, rows, keys = batch.filter(mask_of(kept)), rows[kept], keys[kept]
+                    batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
             made = self._columns.convert(batch, rows, keys, self._reading)
         except TypeError as error:

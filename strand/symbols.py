@@ -106,15 +106,15 @@ class SymbolTable(Sequence[str]):
 
     def learn(self, names: Sequence[str]) -> None:
         """Takes names over from a feed that has met more of them; the size stays."""
-        told = list(names[: self._size])
         known = len(self._names)
+        told = list(names[:known])
         # A feed tells all its names each time, of which those at the end are new, if any are.
-        if told[:known] != self._names[: len(told)]:
-            for i, name in enumerate(told[:known]):
+        if told != (self._names if len(told) == known else self._names[: len(told)]):
+            for i, name in enumerate(told):
                 if name and not self._names[i]:
                     self._names[i] = name
                     self._index.setdefault(name, i)
-        for i, name in enumerate(told[known:], known):
+        for i, name in enumerate(names[known : self._size], known):
             self._names.append(name)
             if name:
                 self._index.setdefault(name, i)

@@ -757,3 +757,29 @@ def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path
     with pytest.raises(FeedError, match="a pipe does not allow: store it in a file"):
         open_feed(tmp_path / "pipe")
     writer.join()
+
+
+def test_scaled_sizes_that_a_tick_cannot_hold_are_bad_rows(tmp_path: Path) -> None:
+    for size, why in ((5e6, "from 0 to 4294967295"), (-1.5, "from 0 to 4294967295"), (1.00005, "units of 1/1000")):
+        path = parquet(tmp_path, table(3, size=pa.array([1.5, size, 2.0])))
+        error = read(ParquetFeed(path, size_scale=1000))[1]
+        assert "row 2: column 'size'" in str(error)
+        assert why in str(error)
+        kept = read(ParquetFeed(path, size_scale=1000, on_error="skip"))[0]
+        assert kept["size"].tolist() == [1500, 2000]
+
+
+def test_the_first_bad_row_names_its_first_column_however_columns_are_read(tmp_path: Path) -> None:
+    # Price and size are C's to read, the side is not; each is wrong in a row of its own, and two in one.
+    columns = {
+        "price": pa.array([1.0, 1e30, 1.0, 1e30]),
+        "size": pa.array([1, 1, -1, -1]),
+        "side": pa.array(["buy", "sell", "buy", "sideways"]),
+    }
+    path = parquet(tmp_path, table(4, **columns))
+    assert "row 2: column 'price'" in str(read(ParquetFeed(path))[1])
+    feed = ParquetFeed(path, on_error="skip")
+    assert len(read(feed)[0]) == 1
+    assert feed.statistics()["skipped_rows"] == 3
+    both = parquet(tmp_path, table(4, **columns | {"price": pa.array([1.0, 1.0, 1e30, 1.0])}))
+    assert "row 3: column 'price'" in str(read(ParquetFeed(both))[1])

@@ -1,0 +1,121 @@
+"""Columns of numbers into fields of ticks, and through a table: what C makes of them is what Python's integers say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strand._bindings.values import Field, look_up, value_ticks, whole
+from strand.feeds._exact import units_of
+from strand.ticks import TICK
+
+KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+PLACES = ["price", "size", "order_id", "flags", "kind", "ts_event"]
+NONE = 2**32 - 1
+
+
+def blank() -> Any:
+    made = np.zeros(1, TICK)
+    made["action"], made["ref_id"] = b"T", 77
+    return made
+
+
+@st.composite
+def integers(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], int, int]:
+    """Values of a kind, and bounds about them."""
+    kind = np.dtype(draw(st.sampled_from(KINDS)))
+    own = np.iinfo(kind)
+    anything = st.integers(own.min, own.max)
+    values = draw(st.lists(anything, max_size=300))
+    lowest, highest = sorted((draw(anything), draw(anything)))
+    return np.array(values, kind), lowest, highest
+
+
+@given(given_values=integers(), field=st.sampled_from(PLACES), factor=st.integers(1, 1000))
+def test_integers_become_a_field_up_to_the_first_that_may_not_be(
+    given_values: tuple[np.ndarray[Any, Any], int, int], field: str, factor: int
+) -> None:
+    values, lowest, highest = given_values
+    wrong = [i for i, value in enumerate(values.tolist()) if not lowest <= value <= highest]
+    ticks, good = value_ticks(blank(), 5, len(values), {field: Field(values, lowest, highest, factor)})
+    assert good == (wrong[0] if wrong else len(values))
+    bits = 8 * TICK[field].itemsize
+    unsigned = ticks[field].view(f"u{TICK[field].itemsize}") if TICK[field].itemsize == 8 else ticks[field]
+    expected = [value * factor % (1 << bits) for value in values.tolist()]
+    assert [int(value) % (1 << bits) for value in unsigned[:good]] == expected[:good]
+    assert ticks["sequence"][:good].tolist() == list(range(5, 5 + good))
+    assert set(ticks["ref_id"][:good].tolist()) <= {77}
+    assert set(ticks["action"][:good].tolist()) <= {b"T"}
+
+
+@given(
+    values=st.lists(
+        st.one_of(
+            st.integers(-(2**52), 2**52).map(lambda units: units / 10**9),
+            st.decimals(-1000, 1000, places=4).map(float),
+            st.floats(),
+        ),
+        max_size=300,
+    ),
+    scale=st.sampled_from([1, 1000, 10**9]),
+)
+def test_floats_become_the_units_that_they_stand_for_or_end_it(values: list[float], scale: int) -> None:
+    floats = np.array(values, np.float64)
+    most = 1 << 51
+    ticks, good = value_ticks(blank(), 1, len(floats), {"price": Field(floats, -most, most, scale=float(scale))})
+    units, bad = units_of(floats, scale, exact=True)
+    none = np.isnan(floats) if bad is None else bad | np.isnan(floats)
+    assert not none[:good].any()
+    assert ticks["price"][:good].tolist() == units[:good].tolist()
+    if good < len(floats):
+        # C gives up where it is not sure: what it leaves is no units, or many.
+        assert none[good] or abs(int(units[good])) >= most - 1
+
+
+def test_several_fields_end_where_the_first_of_them_does() -> None:
+    rows = 1000
+    price, size = np.arange(rows, dtype=np.int64), np.full(rows, 7, np.uint16)
+    fields = {"size": Field(size, 0, 10), "price": Field(price, 0, 699), "instrument_id": whole(np.arange(rows) % 5)}
+    ticks, good = value_ticks(blank(), 1, rows, fields)
+    assert good == 700
+    assert (ticks["price"][:700] == price[:700]).all()
+    assert (ticks["size"][:700] == 7).all()
+    assert ticks["instrument_id"][:6].tolist() == [0, 1, 2, 3, 4, 0]
+    assert value_ticks(blank(), 1, 0, {})[1] == 0
+
+
+def test_numbers_are_read_wherever_they_lie() -> None:
+    raw = np.zeros(8 * 5 + 1, np.uint8)
+    odd = np.frombuffer(raw.data, np.int64, 5, 1)  # no multiple of 8 in memory
+    strided = np.arange(10, dtype=np.int32)[::2]
+    for values in (odd, strided):
+        ticks, good = value_ticks(blank(), 1, 5, {"price": whole(values)})
+        assert good == 5
+        assert ticks["price"].tolist() == values.tolist()
+
+
+@given(
+    values=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=200),
+    table=st.lists(st.one_of(st.just(NONE), st.integers(0, NONE)), max_size=50),
+    near=st.lists(st.integers(-3, 60), max_size=200),
+)
+def test_a_table_tells_what_it_holds_and_which_rows_it_says_nothing_of(
+    values: list[int], table: list[int], near: list[int]
+) -> None:
+    asked = [*values, *near]
+    found, rows = look_up(np.array(asked, np.int32), np.array(table, np.uint32), NONE)
+    expected = [table[value] if 0 <= value < len(table) else NONE for value in asked]
+    assert found.tolist() == expected
+    assert rows.tolist() == [i for i, value in enumerate(expected) if value == NONE]
+
+
+@pytest.mark.parametrize(
+    "values", [np.zeros(3, ">i8"), np.zeros(3, np.float32), np.zeros((3, 1), np.int64), np.zeros(2, np.int64)]
+)
+def test_arrays_that_are_no_such_column_are_refused(values: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"holds no numbers|2 values of price for 3 rows"):
+        value_ticks(blank(), 1, 3, {"price": Field(values, 0, 0)})

@@ -10,6 +10,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
+from strand.records import joined
 from strand.ticks import TICK
 
 __all__ = ["ParquetTicks"]
@@ -84,7 +85,7 @@ class ParquetTicks:
         if not self._waiting:
             return
         pa = self._pa
-        ticks = np.concatenate(self._waiting)
+        ticks = joined(self._waiting)
         self._waiting, self._rows = [], 0
         keys = np.ascontiguousarray(ticks["instrument_id"])
         names = self._names

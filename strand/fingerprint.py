@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.records import joined
+
 if TYPE_CHECKING:
     from strand.rows import Rows
 
@@ -224,7 +226,7 @@ class Running:
     def _take_in(self) -> None:
         if not self._n_held:
             return
-        ticks = np.concatenate(self._held)
+        ticks = joined(self._held)
         self._held, self._n_held = [], 0
         keys = ticks[self._key].copy()
         ticks[self._key] = 0

@@ -27,6 +27,7 @@ from strand.behind import Behind
 from strand.errors import ConfigurationError, EngineError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
+from strand.records import joined
 from strand.threads import join
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Output:
     def _collected(self) -> npt.NDArray[Any]:
         with self._more:
             if len(self._batches) > 1:
-                self._batches = [np.concatenate(self._batches)]
+                self._batches = [joined(self._batches)]
             return self._batches[0] if self._batches else np.empty(0, self.dtype)
 
     def take(self) -> npt.NDArray[Any]:

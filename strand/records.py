@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,18 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, RecordTypeError
 from strand.ticks import TICK
 
-__all__ = ["LARGEST_RECORD", "RecordReader"]
+__all__ = ["LARGEST_RECORD", "RecordReader", "joined"]
 
 #: Bytes of the largest record: a block of the engine without its header.
 LARGEST_RECORD = 1984
+
+
+def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays of one structured dtype, of which there is at least one, as a new one. numpy copies records field by
+    field, unless they look like one field."""
+    dtype = arrays[0].dtype
+    found: npt.NDArray[Any] = np.concatenate([array.view(f"V{dtype.itemsize}") for array in arrays]).view(dtype)
+    return found
 
 
 class RecordReader:

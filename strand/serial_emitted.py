@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
 from strand._bindings.serial import MARK, SerialOutput
+from strand.records import joined
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]
 
@@ -87,7 +88,7 @@ class SerialEmitted:
         ``below``: what belongs to ticks from this number on is left out: a handler failed on that one. ``failed``: so
         is what timers, or an end, that failed have emitted, by number, time and key."""
         for number, sink in enumerate(self.sinks):
-            entries = np.concatenate([sink.take(), *self._from_python[number]])
+            entries = joined([sink.take(), *self._from_python[number]])
             self._from_python[number].clear()
             head = entries["head"]
             kept = (head["number"] < below) | (head["number"] >= AT_END)
@@ -100,7 +101,7 @@ class SerialEmitted:
             merged: Any = np.zeros(len(entries), self._ready[number].dtype)
             merged["sequence"], merged["ts"] = entries["head"]["number"], entries["head"]["time"]
             merged["instrument_id"], merged["record"] = entries["head"]["key"], entries["record"]
-            self._ready[number] = np.concatenate([self._ready[number], merged])
+            self._ready[number] = joined([self._ready[number], merged])
 
     def settle_outputs(self, until: Until) -> int:  # noqa: ARG002 - everything is final
         """Takes no time: it is in order already."""

@@ -15,6 +15,7 @@ from strand.diff.runs import OutputParting, Parting
 from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatcher import Dispatcher
 from strand.fingerprint_file import OutputState
+from strand.records import joined
 
 __all__ = ["RecordParting", "narrow_outputs"]
 
@@ -126,7 +127,7 @@ class _Kept:
         self._batches.append(batch[passed:])
 
     def array(self) -> npt.NDArray[Any]:
-        return np.concatenate(self._batches)
+        return joined(self._batches)
 
 
 def _publish(dispatcher: Dispatcher, ticks: Ticks, by: int, kept: Mapping[str, _Kept]) -> None:

@@ -20,11 +20,15 @@ static void lower_next(sd_dispatcher *d, uint64_t ns) {
   }
 }
 
-static void arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
-  const sd_wish_tree *t = &d->wishes.tree[d->map[key]];
-  if (!sd_wish_set(t, d->wishes.leaf[key], ns ? ns : SD_NEVER)) return;
+static inline void arm_leaf(sd_dispatcher *d, const sd_wish_tree *t, uint32_t leaf, uint64_t ns) {
+  if (!sd_wish_set(t, leaf, ns ? ns : SD_NEVER)) return;
   uint64_t next = sd_wish_next(t);
   if (next != SD_NEVER) lower_next(d, next);
+}
+
+static void arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
+  const sd_wish_place place = d->wishes.place[key];
+  arm_leaf(d, &d->wishes.tree[place.strand], place.leaf, ns);
 }
 
 void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns) {
@@ -54,14 +58,16 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
 }
 
 /* Nonzero: it failed. */
-static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t key, uint64_t time) {
+static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, const sd_wish_tree *t, uint32_t leaf) {
+  const uint32_t key = t->symbol[leaf - t->n];
+  const uint64_t time = sd_wish_at(t, leaf);
   sd_timer_context(ctx, key, time);
   int code = handler->wake(d->rows, key, time, ctx);
   if (ctx->n_outputs) {
     if (code) sd_sinks_void(ctx, 0);
     else sd_sinks_commit(ctx);
   }
-  sd_timer_over(d, key, ctx->wish);
+  arm_leaf(d, t, leaf, ctx->wish);
   if (!code) return 0;
   if (!ctx->error_code) ctx->error_code = code;
   sd_fail_symbol(d, ctx->slot, d->map[key], key, time, 0, ctx->error_code, ctx->message);
@@ -82,7 +88,7 @@ static int fire_due(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx
         sd_prefetch_write(row + line);
     }
     for (uint32_t i = 0; i < n; i++)
-      if (fire(d, handler, ctx, t->symbol[leaf[i] - t->n], sd_wish_at(t, leaf[i]))) return 1;
+      if (fire(d, handler, ctx, t, leaf[i])) return 1;
   }
   return 0;
 }
@@ -138,8 +144,8 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t stran
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
       /* The record that asked is the last one handled. */
       uint64_t time = sd_wish_until(marks[at + done - 1].time);
-      const sd_wish_tree *t = &d->wishes.tree[d->map[ctx->wake_key]];
-      if (sd_wish_at(t, d->wishes.leaf[ctx->wake_key]) <= time) arm(d, ctx->wake_key, time + 1);
+      const sd_wish_place place = d->wishes.place[ctx->wake_key];
+      if (sd_wish_at(&d->wishes.tree[place.strand], place.leaf) <= time) arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != most)) {
       if (done >= 0 && done < most) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,

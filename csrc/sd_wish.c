@@ -14,9 +14,9 @@ int sd_wishes_create(sd_wishes *w, const uint32_t *strand_of, uint32_t n_symbols
   uint64_t nodes = 0;
   uint32_t symbols = 0;
   w->tree = calloc(n_strands, sizeof *w->tree);
-  w->leaf = calloc(n_symbols, sizeof *w->leaf);
+  w->place = calloc(n_symbols, sizeof *w->place);
   w->symbols = calloc(n_symbols, sizeof *w->symbols);
-  if (!w->tree || !w->leaf || !w->symbols) return SD_E_NO_MEMORY;
+  if (!w->tree || !w->place || !w->symbols) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n_symbols; i++) w->tree[strand_of[i]].n++;
   for (uint32_t i = 0; i < n_strands; i++) nodes += nodes_of(w->tree[i].n);
   w->nodes = aligned_alloc(SD_LINE, nodes * sizeof *w->nodes);
@@ -32,16 +32,16 @@ int sd_wishes_create(sd_wishes *w, const uint32_t *strand_of, uint32_t n_symbols
   }
   for (uint32_t i = 0; i < n_symbols; i++) {
     sd_wish_tree *t = &w->tree[strand_of[i]];
-    w->leaf[i] = t->n;
+    w->place[i] = (sd_wish_place){strand_of[i], t->n};
     w->symbols[(t->symbol - w->symbols) + t->n++] = i;
   }
-  for (uint32_t i = 0; i < n_symbols; i++) w->leaf[i] += w->tree[strand_of[i]].n;
+  for (uint32_t i = 0; i < n_symbols; i++) w->place[i].leaf += w->tree[strand_of[i]].n;
   return SD_OK;
 }
 
 void sd_wishes_destroy(sd_wishes *w) {
   free(w->tree);
-  free(w->leaf);
+  free(w->place);
   free(w->nodes);
   free(w->symbols);
 }

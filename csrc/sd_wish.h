@@ -18,9 +18,14 @@ typedef struct sd_wish_tree {
   uint32_t n;
 } sd_wish_tree;
 
+/* Where a symbol's wish is. */
+typedef struct sd_wish_place {
+  uint32_t strand, leaf; /* the leaf is a node of the strand's tree */
+} sd_wish_place;
+
 typedef struct sd_wishes {
-  sd_wish_tree *tree; /* a strand */
-  uint32_t *leaf;     /* a symbol: its node in the strand's tree */
+  sd_wish_tree *tree;   /* a strand */
+  sd_wish_place *place; /* a symbol */
   sd_a64 *nodes;
   uint32_t *symbols;
 } sd_wishes;

@@ -46,7 +46,10 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
 static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t flags) {
   row->last = bar_of(row, p, flags);
   row->bars++;
-  return sd_emit(ctx, 0, i, &row->last);
+  sd_bar *emitted = sd_emit_room(ctx, 0, i);
+  if (!emitted) return -1;
+  *emitted = row->last;
+  return 0;
 }
 
 /* ---- which bar a moment belongs to */
@@ -54,6 +57,7 @@ static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx,
 /* Opens the bar of a moment: none between sessions, where those make no bars. */
 static void open_at(sd_bars_row *row, const sd_bars_params *p, uint64_t time) {
   sd_stretch *stretch = &row->stretch;
+  const uint64_t before = row->end;
   clear(row);
   if (!sd_stretch_at(stretch, &p->calendar, time) && !p->outside) {
     row->end = 0;
@@ -63,7 +67,14 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, uint64_t time) {
   }
   row->start = stretch->start;
   row->end = stretch->end;
-  if (p->kind == SD_BARS_TIME) sd_grid(stretch, p->step, time, &row->start, &row->end);
+  if (p->kind != SD_BARS_TIME) return;
+  /* Mostly it is the next one, which takes no division. An end that is in the stretch is on its grid. */
+  if (before >= stretch->start && time - before < p->step) {
+    row->start = before;
+    if (stretch->end - before > p->step) row->end = before + p->step;
+  } else {
+    sd_grid(stretch, p->step, time, &row->start, &row->end);
+  }
 }
 
 /* Closes what ends at or before a moment, and opens the bar that it belongs to. Nonzero: no room for what closed. */

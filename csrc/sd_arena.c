@@ -93,10 +93,12 @@ static void start(sd_arena *a, const sd_sizes *z) {
 /* Blocks that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
 enum { SD_BUSY_STRANDS = 8192, SD_BLOCKS_IN_FLIGHT = 4096 };
 
-void sd_arena_touch_blocks(sd_arena *a, const sd_sizes *z) {
+void sd_arena_touch_blocks(sd_arena *a, const sd_sizes *z, uint64_t records_in_flight) {
   uint64_t slots = z->n_workers + z->n_publishers;
   uint64_t strands = z->n_strands < SD_BUSY_STRANDS ? z->n_strands : SD_BUSY_STRANDS;
-  uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + SD_BLOCKS_IN_FLIGHT;
+  uint64_t in_flight = records_in_flight / a->block_records;
+  if (in_flight > SD_BLOCKS_IN_FLIGHT) in_flight = SD_BLOCKS_IN_FLIGHT;
+  uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + in_flight;
   if (n > z->n_blocks) n = z->n_blocks;
   volatile unsigned char *blocks = sd_arena_at(a, a->blocks);
   for (uint64_t at = 0; at < n * a->block_bytes; at += 4096) blocks[at] = 0;

@@ -76,9 +76,9 @@ typedef struct sd_sizes {
 
 /* Maps and lays out an arena; shared: over a memfd whose pages are reserved, else private memory. Returns an error code. */
 int sd_arena_create(const sd_sizes *sizes, int shared, sd_arena **arena, int *fd);
-/* Brings the pages of the blocks in that are used first: the first ticks of a day would pay for them, and so would what a
- * publisher learns about its ways. */
-void sd_arena_touch_blocks(sd_arena *arena, const sd_sizes *sizes);
+/* Brings the pages of the blocks in that are used first, those for so many records in flight among them: the first ticks of a
+ * day would pay for them, and so would what a publisher learns about its ways. */
+void sd_arena_touch_blocks(sd_arena *arena, const sd_sizes *sizes, uint64_t records_in_flight);
 void sd_arena_destroy(sd_arena *arena, int fd);
 
 static inline void *sd_arena_at(sd_arena *arena, uint64_t offset) { return (unsigned char *)arena + offset; }

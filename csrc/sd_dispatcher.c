@@ -52,7 +52,8 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
     return code;
   }
   /* Where publishers handle what they publish, few blocks are used or none. */
-  if (!config->one_core) sd_arena_touch_blocks(d->arena, &config->sizes);
+  uint64_t in_flight = (uint64_t)config->ahead_records + config->batch_records;
+  if (!config->one_core) sd_arena_touch_blocks(d->arena, &config->sizes, in_flight);
   sd_arena *a = d->arena;
   d->config = *config;
   d->far = a->n_symbols >= FAR_SYMBOLS;

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 import weakref
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,10 @@ from strand.feeds.sources import RawStream
 
 __all__ = ["Chunks", "ReadAhead", "read_chunks"]
 
+# More of what is inflated: handlers begin slowly, on memory that nobody has touched yet, and the inflating thread, for
+# which a run waits in the end, shall not wait for them meanwhile.
 _BUFFERS: Final = 4
+_INFLATED_BUFFERS: Final = 16
 
 
 class Chunks:
@@ -73,13 +77,30 @@ def _interrupt(stream: ByteStream) -> None:
         stream.interrupt()
 
 
+class _Free:
+    """Buffers to be filled, the last one given back first: it is in a cache; what is never needed is not touched."""
+
+    def __init__(self) -> None:
+        self._buffers: deque[memoryview | None] = deque()
+        self._count: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def put(self, buffer: memoryview | None) -> None:
+        """None wakes up who waits."""
+        self._buffers.append(buffer)
+        self._count.put(None)
+
+    def get(self) -> memoryview | None:
+        self._count.get()
+        return self._buffers.pop()
+
+
 class _Shared:
     """What the thread and its user have in common; holds no reference to the user, who may be forgotten."""
 
     def __init__(self, stream: ByteStream, headroom: int) -> None:
         self.stream = stream
         self.headroom = headroom
-        self.free: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self.free = _Free()
         # A buffer and how much of it was filled, an error, or None at the end. Bounded by the number of buffers.
         self.full: queue.SimpleQueue[tuple[memoryview, int] | BaseException | None] = queue.SimpleQueue()
         self.stop = False
@@ -125,14 +146,16 @@ class ReadAhead(Chunks):
     The thread ends with the stream, on an error, with ``close``, or when this object is forgotten.
     """
 
-    def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str) -> None:
+    def __init__(
+        self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, buffers: int = _BUFFERS
+    ) -> None:
         self._shared = shared = _Shared(stream, headroom)
         self._headroom = headroom
         # In one piece, which is large enough for numpy to ask for huge pages: of small ones a run would begin with
         # thousands of page faults.
         size = headroom + chunk_bytes
-        room = np.empty(_BUFFERS * size, np.uint8).data
-        for at in range(0, len(room), size):
+        room = np.empty(buffers * size, np.uint8).data
+        for at in range(len(room) - size, -1, -size):
             shared.free.put(room[at : at + size])
         self._in_use: memoryview | None = None
         self._ended = False
@@ -185,4 +208,5 @@ def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chun
     if isinstance(stream, RawStream) and len(os.sched_getaffinity(0)) <= 2:
         return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
     name = f"strand read {Path(stream.path).name}"
-    return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name)
+    buffers = _BUFFERS if isinstance(stream, RawStream) else _INFLATED_BUFFERS
+    return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, buffers=buffers)

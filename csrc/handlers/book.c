@@ -11,13 +11,13 @@
 
 sd_books *sd_books_create(uint64_t n, uint32_t start) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
-  sd_books *books = malloc(sizeof *books);
+  sd_books *books = aligned_alloc(_Alignof(sd_books), sizeof *books);
   if (!books) return NULL;
-  sd_pool_init(&books->pool);
+  sd_pools_init(&books->pools);
   books->n = n;
-  books->book = sd_pool_take_zeros(&books->pool, n * sizeof(sd_book));
+  books->book = sd_pool_take_zeros(sd_pools_of(&books->pools, 0), n * sizeof(sd_book));
   if (!books->book) {
-    sd_pool_destroy(&books->pool);
+    sd_pools_destroy(&books->pools);
     free(books);
     return NULL;
   }
@@ -27,7 +27,7 @@ sd_books *sd_books_create(uint64_t n, uint32_t start) {
 
 void sd_books_destroy(sd_books *books) {
   if (!books) return;
-  sd_pool_destroy(&books->pool);
+  sd_pools_destroy(&books->pools);
   free(books);
 }
 
@@ -182,12 +182,12 @@ void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context
     if (has_book(books, &ticks[i])) ask_for_its_level(books, &ticks[i]);
 }
 
-static inline int handle(const sd_book_params *params, unsigned char *rows, const sd_tick *t, uint64_t stride,
-                         sd_guess guess) {
+static inline int handle(const sd_book_params *params, sd_pool *pool, unsigned char *rows, const sd_tick *t,
+                         uint64_t stride, sd_guess guess) {
   sd_book *b = book_of(params->books, t);
   sd_book_row *row = row_of(rows, t, stride);
   if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
-  sd_change c = {b, &params->books->pool, row, guess.order, guess.level};
+  sd_change c = {b, pool, row, guess.order, guess.level};
   if (SD_UNLIKELY(!apply(&c, t, params->fills_report))) return 0;
   show(b, row, t);
   return 1;
@@ -217,6 +217,7 @@ static SD_NOINLINE void fill(sd_stages *s) {
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
   const sd_books *books = params->books;
+  sd_pool *pool = sd_pools_of(&params->books->pools, ctx->slot);
   const uint64_t stride = ctx->row_stride;
   sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
   fill(&s);
@@ -228,7 +229,7 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
     }
     if (SD_LIKELY(second < s.end)) ask_for_order(books, &ticks[second]);
     if (SD_LIKELY(third < s.end)) s.guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
-    if (SD_UNLIKELY(!handle(params, rows, &ticks[i], stride, s.guesses[i % GUESSES])))
+    if (SD_UNLIKELY(!handle(params, pool, rows, &ticks[i], stride, s.guesses[i % GUESSES])))
       return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &ticks[i])->live,
                   (int64_t)i);
   }

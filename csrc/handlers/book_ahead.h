@@ -16,7 +16,7 @@
 struct sd_books {
   uint64_t n;
   sd_book *book;
-  sd_pool pool;
+  sd_pools pools;
 };
 
 /* Ticks from one stage to the next: what is asked for has to be there by then, and still in the first cache, of which ten lines a

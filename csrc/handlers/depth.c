@@ -21,16 +21,16 @@ typedef struct sd_depth {
 struct sd_depths {
   uint64_t n;
   sd_depth *book;
-  sd_pool pool;
+  sd_pools pools;
 };
 
 sd_depths *sd_depths_create(uint64_t n) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_depth)) return NULL;
-  sd_depths *depths = malloc(sizeof *depths);
+  sd_depths *depths = aligned_alloc(_Alignof(sd_depths), sizeof *depths);
   if (!depths) return NULL;
-  sd_pool_init(&depths->pool);
+  sd_pools_init(&depths->pools);
   depths->n = n;
-  depths->book = sd_pool_take_zeros(&depths->pool, n * sizeof(sd_depth));
+  depths->book = sd_pool_take_zeros(sd_pools_of(&depths->pools, 0), n * sizeof(sd_depth));
   if (!depths->book) {
     sd_depths_destroy(depths);
     return NULL;
@@ -40,7 +40,7 @@ sd_depths *sd_depths_create(uint64_t n) {
 
 void sd_depths_destroy(sd_depths *depths) {
   if (!depths) return;
-  sd_pool_destroy(&depths->pool);
+  sd_pools_destroy(&depths->pools);
   free(depths);
 }
 
@@ -256,13 +256,13 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_depth_params *params = ctx->params;
   sd_depths *depths = params->depths;
+  sd_pool *pool = sd_pools_of(&depths->pools, ctx->slot);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (SD_UNLIKELY(t->instrument_id >= depths->n))
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
     sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
-    sd_depth_change c = {
-        &depths->book[t->instrument_id], row, &depths->pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
+    sd_depth_change c = {&depths->book[t->instrument_id], row, pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
     if (SD_UNLIKELY(!apply(&c, t)))
       return fail(ctx, NO_MEMORY, "no memory for one more level beside %u", row->bid_levels + row->ask_levels, i);

@@ -45,6 +45,7 @@ static size_t whole_pages(size_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_
 static sd_pool_region *new_region(sd_pool *pool, size_t bytes) {
   sd_pool_region *region = PLAIN ? aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE) : map_region(bytes);
   if (!region) return NULL;
+  region->pool = pool;
   region->bytes = bytes;
   region->prev = NULL;
   region->next = pool->regions;
@@ -79,14 +80,17 @@ size_t sd_pool_larger(size_t bytes) { return size_of(class_of(bytes) + 1); }
 
 /* ---- pieces */
 
-void sd_pool_init(sd_pool *pool) {
-  memset(pool, 0, sizeof *pool);
-  pthread_mutex_init(&pool->lock, NULL);
+void sd_pools_init(sd_pools *pools) {
+  memset(pools, 0, sizeof *pools);
+  for (int i = 0; i < SD_POOLS; i++) pthread_mutex_init(&pools->pool[i].lock, NULL);
 }
 
-void sd_pool_destroy(sd_pool *pool) {
-  while (pool->regions) drop_region(pool, pool->regions);
-  pthread_mutex_destroy(&pool->lock);
+void sd_pools_destroy(sd_pools *pools) {
+  for (int i = 0; i < SD_POOLS; i++) {
+    sd_pool *pool = &pools->pool[i];
+    while (pool->regions) drop_region(pool, pool->regions);
+    pthread_mutex_destroy(&pool->lock);
+  }
 }
 
 /* A region of its own, one line in. */
@@ -98,12 +102,13 @@ static void *take_large(sd_pool *pool, size_t bytes) {
 
 static void *cut(sd_pool *pool, size_t size) {
   if ((size_t)(pool->end - pool->at) < size) {
-    size_t bytes = pool->bytes / 2 / HUGE_PAGE * HUGE_PAGE;
+    size_t bytes = pool->cut;
     bytes = bytes < REGION_LEAST ? REGION_LEAST : bytes > REGION_MOST ? REGION_MOST : bytes;
     sd_pool_region *region = new_region(pool, bytes);
     if (!region) return NULL;
     pool->at = (unsigned char *)region + LINE;
     pool->end = (unsigned char *)region + bytes;
+    pool->cut += bytes;
   }
   void *piece = pool->at;
   pool->at += size;
@@ -121,7 +126,6 @@ void *sd_pool_take(sd_pool *pool, size_t bytes) {
     if (piece) pool->free[class] = *(void **)piece;
     else piece = cut(pool, size_of(class));
   }
-  if (piece) pool->bytes += bytes;
   pthread_mutex_unlock(&pool->lock);
   return piece;
 }
@@ -135,12 +139,14 @@ void *sd_pool_take_zeros(sd_pool *pool, size_t bytes) {
 
 void sd_pool_give(sd_pool *pool, void *piece, size_t bytes) {
   if (!piece) return;
-  pthread_mutex_lock(&pool->lock);
-  pool->bytes -= bytes;
   if (PLAIN || bytes > PIECE_MOST) {
-    drop_region(pool, (sd_pool_region *)((unsigned char *)piece - LINE));
+    sd_pool_region *region = (sd_pool_region *)((unsigned char *)piece - LINE);
+    pool = region->pool;
+    pthread_mutex_lock(&pool->lock);
+    drop_region(pool, region);
   } else {
     uint32_t class = class_of(bytes);
+    pthread_mutex_lock(&pool->lock);
     *(void **)piece = pool->free[class];
     pool->free[class] = piece;
   }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -65,17 +67,20 @@ def open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
         head = stream.head(16)
         if head.startswith(PARQUET_MAGIC):
             if not isinstance(stream, RawStream):
-                what, do = "a pipe", "store it in a file first"
-                if stream.compression != "none":
-                    what = f"{stream.compression} data"
-                    do = "decompress it into a file first (its columns are compressed already)"
-                raise FeedError(f"a Parquet file is read from its end, which {what} does not allow: {do}", path=path)
+                raise _needs_its_end("a Parquet file", stream, path, "(its columns are compressed already)")
             return ParquetSource(Path(path))
         if head.startswith(ARROW_MAGIC) or is_arrow_stream(head):
             return IpcSource(path, limits)
     raise FormatError(
         f"is neither a Parquet nor an Arrow file: it starts with {head[:8].hex(' ') or 'nothing'}", path=path, offset=0
     )
+
+
+def _needs_its_end(what: str, stream: InputStream, path: Path | str, note: str = "") -> FeedError:
+    where, do = "a pipe", "store it in a file first"
+    if stream.compression != "none":
+        where, do = f"{stream.compression} data", f"decompress it into a file first {note}".rstrip()
+    return FeedError(f"{what} is read from its end, which {where} does not allow: {do}", path=path)
 
 
 class _Reader(io.RawIOBase):
@@ -182,31 +187,85 @@ class ParquetSource(ArrowSource):
 
 
 class IpcSource(ArrowSource):
-    """An Arrow IPC file (Feather 2) or stream, read from its start to its end: compressed ones and pipes too."""
+    """An Arrow IPC file (Feather 2) or stream, read from its start to its end: compressed ones and pipes too.
+
+    A file begins with a stream, as the format has it; polars' begin with the schema alone (2.1 does), and what is in
+    them has to be looked up in the index at their end.
+    """
 
     def __init__(self, path: Path | str, limits: InflateLimits | None) -> None:
         self._path = path
         self._limits = limits
         with open_stream(path, limits=limits) as stream:
-            self.schema = self._begin(stream)[0].schema
-            self.names = _names(self.schema, path)
-            self.metadata = self.schema.metadata or {}
+            head = stream.head(len(ARROW_MAGIC) + len(_CONTINUATION))
+            odd = head.startswith(ARROW_MAGIC) and not head.endswith(_CONTINUATION)
+            self._by_index = odd and isinstance(stream, RawStream)
+            if not self._by_index:
+                try:
+                    self.schema = self._begin(stream)[0].schema
+                except FormatError as error:
+                    if not odd:
+                        raise
+                    raise _needs_its_end("an Arrow file whose schema stands alone", stream, path) from error
+        if self._by_index:
+            with self._indexed() as reader:
+                self.schema = reader.schema
+        self.names = _names(self.schema, path)
+        self.metadata = self.schema.metadata or {}
 
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
         del keeps, texts  # there are no statistics to ask about
         row = 0
+        for whole in self._by_their_index() if self._by_index else self._in_turn():
+            chosen = whole.select(list(columns))
+            self._check(chosen, row)
+            for first in range(0, chosen.num_rows, batch_rows):
+                part = chosen.slice(first, batch_rows)
+                yield row, part
+                row += part.num_rows
+
+    def _in_turn(self) -> Generator[Any, None, None]:
         with open_stream(self._path, limits=self._limits) as stream:
             reader, file, is_file = self._begin(stream)
             while (whole := self._next(reader, file)) is not None:
-                chosen = whole.select(list(columns))
-                self._check(chosen, row)
-                for first in range(0, chosen.num_rows, batch_rows):
-                    part = chosen.slice(first, batch_rows)
-                    yield row, part
-                    row += part.num_rows
+                yield whole
             self._check_end(file, stream, is_file)
+
+    def _by_their_index(self) -> Generator[Any, None, None]:
+        import pyarrow as pa
+
+        with self._indexed() as reader:
+            for i in range(reader.num_record_batches):
+                try:
+                    whole = reader.get_batch(i)
+                except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+                    raise self._fault(error, None) from None
+                yield whole
+
+    @contextlib.contextmanager
+    def _indexed(self) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.ipc
+
+        # Not mapped: a mapped file that shrinks kills the process.
+        with contextlib.ExitStack() as opened:
+            try:
+                file = opened.enter_context(pa.OSFile(os.fspath(self._path)))
+                file.seek(max(0, file.size() - len(_ARROW_TAIL)))
+                if file.read() != _ARROW_TAIL:
+                    raise TruncatedFeedError(
+                        "ends before the mark that ends an Arrow file, and can only be read by the index there; get "
+                        "the whole file",
+                        path=self._path,
+                        offset=file.size(),
+                    )
+                file.seek(0)
+                reader = opened.enter_context(pyarrow.ipc.open_file(file))
+            except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+                raise self._fault(error, None) from None
+            yield reader
 
     def _begin(self, stream: InputStream) -> tuple[Any, _Reader, bool]:
         import pyarrow as pa
@@ -242,8 +301,8 @@ class IpcSource(ArrowSource):
                 f"the rows from {row + 1} on cannot be read as Arrow: {_first_line(error)}", path=self._path
             ) from None
 
-    def _fault(self, error: Exception, file: _Reader) -> FeedError:
-        if file.fault is not None:
+    def _fault(self, error: Exception, file: _Reader | None) -> FeedError:
+        if file is not None and file.fault is not None:
             return file.fault
         text = _first_line(error)
         # pyarrow has one kind of error for all; a short read is told by its words.

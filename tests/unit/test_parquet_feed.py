@@ -746,6 +746,73 @@ def test_a_fault_of_the_compression_behind_the_last_rows_is_a_typed_error(tmp_pa
     assert "gzip" in str(error)
 
 
+def without_its_stream(path: Path) -> Path:
+    """An Arrow file that does not begin as a stream does: only its index says what is in it."""
+    data = bytearray(path.read_bytes())
+    assert data[8:12] == b"\xff\xff\xff\xff"
+    data[8:16] = b"\x04" + bytes(7)
+    path.write_bytes(data)
+    return path
+
+
+def test_an_arrow_file_that_does_not_begin_with_a_stream_is_read_by_its_index(tmp_path: Path) -> None:
+    expected, _ = read(ParquetFeed(arrow(tmp_path, table(30), "b.arrow")))
+    path = without_its_stream(arrow(tmp_path, table(30)))
+    feed = open_feed(path)
+    ticks, error = read(feed)  # type: ignore[arg-type]
+    assert error is None
+    assert len(ticks) == 30
+    assert np.array_equal(ticks, expected)
+    assert names_of(feed, ticks) == ["A", "B"] * 15  # type: ignore[arg-type]
+
+
+def test_an_arrow_file_of_polars_is_read(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    frame = {
+        "timestamp": [T0, T0 + 1, T0 + 2],
+        "symbol": ["A", "B", "A"],
+        "price": [1.25, 2.5, 3.75],
+        "size": [1, 2, 3],
+    }
+    for name, write in (("a.arrow", "write_ipc"), ("a.arrows", "write_ipc_stream"), ("a.parquet", "write_parquet")):
+        getattr(pl.DataFrame(frame), write)(tmp_path / name)
+        feed = ParquetFeed(tmp_path / name)
+        ticks, error = read(feed)
+        assert error is None
+        assert names_of(feed, ticks) == ["A", "B", "A"]
+        assert ticks["price"].tolist() == [1_250_000_000, 2_500_000_000, 3_750_000_000]
+
+
+@pytest.mark.parametrize("kept", [16, 300, -1, -6, -7, -40])
+def test_an_arrow_file_without_its_stream_that_is_cut_is_truncated(tmp_path: Path, kept: int) -> None:
+    path = without_its_stream(arrow(tmp_path, table(30)))
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(TruncatedFeedError, match="can only be read by the index"):
+        ParquetFeed(path)
+
+
+def test_an_arrow_file_without_its_stream_that_is_damaged_is_a_typed_error(tmp_path: Path) -> None:
+    path = without_its_stream(arrow(tmp_path, table(30)))
+    sound = path.read_bytes()
+    ended = 0
+    for at in range(16, len(sound), 3):
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 0x80]) + sound[at + 1 :])
+        try:
+            _, error = read(ParquetFeed(path))
+        except FeedError:
+            ended += 1
+        else:
+            ended += error is not None
+    assert ended > 50
+
+
+def test_an_arrow_file_without_its_stream_needs_its_end(tmp_path: Path) -> None:
+    data = without_its_stream(arrow(tmp_path, table())).read_bytes()
+    (tmp_path / "a.arrow.gz").write_bytes(gzip.compress(data))
+    with pytest.raises(FeedError, match="gzip data does not allow: decompress it into a file first"):
+        open_feed(tmp_path / "a.arrow.gz")
+
+
 def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path) -> None:
     data = parquet(tmp_path, table()).read_bytes()
     (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(data))

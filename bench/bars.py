@@ -177,6 +177,8 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
     """In a fresh process on so many cores."""
     cores = sorted(os.sched_getaffinity(0))[-task["cores"] :]
     environment = {**os.environ, "POLARS_MAX_THREADS": str(task["cores"])}
+    # Who installs a package has it compiled, as polars is here; of an editable one that is left to the first import.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cores)), sys.executable, __file__, "--task", json.dumps(task)],
         env=environment, check=True, capture_output=True, text=True,

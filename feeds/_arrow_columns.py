@@ -58,6 +58,8 @@ _EXTRA: Final = ("symbol", "ask_price", "ask_size")
 #: Fields that are kept in the place of another, and those that are read like another.
 _PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
 _LIKE: Final = {"ask_size": "size"}
+#: Where an ask's size goes, which has room for more than a size where there is a size_scale.
+_SCALED: Final = {"size": "size", "ask_size": "ref_id"}
 _LETTERS: Final = ("action", "side")
 #: By the letter of an action.
 _KINDS: Final = np.full(256, KIND_NONE, np.uint16)
@@ -135,6 +137,11 @@ class Columns:
                 if field in chosen and other in chosen:
                     raise ConfigurationError(f"columns: {field} and {other} are one place of a tick: name one of them")
                 del self.of[field if other in chosen or field not in chosen else other]
+            if field in self.constants and other in self.of:
+                raise ConfigurationError(
+                    f"constants: {field} is where {other} goes, which column {self.of[other]!r} holds; leave the "
+                    f"constant out, or the column by columns={{{other!r}: None}}"
+                )
 
         blank = np.zeros(1, TICK)
         blank["price"] = UNDEF_PRICE
@@ -192,8 +199,8 @@ class Columns:
             return plain_scaled(column, PRICE_SCALE, field="price", integer_scale=reading.price_scale)
         if field in _LETTERS:
             return None
-        if field in ("size", "ask_size") and reading.size_scale != 1:
-            return plain_scaled(column, reading.size_scale, field="size")
+        if field in _SCALED and reading.size_scale != 1:
+            return plain_scaled(column, reading.size_scale, field=_SCALED[field])
         return plain_integers(column, _LIKE.get(field, field))
 
     def _read(self, field: str, batch: Any, reading: Reading, wrong: _Wrong) -> Field:
@@ -212,8 +219,8 @@ class Columns:
         if field in ("price", "ask_price"):
             exact = not reading.rounds
             return partial(scaled, scale=PRICE_SCALE, field="price", exact=exact, integer_scale=reading.price_scale)
-        if field in ("size", "ask_size") and reading.size_scale != 1:
-            return partial(scaled, scale=reading.size_scale, field="size", exact=not reading.rounds)
+        if field in _SCALED and reading.size_scale != 1:
+            return partial(scaled, scale=reading.size_scale, field=_SCALED[field], exact=not reading.rounds)
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)
         if field == "side":

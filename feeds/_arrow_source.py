@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -197,8 +198,8 @@ class IpcSource(ArrowSource):
         self._path = path
         self._limits = limits
         with open_stream(path, limits=limits) as stream:
-            head = stream.head(len(ARROW_MAGIC) + len(_CONTINUATION))
-            odd = head.startswith(ARROW_MAGIC) and not head.endswith(_CONTINUATION)
+            head = stream.head(16)
+            odd = len(head) == 16 and head.startswith(ARROW_MAGIC) and head[8:12] != _CONTINUATION
             self._by_index = odd and isinstance(stream, RawStream)
             if not self._by_index:
                 try:
@@ -261,11 +262,32 @@ class IpcSource(ArrowSource):
                         path=self._path,
                         offset=file.size(),
                     )
+                self._check_index(file)
                 file.seek(0)
                 reader = opened.enter_context(pyarrow.ipc.open_file(file))
             except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
                 raise self._fault(error, None) from None
             yield reader
+
+    def _check_index(self, file: Any) -> None:
+        """The messages that the index names lie one behind the other, the last one before the index: a damaged one may
+        name fewer than there are, and pyarrow would not miss them."""
+        end = file.size() - len(_ARROW_TAIL) - 4
+        file.seek(end)
+        length = int.from_bytes(file.read(4), "little", signed=True)
+        start = end - length
+        if not len(ARROW_MAGIC) <= start < end:
+            raise FormatError(f"its index cannot be {length} bytes long", path=self._path, offset=end)
+        file.seek(start)
+        try:
+            blocks = _blocks_of(file.read(length))
+        except (struct.error, ValueError):
+            raise FormatError("its index cannot be read", path=self._path, offset=start) from None
+        # What precedes the first one is the schema, which the index has too.
+        begins = [offset for offset, _ in blocks] + [start]
+        gaps = [begins[i + 1] - sum(blocks[i]) for i in range(len(blocks))]
+        if begins[0] > len(ARROW_MAGIC) + length + _PADDING or not all(0 <= gap < _PADDING for gap in gaps):
+            raise FormatError("its index does not name all that is in it", path=self._path, offset=start)
 
     def _begin(self, stream: InputStream) -> tuple[Any, _Reader, bool]:
         import pyarrow as pa
@@ -333,6 +355,30 @@ class IpcSource(ArrowSource):
                 path=self._path,
                 offset=ended,
             )
+
+
+def _blocks_of(footer: bytes) -> list[tuple[int, int]]:
+    """Where the messages begin that the index of an Arrow file names, and their bytes, in the order of the file.
+
+    The index is a flatbuffer (Footer in Arrow's format/File.fbs): its table's third and fourth fields are vectors of
+    (offset i64, metadata's bytes i32, four bytes of padding, body's bytes i64).
+    """
+    table = struct.unpack_from("<I", footer, 0)[0]
+    fields = table - struct.unpack_from("<i", footer, table)[0]
+    if fields < 0:
+        raise ValueError
+    held = struct.unpack_from("<H", footer, fields)[0]
+    blocks = []
+    for field in (8, 10):
+        place = struct.unpack_from("<H", footer, fields + field)[0] if field < held else 0
+        if not place:
+            continue
+        vector = table + place + struct.unpack_from("<I", footer, table + place)[0]
+        (count,) = struct.unpack_from("<I", footer, vector)
+        if count > len(footer) // 24:
+            raise ValueError
+        blocks += [struct.unpack_from("<qi4xq", footer, vector + 4 + 24 * i) for i in range(count)]
+    return sorted((offset, metadata + body) for offset, metadata, body in blocks)
 
 
 def _stays_within(column: Any) -> bool:

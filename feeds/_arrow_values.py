@@ -124,7 +124,7 @@ def plain_scaled(column: Any, scale: int, *, field: str, integer_scale: int | No
         return None
     if kinds.is_integer(column.type):
         factor = scale if integer_scale is None else integer_scale
-        most = bounds.max // factor
+        most = min(bounds.max, UNDEF_PRICE) // factor
         return Field(numbers(column), *_within(column.type, max(-most, bounds.min), most), factor)
     if kinds.is_float64(column.type):
         return Field(numbers(column), *_units(max(bounds.min, -bounds.max), bounds.max), scale=float(scale))
@@ -240,10 +240,11 @@ def scaled(
 
 def _fitting(found: Values, column: Any, scale: int, field: str) -> Values:
     bounds = np.iinfo(TICK[field])
-    beyond = _some((found.values < bounds.min) | (found.values > bounds.max))
+    most = min(bounds.max, UNDEF_PRICE)
+    beyond = _some((found.values < bounds.min) | (found.values > most))
     if beyond is None:
         return found
-    why = _says(column, f"is no whole number of units of 1/{scale} from {bounds.min} to {bounds.max}")
+    why = _says(column, f"is no whole number of units of 1/{scale} from {bounds.min} to {most}")
     return Values(found.values, found.nulls, _or(found.bad, beyond), why)
 
 
@@ -266,6 +267,19 @@ def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | 
     return units_by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact=exact)
 
 
+def _entries(column: Any) -> list[Any]:
+    """The dictionary of a column, as Python's values; None for those that no row of it has and that are no UTF-8: they
+    are those rows' matter. Raises UnicodeDecodeError."""
+    try:
+        found: list[Any] = column.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        used = column.indices.unique().drop_null()
+        found = [None] * len(column.dictionary)
+        for index, value in zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True):
+            found[index] = value
+    return found
+
+
 def letters(column: Any, words: dict[str, bytes] | None) -> Values | str:
     """Letters: texts that ``words`` knows in any case, or integers that are ASCII codes; single characters as they are
     where ``words`` is None."""
@@ -283,7 +297,7 @@ def letters(column: Any, words: dict[str, bytes] | None) -> Values | str:
         if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or kinds.is_binary(column.type)):
             return "is neither text nor a letter's code"
         column = column.dictionary_encode()
-    table = [value.decode("latin-1") if isinstance(value, bytes) else value for value in column.dictionary.to_pylist()]
+    table = [value.decode("latin-1") if isinstance(value, bytes) else value for value in _entries(column)]
     if not all(value is None or isinstance(value, str) for value in table):
         return "is neither text nor a letter's code"
     if words is None:

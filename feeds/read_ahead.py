@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import deque
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from strand.feeds.sources import RawStream
 
 __all__ = ["Chunks", "ReadAhead", "read_chunks"]
 
-# More of what is inflated: handlers begin slowly, on memory that nobody has touched yet, and the inflating thread, for
-# which a run waits in the end, shall not wait for them meanwhile.
 _BUFFERS: Final = 4
-_INFLATED_BUFFERS: Final = 16
+# More where something is inflated: handlers begin slowly, on memory that nobody has touched yet, and the inflating
+# thread, for which a run waits in the end, shall not wait for them meanwhile. So many bytes for all that are under way:
+# in a merge, or before slow handlers, all of them are filled.
+_MORE_BUFFERS: Final = 12
+_MORE_BYTES: Final = 16 << 20
 
 
 class Chunks:
@@ -78,7 +80,7 @@ def _interrupt(stream: ByteStream) -> None:
 
 
 class _Free:
-    """Buffers to be filled, the last one given back first: it is in a cache; what is never needed is not touched."""
+    """Buffers to be filled, the last one given back first: it is in a cache. What is never needed is not touched."""
 
     def __init__(self) -> None:
         self._buffers: deque[memoryview | None] = deque()
@@ -143,18 +145,22 @@ def _stop(shared: _Shared, thread: threading.Thread) -> None:
 class ReadAhead(Chunks):
     """``Chunks`` whose stream is read, and closed, by a thread: so that inflating overlaps with decoding.
 
-    The thread ends with the stream, on an error, with ``close``, or when this object is forgotten.
+    The thread ends with the stream, on an error, with ``close``, or when this object is forgotten. ``eager``: with more
+    buffers than are needed to keep both busy, as far as others leave any.
     """
 
-    def __init__(
-        self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, buffers: int = _BUFFERS
-    ) -> None:
+    _under_way: ClassVar[weakref.WeakSet[ReadAhead]] = weakref.WeakSet()
+
+    def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, eager: bool = False) -> None:
         self._shared = shared = _Shared(stream, headroom)
         self._headroom = headroom
         # In one piece, which is large enough for numpy to ask for huge pages: of small ones a run would begin with
         # thousands of page faults.
         size = headroom + chunk_bytes
-        room = np.empty(buffers * size, np.uint8).data
+        taken = sum(one._more_bytes for one in list(self._under_way) if one._finalizer.alive)
+        more = max(0, min(_MORE_BUFFERS, (_MORE_BYTES - taken) // size)) if eager else 0
+        self._more_bytes = more * size
+        room = np.empty((_BUFFERS + more) * size, np.uint8).data
         for at in range(len(room) - size, -1, -size):
             shared.free.put(room[at : at + size])
         self._in_use: memoryview | None = None
@@ -163,6 +169,7 @@ class ReadAhead(Chunks):
         thread = threading.Thread(target=_run, args=(shared,), name=name, daemon=True)
         thread.start()
         self._finalizer = weakref.finalize(self, _stop, shared, thread)
+        self._under_way.add(self)
 
     @property
     def reading_ns(self) -> int:  # type: ignore[override]
@@ -208,5 +215,5 @@ def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chun
     if isinstance(stream, RawStream) and len(os.sched_getaffinity(0)) <= 2:
         return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
     name = f"strand read {Path(stream.path).name}"
-    buffers = _BUFFERS if isinstance(stream, RawStream) else _INFLATED_BUFFERS
-    return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, buffers=buffers)
+    eager = stream.compression != "none"
+    return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, eager=eager)

@@ -42,8 +42,8 @@ AT_END = 2**64 - 2
 HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20
 #: Bytes of a piece of memory that batches are merged into: a huge page, which comes in at once, where 512 small ones
-#: cost more than copying the records; and how many pieces that nobody uses any more are kept.
-PIECE_BYTES, SPARE_PIECES = 2 << 20, 4
+#: cost more than copying the records; and how many pieces that nobody uses any more are kept, by all outputs together.
+PIECE_BYTES, SPARE_PIECES = 2 << 20, 128
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 LINE = 64
 #: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most,
@@ -66,21 +66,23 @@ def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
     )
 
 
+_spare: list[mmap.mmap] = []
+
+
 class _Memory:
-    """Memory for batches, piece by piece. A piece is used again when nobody has a batch in it any more: pages that are
-    new to the process cost more than merging what comes to lie in them."""
+    """Memory for batches, piece by piece. A piece is used again when nobody has a batch in it any more, in the next run
+    too: pages that are new to the process cost more than merging what comes to lie in them."""
 
     def __init__(self) -> None:
-        self._spare: list[mmap.mmap] = []
         self._rest = np.empty(0, np.uint8)
 
     def rest(self, least: int) -> npt.NDArray[np.uint8]:
         """What is left of the piece in use; the next one where that is short, or less than ``least`` bytes."""
         if len(self._rest) < max(least, PIECE_BYTES // 8):
-            memory = self._spare.pop() if self._spare else _new_piece(max(least, PIECE_BYTES))
+            memory = _a_piece(max(least, PIECE_BYTES))
             self._rest = np.frombuffer(memory, np.uint8)
             if len(memory) == PIECE_BYTES:
-                weakref.finalize(self._rest, _give_back, self._spare, memory).atexit = False
+                weakref.finalize(self._rest, _give_back, memory).atexit = False
         return self._rest
 
     def use(self, used: int) -> None:
@@ -88,16 +90,22 @@ class _Memory:
         self._rest = self._rest[-(-used // LINE) * LINE :]
 
 
-def _new_piece(size: int) -> mmap.mmap:
+def _a_piece(size: int) -> mmap.mmap:
+    if size == PIECE_BYTES:
+        with contextlib.suppress(IndexError):  # another run may take the last one meanwhile
+            return _spare.pop()
     memory = mmap.mmap(-1, size, flags=PRIVATE)
     with contextlib.suppress(OSError):  # a wish, which not every kernel knows
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
 
 
-def _give_back(spare: list[mmap.mmap], memory: mmap.mmap) -> None:
-    if len(spare) < SPARE_PIECES:
-        spare.append(memory)
+def _give_back(memory: mmap.mmap) -> None:
+    """The system may have its pages where it runs short of them."""
+    if len(_spare) < SPARE_PIECES:
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_FREE)
+        _spare.append(memory)
 
 
 class Source(Protocol):

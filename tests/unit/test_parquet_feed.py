@@ -791,19 +791,69 @@ def test_an_arrow_file_without_its_stream_that_is_cut_is_truncated(tmp_path: Pat
         ParquetFeed(path)
 
 
-def test_an_arrow_file_without_its_stream_that_is_damaged_is_a_typed_error(tmp_path: Path) -> None:
-    path = without_its_stream(arrow(tmp_path, table(30)))
+def test_an_arrow_file_without_its_stream_that_is_damaged_loses_no_row_silently(tmp_path: Path) -> None:
+    keys = pa.array(["A", "B"] * 15).dictionary_encode()
+    path = without_its_stream(arrow(tmp_path, table(30, symbol=keys)))
     sound = path.read_bytes()
+    index = len(sound) - 10 - int.from_bytes(sound[-10:-6], "little")
     ended = 0
-    for at in range(16, len(sound), 3):
-        path.write_bytes(sound[:at] + bytes([sound[at] ^ 0x80]) + sound[at + 1 :])
-        try:
-            _, error = read(ParquetFeed(path))
-        except FeedError:
-            ended += 1
-        else:
+    for at in [*range(16, index, 7), *range(index, len(sound))]:
+        for bit in range(8):
+            path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :])
+            try:
+                ticks, error = read(ParquetFeed(path))
+            except FeedError:
+                ended += 1
+                continue
             ended += error is not None
-    assert ended > 50
+            assert error is not None or len(ticks) == 30, (at, bit)
+    assert ended > 500
+
+
+@pytest.mark.parametrize("kept", [8, 9, 11, 15])
+def test_a_compressed_arrow_file_cut_in_its_first_bytes_is_no_file_without_a_stream(tmp_path: Path, kept: int) -> None:
+    (tmp_path / "a.arrow.gz").write_bytes(gzip.compress(arrow(tmp_path, table()).read_bytes()[:kept]))
+    with pytest.raises(FeedError) as raised:
+        open_feed(tmp_path / "a.arrow.gz")
+    assert "decompress" not in str(raised.value)
+
+
+def test_a_constant_where_an_ask_goes_is_refused(tmp_path: Path) -> None:
+    quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
+    path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array([3, 4])))
+    for field, other in (("order_id", "ask_price"), ("ref_id", "ask_size")):
+        with pytest.raises(ConfigurationError, match=f"constants: {field} is where {other} goes"):
+            ParquetFeed(path, constants={field: 7})
+        ticks, error = read(ParquetFeed(path, constants={field: 7}, columns={other: None}))
+        assert error is None
+        assert ticks[field].tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("kind", [float, Decimal, int])
+def test_a_scaled_ask_size_may_be_larger_than_a_bid_size(tmp_path: Path, kind: Any) -> None:
+    sizes = [kind(50), kind(4)]
+    quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
+    path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array(sizes)))
+    ticks, error = read(ParquetFeed(path, size_scale=10**8))
+    assert error is None
+    assert ticks["ref_id"].tolist() == [5_000_000_000, 400_000_000]
+    assert ticks["size"].tolist() == [100_000_000, 200_000_000]
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_text_that_is_not_utf8_is_its_own_rows_matter(tmp_path: Path, dictionary: bool) -> None:
+    words = [b"add"] * 300
+    words[250] = b"\xff\xfe"
+    binary = pa.array(words, pa.binary())
+    actions = pa.Array.from_buffers(pa.string(), 300, binary.buffers())
+    symbols = ["A"] * 250 + ["Z"] + ["A"] * 49
+    path = parquet(tmp_path, table(300, action=actions, symbol=pa.array(symbols)), use_dictionary=dictionary)
+    ticks, error = read(ParquetFeed(path, batch_ticks=100))
+    assert len(ticks) == 200
+    assert "rows from 201: text that is not UTF-8" in str(error)
+    ticks, error = read(ParquetFeed(path, batch_ticks=100, select=Selection(symbols=["A"])))
+    assert error is None
+    assert len(ticks) == 299
 
 
 def test_an_arrow_file_without_its_stream_needs_its_end(tmp_path: Path) -> None:

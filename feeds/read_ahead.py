@@ -150,6 +150,8 @@ class ReadAhead(Chunks):
     """
 
     _under_way: ClassVar[weakref.WeakSet[ReadAhead]] = weakref.WeakSet()
+    _more_bytes: int
+    _finalizer: weakref.finalize[[_Shared, threading.Thread], ReadAhead]
 
     def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, eager: bool = False) -> None:
         self._shared = shared = _Shared(stream, headroom)

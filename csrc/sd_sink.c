@@ -10,13 +10,51 @@
 
 enum { FIRST_SLABS = 2 };
 
+/* Slabs of dispatchers that are no more, for the next ones: pages that are new to the process cost more than filling them. The
+ * system may have their pages where it runs short of them. Where the lock is taken, by a thread that a fork left behind too,
+ * there are none. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SPARE_SLABS = 0 }; /* what is used after its end is to be noticed */
+#else
+enum { SPARE_SLABS = 32 };
+#endif
+static const size_t SLAB_BYTES = (size_t)SD_SLAB_CHUNKS * SD_CHUNK_BYTES;
+static struct {
+  sd_a32 lock;
+  int n;
+  void *slab[SPARE_SLABS + 1];
+} spare;
+
+static void *get_slab(void) {
+  void *slab = NULL;
+  if (sd_try_lock(&spare.lock)) {
+    if (spare.n) slab = spare.slab[--spare.n];
+    sd_unlock(&spare.lock);
+  }
+  if (slab) return slab;
+  slab = aligned_alloc(SLAB_BYTES, SLAB_BYTES);
+  /* Only a wish. */
+  if (slab) madvise(slab, SLAB_BYTES, MADV_HUGEPAGE);
+  return slab;
+}
+
+static void give_slab(void *slab) {
+  int kept = 0;
+  if (sd_try_lock(&spare.lock)) {
+    kept = spare.n < SPARE_SLABS;
+    if (kept) {
+      madvise(slab, SLAB_BYTES, MADV_FREE);
+      spare.slab[spare.n++] = slab;
+    }
+    sd_unlock(&spare.lock);
+  }
+  if (!kept) free(slab);
+}
+
 /* Room for more chunks. Zero: no memory. */
 static int add_slab(sd_chunk_pool *pool) {
-  const size_t bytes = (size_t)SD_SLAB_CHUNKS * SD_CHUNK_BYTES;
-  unsigned char *slab = aligned_alloc(bytes, bytes);
+  unsigned char *slab = get_slab();
   if (!slab) return 0;
-  /* Only a wish. */
-  madvise(slab, bytes, MADV_HUGEPAGE);
   for (uint32_t i = 0; i < SD_SLAB_CHUNKS && pool->room < pool->most; i++)
     pool->table[pool->room++] = (sd_chunk *)(slab + (size_t)i * SD_CHUNK_BYTES);
   return 1;
@@ -237,7 +275,7 @@ sd_sink **sd_sinks_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler
 void sd_outputs_destroy(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o) return;
-  for (uint32_t i = 0; o->pool.table && i < o->pool.room; i += SD_SLAB_CHUNKS) free(o->pool.table[i]);
+  for (uint32_t i = 0; o->pool.table && i < o->pool.room; i += SD_SLAB_CHUNKS) give_slab(o->pool.table[i]);
   for (uint32_t i = 0; o->lane && i < o->n_slots * 2 * o->n; i++) free(o->lane[i]);
   for (uint32_t i = 0; o->sinks && i < o->n_slots; i++) free(o->sinks[i]);
   for (uint32_t i = 0; o->output && i < o->n; i++) {

@@ -60,8 +60,10 @@ typedef struct sd_arena {
   sd_a32 failures_lock;
   sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* publish sequence of the next record */
-  sd_a64 feed_time;                             /* the greatest time of a marked record; under number_lock */
-  sd_a32 number_lock;
+  sd_a64 feed_time;                             /* the greatest time of a marked record */
+  /* With marks both change under both locks: `numbering` is held by who gives numbers out, for as long as that takes,
+   * number_lock for a look at the two, or for a change. */
+  sd_a32 number_lock, numbering;
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_wish; /* no wish that still needs a clock task is earlier, see sd_timer.h */
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;

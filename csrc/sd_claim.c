@@ -272,16 +272,14 @@ static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t 
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
   if (all > n) p->end_time = p->marks[all - n - 1].time;
+  sd_lock(&a->numbering);
   sd_lock(&a->number_lock);
-  int alone = 1;
-  /* N1: bounds that count are set under the lock, and so is every number taken. */
-  for (uint32_t i = 0; i < d->n_slots; i++)
-    alone &= i == slot || sd_load(&d->slots[i].publishing, relaxed, N1) == UINT64_MAX;
-  if (alone && sd_load(&a->next_sequence, relaxed, N1) == next) {
+  if (sd_publishes_alone(d, slot) && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
     if (all > n) sd_store(&a->feed_time, p->end_time, relaxed, N1);
   }
   sd_unlock(&a->number_lock);
+  sd_unlock(&a->numbering);
 }
 
 /* Books a failure on the record after `done` of a slice of n. */

@@ -5,6 +5,8 @@
 
 #include "sd_dispatcher.h"
 
+#include <string.h>
+
 #if defined(SD_MODEL_SCHEDULER)
 enum { SPLICE = 2, SD_FEW = 1 };
 #else
@@ -92,6 +94,22 @@ static inline void prefetch_publisher_line(sd_dispatcher *d, uint32_t strand) {
   sd_prefetch_write(&d->strands[strand].publish_lock);
 }
 
+/* The feed's time at a record, if it was `time` before it. */
+static inline uint64_t sd_time_at(const sd_dispatcher *d, const unsigned char *record, uint64_t time) {
+  uint64_t its = 0;
+  if (SD_LIKELY(d->config.time_offset != SD_NONE)) memcpy(&its, record + d->config.time_offset, sizeof its);
+  return its > time ? its : time;
+}
+
+/* Whether no other slot is at work on a call of its own. N1: relaxed; with marks exact under number_lock, where the bounds that
+ * count are set, and every number is taken; else a hint. */
+static inline int sd_publishes_alone(const sd_dispatcher *d, uint32_t slot) {
+  int alone = 1;
+  for (uint32_t i = 0; i < d->n_slots; i++)
+    alone &= i == slot || sd_load(&d->slots[i].publishing, relaxed, N1) == UINT64_MAX;
+  return alone;
+}
+
 static inline void prefetch_token_line(sd_dispatcher *d, uint32_t strand) {
   sd_prefetch_write(&d->strands[strand].pending);
 }
@@ -123,6 +141,10 @@ void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n)
 /* Tries once more to put in what found no room; returns how many records are dealt with. */
 uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
 
+/* The next number, and the feed's time before it; the numbers are the caller's until it says how many it took, and what the
+ * feed's time is after them. No lock may be waited for in between. */
+sd_mark sd_numbers_begin(sd_dispatcher *d);
+void sd_numbers_end(sd_dispatcher *d, uint32_t n, uint64_t time);
 /* Numbers the next n records, in p->marks. In one go, with the publish locks of their strands held: then numbers rise along
  * each strand. */
 void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n);

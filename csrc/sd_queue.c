@@ -138,29 +138,41 @@ static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g,
   return to;
 }
 
+/* How far the end of a block's marks lies from the end of its records. */
+static inline size_t past_records(const sd_dispatcher *d, size_t size) {
+  return d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_mark);
+}
+
+/* Writes the mark of a record that went `to` its group's block: as many marks from their end as it has records to go. */
+static inline void mark_one(const group *g, const unsigned char *to, size_t size, size_t past, sd_mark its) {
+  sd_mark *end = (sd_mark *)(g->end + past), *mark = end - (size_t)(g->end - to) / size;
+  sd_mark *far = mark + SD_LINE / sizeof *mark;
+  /* As in link_one, for the line after this one. */
+  sd_prefetch_write(far < end ? far : mark);
+  *mark = its;
+}
+
 /* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
  * a strand has. */
 static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
                              const sd_mark *marks) {
   const int64_t n = p->chunk;
-  /* A record's mark lies as far from the mark after the block's last one as its number of records to go. */
-  const size_t past = d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof *marks;
+  const size_t past = past_records(d, size);
   for (int64_t i = 0; i < n; i++, from += size) {
     sd_prefetch_write(p->groups[p->in_group[i + LINKS_AHEAD < n ? i + LINKS_AHEAD : i]].to);
     group *g = &p->groups[p->in_group[i]];
     unsigned char *to = link_one(d, slot, g, from, size);
-    if (!marks || !to) continue;
-    sd_mark *end = (sd_mark *)(g->end + past), *mark = end - (size_t)(g->end - to) / size;
-    sd_mark *far = mark + SD_LINE / sizeof *mark;
-    /* As in link_one, for the line after this one. */
-    sd_prefetch_write(far < end ? far : mark);
-    *mark = marks[i];
+    if (marks && to) mark_one(g, to, size, past, marks[i]);
   }
 }
 
-/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. */
+/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With marks it is
+ * numbered there too; those that found no place are left in p->marks. */
 static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
-                            size_t size, const int far) {
+                            size_t size, const int far, const int marked) {
+  const size_t past = marked ? past_records(d, size) : 0;
+  sd_mark next_mark = marked ? sd_numbers_begin(d) : (sd_mark){0, 0};
+  p->number = next_mark.number;
   const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
   const unsigned char *at = from + d->arena->key_offset;
   group *groups = p->groups;
@@ -183,11 +195,21 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
       }
     }
     if (SD_LIKELY(i >= 0)) {
-      link_one(d, slot, &groups[in_group[i]], from, size);
+      group *g = &groups[in_group[i]];
+      unsigned char *to = link_one(d, slot, g, from, size);
+      if (marked) {
+        next_mark.time = sd_time_at(d, from, next_mark.time);
+        if (SD_LIKELY(to != NULL)) mark_one(g, to, size, past, next_mark);
+        else p->marks[i] = next_mark;
+        next_mark.number++;
+      }
       from += size;
     }
   }
   p->chunk = n;
+  if (!marked) return;
+  p->end_time = next_mark.time;
+  sd_numbers_end(d, (uint32_t)n, next_mark.time);
 }
 
 /* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no
@@ -235,15 +257,17 @@ static void queue_many(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const u
   add_chunk(d, slot, p, records, now);
 }
 
-/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. Not with marks:
- * their numbers are taken when all locks are. */
+/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With marks the
+ * numbers are this publisher's from when these locks are held to the last record's: in a strand that it meets and finds unlocked
+ * meanwhile there is none that is higher, and nobody who is not through with it has one. */
 static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                       uint64_t now) {
   const size_t size = d->pool.record_size;
   open_usual(d, p, (uint32_t)n);
-  if (size != 64) link_few(d, slot, p, records, n, size, 0);
-  else if (d->far) link_few(d, slot, p, records, n, 64, 1);
-  else link_few(d, slot, p, records, n, 64, 0);
+  if (size != 64) link_few(d, slot, p, records, n, size, 0, p->marks != NULL);
+  else if (d->far) link_few(d, slot, p, records, n, 64, 1, p->marks != NULL);
+  else if (p->marks) link_few(d, slot, p, records, n, 64, 0, 1);
+  else link_few(d, slot, p, records, n, 64, 0, 0);
   add_chunk(d, slot, p, records, now);
 }
 
@@ -257,16 +281,17 @@ static void queue_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const 
   sd_queue_missing(d, slot, p, records, now);
 }
 
-/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. */
-static int is_few(const sd_dispatcher *d, const sd_publisher *p, int64_t n) {
+/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With marks nobody else can
+ * number until it is over: not beside other publishers. */
+static int is_few(const sd_dispatcher *d, uint32_t slot, const sd_publisher *p, int64_t n) {
   uint64_t groups = p->n_usual + (uint64_t)n;
   if (groups > d->arena->n_strands) groups = d->arena->n_strands;
-  return p->n_usual != 0 && groups <= p->most_groups;
+  return p->n_usual != 0 && groups <= p->most_groups && (!p->marks || sd_publishes_alone(d, slot));
 }
 
 /* Notes the chunk's strands, if they were few and had room. */
 static void keep_usual(sd_publisher *p) {
-  const uint32_t most = p->marks || p->missed ? 0 : (uint32_t)p->chunk / SD_FEW;
+  const uint32_t most = p->missed ? 0 : (uint32_t)p->chunk / SD_FEW;
   uint32_t n_usual = 0;
   for (uint32_t i = 1; i <= p->n_groups && n_usual < most; i++)
     if (p->groups[i].n) p->usual[n_usual++] = p->groups[i].strand;
@@ -277,7 +302,7 @@ void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n)
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now();
   if (SD_UNLIKELY(d->lossy)) queue_lossy(d, slot, p, records, n, now);
-  else if (is_few(d, p, n)) queue_few(d, slot, p, records, n, now);
+  else if (is_few(d, slot, p, n)) queue_few(d, slot, p, records, n, now);
   else queue_many(d, slot, p, records, n, now);
   keep_usual(p);
   sd_forget_groups(p);

@@ -123,6 +123,8 @@ fault "an add of nothing" sd_queue.h 's/int ready = net && sd_strand_add/int rea
 fault "the frontier taken after the lanes were read" sd_hand_out.c 's/^  sd_due_sort(.*$/&\n  if (o->frontier != UINT64_MAX) o->frontier = sd_watermark(d) - d->config.sizes.counters_start;/'
 fault "room asked for one record where a chunk may come" sd_queue.c 's/room_for(d, s, most) < most/room_for(d, s, 1) < 1/'
 fault "numbered before the locks" sd_queue.c 's/^  open_groups(d, p);$/  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk); open_groups(d, p);/;s/^  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);$//'
+fault "numbers given out by two at a time" sd_publish.c 's/^  sd_lock(&a->numbering);$//'
+fault "numbers given up before the strands are locked that are met" sd_queue.c 's/^  sd_mark next_mark = marked ? sd_numbers_begin(d) : (sd_mark){0, 0};$/  if (marked) sd_number_records(d, p, from, (uint32_t)n);\n  sd_mark next_mark = marked ? p->marks[0] : (sd_mark){0, 0};/;s/^  sd_numbers_end(d, (uint32_t)n, next_mark.time);$//;s/ \&\& (!p->marks || sd_publishes_alone(d, slot))//'
 fault "numbers kept though others came first" sd_put.c 's/d->last_number\[strand\] > p->marks\[pick\[0\]\].number/0/'
 fault "emitted for a record that failed" sd_visit.c 's/sd_sinks_void(ctx, marks\[done\].number)/sd_sinks_commit(ctx)/'
 fault "merged without asking how far lanes are filled" sd_sink.c 's/^  lane->done_chunk = lane->chunk;$/&\n  if (lane->before) return;/'

@@ -77,7 +77,7 @@ class ParquetFeed(BaseFeed):
         capacity: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
-        batch_ticks: int = 32768,
+        batch_ticks: int = 131072,
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()

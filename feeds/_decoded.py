@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -122,6 +122,11 @@ class DecodedFeed(BaseFeed):
         """The stream in the pieces that the decoder just begun is given."""
         size = _RAW_CHUNK if isinstance(stream, RawStream) else _CHUNK
         return read_chunks(stream, chunk_bytes=size, headroom=self._headroom)
+
+    def keep_reading_to(self, cores: Collection[int]) -> None:
+        """Lets the threads that read the file run on these cores only, those of iterations under way."""
+        for chunks in list(self._chunks):
+            chunks.keep_to(cores)
 
     @property
     def flows(self) -> bool:

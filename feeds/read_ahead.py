@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -64,6 +66,9 @@ class Chunks:
             got = self._stream.readinto(self._buffer[self._headroom : self._headroom + size])
         self.reading_ns += time.perf_counter_ns() - begun
         return self._buffer[start : self._headroom + got] if got else None
+
+    def keep_to(self, cores: Collection[int]) -> None:
+        """Lets the thread that reads run on these cores only, if it is another than the caller's."""
 
     def close(self) -> None:
         """Closes the stream. May be called again."""
@@ -170,6 +175,7 @@ class ReadAhead(Chunks):
         # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
         thread = threading.Thread(target=_run, args=(shared,), name=name, daemon=True)
         thread.start()
+        self._thread = thread
         self._finalizer = weakref.finalize(self, _stop, shared, thread)
         self._under_way.add(self)
 
@@ -205,6 +211,14 @@ class ReadAhead(Chunks):
             self._shared.free.put(self._in_use)
         self._in_use = buffer
         return buffer[start : self._headroom + got]
+
+    def keep_to(self, cores: Collection[int]) -> None:
+        """See ``Chunks.keep_to``."""
+        if not self._thread.is_alive():  # a short file has been read by then
+            return
+        assert self._thread.native_id is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(self._thread.native_id, cores)
 
     def close(self) -> None:
         """Stops the thread and waits for it."""

@@ -24,7 +24,7 @@ from strand.outputs import output_digests
 from strand.pacing import Pacer
 from strand.recorder import recorder_for
 from strand.replay_result import ReplayResult
-from strand.replay_run import Run, Timed, chain, inflates, pinned
+from strand.replay_run import Run, Timed, chain, pinned
 from strand.run_header import run_header
 from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
@@ -63,7 +63,7 @@ def replay(
     ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
     the calling thread, without queues. ``pin_publisher`` pins the calling thread for the length of the call to a core
     no worker has; by default not where a thread inflates the file, which would be left with a share of some worker's
-    core.
+    core, unless there is one more that no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is interrupted, has
     handled what it had published, and its result is the KeyboardInterrupt's ``partial``.
@@ -126,8 +126,7 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         run = Run(feed, dispatcher, recorder, sampler)
-        pin = not inflates(feed.info) if pin_publisher is None else pin_publisher
-        with recorder, pinned(dispatcher, pin), dispatcher, sampler:
+        with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             pieces = run.pieces(chain(first, batches))
             run.publish(

@@ -494,6 +494,32 @@ def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path
     assert not inflaters()
 
 
+def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> None:
+    class Slow(GzipStream):
+        """Delivers nothing until it is told to."""
+
+        def readinto(self, view: memoryview) -> int:
+            released.wait()
+            return super().readinto(view)
+
+    released = threading.Event()
+    allowed = os.sched_getaffinity(0)
+    path = write(tmp_path, gzip.compress(long_stream(10)))
+    chunks = ReadAhead(Slow(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    (reader,) = (thread for thread in threading.enumerate() if thread.name == "strand read test")
+    chunks.keep_to({min(allowed)})
+    assert reader.native_id is not None
+    assert os.sched_getaffinity(reader.native_id) == {min(allowed)}
+    assert os.sched_getaffinity(0) == allowed
+    released.set()
+    while chunks.next(memoryview(b"")) is not None:
+        pass
+    reader.join()
+    chunks.keep_to({min(allowed)})
+    assert os.sched_getaffinity(0) == allowed
+    chunks.close()
+
+
 def test_descriptors_are_given_back(tmp_path: Path, data: bytes) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for content in (data, gzip.compress(data), data[:-1], gzip.compress(data)[:-9], b"nothing of the kind"):

@@ -9,7 +9,7 @@ import json
 import os
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from strand.errors import (
 )
 from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.npy import write_npy
+from strand.feeds.read_ahead import ReadAhead
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.report import as_dict, rows_with_names, write_rows
 
@@ -272,12 +273,46 @@ def test_the_publisher_is_pinned_unless_a_thread_inflates_the_file(
         strand.replay(
             path,
             "count",
-            workers=1,
+            workers=len(allowed) - 1,
             pin_publisher=asked,
             progress=note,
             feed_options={"date": SAMPLE_DATE},
         )
         assert {len(of) for of in cores} == {1 if pinned else len(allowed)}
+    assert os.sched_getaffinity(0) == allowed
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 3, reason="there are no two cores beside a worker's")
+@pytest.mark.parametrize("asked", [None, True, False])
+def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
+    monkeypatch: pytest.MonkeyPatch, asked: bool | None
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    publisher: list[set[int]] = []
+    reader: list[set[int]] = []
+
+    class Noting(ReadAhead):
+        def keep_to(self, cores: Collection[int]) -> None:
+            super().keep_to(cores)
+            reader.append(set(cores))
+
+    monkeypatch.setattr("strand.feeds.read_ahead.ReadAhead", Noting)
+    result = strand.replay(
+        sample_path(),
+        "count",
+        workers=len(allowed) - 2,
+        pin_publisher=asked,
+        progress=lambda _: publisher.append(os.sched_getaffinity(0)),
+        feed_options={"date": SAMPLE_DATE},
+    )
+    workers = {w.core for w in result.statistics.workers}
+    assert len(allowed - workers) == 2
+    if asked is False:
+        assert all(cores == allowed for cores in publisher)
+        assert not reader
+    else:
+        assert all(len(cores) == 1 for cores in publisher)
+        assert reader == [allowed - workers - publisher[0]]
     assert os.sched_getaffinity(0) == allowed
 
 

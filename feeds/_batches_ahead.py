@@ -1,4 +1,4 @@
-"""Record batches read by a thread of its own, a few ahead of whoever makes ticks of them."""
+"""What a generator makes, made by a thread of its own, a little ahead of whoever uses it."""
 
 from __future__ import annotations
 
@@ -7,33 +7,39 @@ import queue
 import threading
 import weakref
 from collections.abc import Generator, Iterator
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 __all__ = ["BatchesAhead", "may_read_ahead"]
 
 # One that is read while another waits: a third would only take memory.
 _AHEAD: Final = 2
 
-Item = tuple[int, Any]
+T = TypeVar("T")
 
 
 def may_read_ahead() -> bool:
-    """Whether the calling thread has a core to leave to another."""
-    return len(os.sched_getaffinity(0)) > 1
+    """Whether the calling thread has a core to leave to one more such thread: of many files that are read together the
+    first ones have some."""
+    ahead = sum(isinstance(thread, _Thread) for thread in threading.enumerate())
+    return len(os.sched_getaffinity(0)) > 1 + ahead
 
 
-class _Shared:
+class _Thread(threading.Thread):
+    """One that is known by its kind."""
+
+
+class _Shared(Generic[T]):
     """What the thread and its user have in common; holds no reference to the user, who may be forgotten."""
 
-    def __init__(self, batches: Generator[Item, None, None]) -> None:
+    def __init__(self, batches: Generator[T, None, None]) -> None:
         self.batches = batches
         self.room: queue.SimpleQueue[None] = queue.SimpleQueue()
         # A batch, an error, or None at the end. Bounded by what is put into ``room``.
-        self.read: queue.SimpleQueue[Item | BaseException | None] = queue.SimpleQueue()
+        self.read: queue.SimpleQueue[T | BaseException | None] = queue.SimpleQueue()
         self.stop = False
 
 
-def _run(shared: _Shared) -> None:
+def _run(shared: _Shared[T]) -> None:
     try:
         shared.room.get()
         while not shared.stop and (item := next(shared.batches, None)) is not None:
@@ -48,32 +54,36 @@ def _run(shared: _Shared) -> None:
         shared.batches.close()
 
 
-def _stop(shared: _Shared, thread: threading.Thread) -> None:
+def _stop(shared: _Shared[T]) -> None:
     shared.stop = True
     shared.room.put(None)
-    # The garbage collector may have found the user in the reading thread itself.
-    if thread is not threading.current_thread():
+
+
+def _forget(shared: _Shared[T], thread: threading.Thread) -> None:
+    _stop(shared)
+    # The garbage collector may have found the user in such a thread: in this one, or in one that it waits for.
+    if not isinstance(threading.current_thread(), _Thread):
         thread.join()
 
 
-class BatchesAhead(Iterator[Item]):
-    """The items of a generator, which a thread runs, and closes: so that reading a file overlaps with what is done with
-    it. An error of the generator's comes where it would have come.
+class BatchesAhead(Iterator[T]):
+    """The items of a generator, none of them None, which a thread runs, and closes: so that reading a file overlaps
+    with what is done with it. An error of the generator's comes where it would have come.
 
     The thread ends with the generator, on an error, with ``close``, or when this object is forgotten.
     """
 
-    def __init__(self, batches: Generator[Item, None, None], name: str) -> None:
+    def __init__(self, batches: Generator[T, None, None], name: str) -> None:
         self._shared = shared = _Shared(batches)
         for _ in range(_AHEAD):
             shared.room.put(None)
         self._ended = False
         # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
-        thread = threading.Thread(target=_run, args=(shared,), name=name, daemon=True)
-        thread.start()
-        self._finalizer = weakref.finalize(self, _stop, shared, thread)
+        self._thread = _Thread(target=_run, args=(shared,), name=name, daemon=True)
+        self._thread.start()
+        self._finalizer = weakref.finalize(self, _forget, shared, self._thread)
 
-    def __next__(self) -> Item:
+    def __next__(self) -> T:
         if self._ended:
             raise StopIteration
         item = self._shared.read.get()
@@ -86,4 +96,7 @@ class BatchesAhead(Iterator[Item]):
     def close(self) -> None:
         """Stops the thread and waits for it: at most for a batch."""
         self._ended = True
-        self._finalizer()
+        if self._finalizer.detach() is not None:
+            _stop(self._shared)
+        if self._thread is not threading.current_thread():
+            self._thread.join()

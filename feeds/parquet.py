@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -33,10 +35,26 @@ __all__ = ["OWN_KEY", "ParquetFeed", "recognise"]
 OWN_KEY: Final = b"strand"
 _SPARE: Final = 65536
 
+# A record batch, or how many rows were not read, behind the number of the first one.
+Read = tuple[int, Any]
+
 
 def recognise(head: bytes) -> bool:
     """Whether an uncompressed file that starts with ``head`` is Parquet, an Arrow IPC file or an Arrow IPC stream."""
     return head.startswith((PARQUET_MAGIC, ARROW_MAGIC)) or is_arrow_stream(head)
+
+
+@dataclass(slots=True)
+class _Made:
+    """What some rows became: ``ticks``, and behind them perhaps a ``fault`` that ends them. Told when they are handed
+    out: ``counts``; ``passed``, of bad rows passed over how many there are, the first one's number, and what is wrong
+    with it; ``known``, the symbols known by then."""
+
+    ticks: TickBatch = field(default_factory=lambda: np.empty(0, TICK))
+    fault: FeedError | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    passed: tuple[int, int, str] | None = None
+    known: int = 0
 
 
 class ParquetFeed(BaseFeed):
@@ -96,6 +114,7 @@ class ParquetFeed(BaseFeed):
         self._counts = dict.fromkeys(("rows", "ticks", "not_selected", "skipped_rows", "row_groups_passed_over"), 0)
 
         self._source = open_arrow(self._path, limits)
+        self._is_file = isinstance(self._path, Path) and self._path.is_file()
         own = _own_metadata(self._source.metadata, self._path)
         self._reading = Reading(
             price_scale, size_scale, time_unit, time_zone, inexact == "round", nulls == "undefined", own is not None
@@ -116,6 +135,8 @@ class ParquetFeed(BaseFeed):
             path=self._path,
             schema=self._source.schema,
         )
+        #: As far as ticks were handed out, which are made ahead of that.
+        self._names = list(self._keys.names)
         self._texts = self._columns.texts(self._source.schema)
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
@@ -140,7 +161,7 @@ class ParquetFeed(BaseFeed):
     @property
     def symbols(self) -> Sequence[str]:
         """Names by ``instrument_id``, in the order they come; of instruments known by a number only, ``id:N``."""
-        return self._keys.names
+        return self._names
 
     @property
     def capacity(self) -> int:
@@ -160,54 +181,74 @@ class ParquetFeed(BaseFeed):
         self.skipped.counts.clear()
         self.skipped.samples.clear()
         self._check_open()
+        # Whoever waits for a thread waits for a batch at most, if the file is no pipe.
+        ahead = self._is_file and may_read_ahead()
+        made = BatchesAhead(self._made(), f"strand make {Path(self._path).name}") if ahead else self._made()
+        try:
+            while (part := next(made, None)) is not None:
+                self._check_open()
+                for name, n in part.counts.items():
+                    counts[name] += n
+                self._names += self._keys.names[len(self._names) : part.known]
+                if part.passed is not None:
+                    n, row, what = part.passed
+                    self.skipped.add("bad row", n, line=row, text=what)
+                if len(part.ticks):
+                    counts["ticks"] += len(part.ticks)
+                    yield part.ticks
+                    self._check_open()
+                if part.fault is not None:
+                    raise part.fault
+                del part  # which would be one more in memory while the next one is waited for
+        finally:
+            made.close()
+
+    def _made(self) -> Generator[_Made, None, None]:
+        """The rows as ticks. It may run ahead of what is handed out, in another thread."""
         batches = self._read()
         try:
-            for first, batch in batches:
-                self._check_open()
-                if isinstance(batch, int):
-                    counts["row_groups_passed_over"] += 1
-                    counts["not_selected"] += batch
-                    continue
-                counts["rows"] += batch.num_rows
-                ticks, fault = self._convert(batch, first)
-                if len(ticks):
-                    counts["ticks"] += len(ticks)
-                    yield ticks
-                    self._check_open()
-                if fault is not None:
-                    raise fault
+            yield from starmap(self._convert, batches)
         finally:
             batches.close()
 
-    def _read(self) -> BatchesAhead | Generator[tuple[int, Any], None, None]:
+    def _read(self) -> BatchesAhead[Read] | Generator[Read, None, None]:
         keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
         batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
-        # Of Parquet, which is a file and never a pipe: whoever waits for the thread waits for a batch at most.
+        # Parquet takes longer to read than ticks to be made of it.
         if self._source.row_groups is None or not may_read_ahead():
             return batches
         return BatchesAhead(batches, f"strand read {Path(self._path).name}")
 
-    def _convert(self, batch: Any, first: int) -> tuple[TickBatch, FeedError | None]:
-        """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0."""
+    def _convert(self, first: int, batch: Any) -> _Made:
+        """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0. Of
+        rows that were not read there are none."""
+        made = _Made()
+        if isinstance(batch, int):
+            made.counts = {"row_groups_passed_over": 1, "not_selected": batch}
+        else:
+            made.counts = {"rows": batch.num_rows, "not_selected": 0}
+            made.fault = self._make(batch, first, made)
+        made.known = len(self._keys.names)
+        return made
+
+    def _make(self, batch: Any, first: int, made: _Made) -> FeedError | None:
         rows: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + batch.num_rows)
         try:
             keys, wanted, bad_key = self._keys.of(batch)
             if wanted is not None:
                 kept = wanted if bad_key is None else wanted | bad_key
                 if not kept.all():
-                    self._counts["not_selected"] += int(np.count_nonzero(~kept))
+                    made.counts["not_selected"] += int(np.count_nonzero(~kept))
                     batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
-            made = self._columns.convert(batch, rows, keys, self._reading)
+            found = self._columns.convert(batch, rows, keys, self._reading)
         except TypeError as error:
-            return np.empty(0, TICK), FormatError(str(error), path=self._path)
+            return FormatError(str(error), path=self._path)
         except UnicodeDecodeError as error:
-            return np.empty(0, TICK), FormatError(
-                f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path
-            )
+            return FormatError(f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path)
         except OverflowError as error:
-            return np.empty(0, TICK), FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
-        ticks, bad, problem = made.ticks, made.bad, made.first
+            return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
+        ticks, bad, problem = found.ticks, found.bad, found.first
         if bad_key is not None and bad_key.any():
             index = int(np.argmax(bad_key))
             if problem is None or index <= problem.index:
@@ -219,8 +260,8 @@ class ParquetFeed(BaseFeed):
             row = int(rows[problem.index])
             if self._skip:
                 count = int(np.count_nonzero(bad))
-                self._counts["skipped_rows"] += count
-                self.skipped.add("bad row", count, line=row, text=f"{problem.column}: {problem.problem}")
+                made.counts["skipped_rows"] = count
+                made.passed = count, row, f"{problem.column}: {problem.problem}"
                 good = ~bad
             else:
                 fault = FormatError(
@@ -228,23 +269,25 @@ class ParquetFeed(BaseFeed):
                     path=self._path,
                 )
                 good = np.arange(len(ticks)) < problem.index
-        return self._within(ticks, good), fault
+        within = self._within(ticks, good)
+        if within is not None:
+            passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
+            made.counts["not_selected"] += passed
+            # numpy copies records field by field, unless they look like one field.
+            ticks = ticks.view(f"V{TICK.itemsize}")[within].view(TICK)
+        made.ticks = ticks
+        return fault
 
-    def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> TickBatch:
+    def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+        """Which of the good ticks are wanted by their times; None: all of all."""
         if good is None and self._select.start_ns is None and self._select.end_ns is None:
-            return ticks
+            return None
         kept = np.ones(len(ticks), np.bool_) if good is None else good
         if self._select.start_ns is not None:
             kept = kept & (ticks["ts_recv"] >= np.uint64(self._select.start_ns))
         if self._select.end_ns is not None:
             kept = kept & (ticks["ts_recv"] < np.uint64(self._select.end_ns))
-        if kept.all():
-            return ticks
-        passed = int(np.count_nonzero(~kept)) - (0 if good is None else int(np.count_nonzero(~good)))
-        self._counts["not_selected"] += passed
-        # numpy copies records field by field, unless they look like one field.
-        chosen: TickBatch = ticks.view(f"V{TICK.itemsize}")[kept].view(TICK)
-        return chosen
+        return None if kept.all() else kept
 
     def statistics(self) -> dict[str, int]:
         """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,

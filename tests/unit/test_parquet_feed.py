@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 import gzip
+import io
 import os
 import subprocess
 import sys
@@ -497,26 +498,42 @@ def test_only_columns_that_are_used_are_read(tmp_path: Path) -> None:
 
 
 def readers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("strand read")]
+    return sorted(t.name for t in threading.enumerate() if t.name.startswith(("strand read", "strand make")))
 
 
-def test_where_there_is_more_than_one_core_a_thread_reads_ahead_and_ends_with_the_iteration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def with_cores(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+
+
+@pytest.mark.parametrize(
+    ("cores", "name", "threads"),
+    [
+        (2, "a.parquet", ["strand make a.parquet"]),
+        (3, "a.parquet", ["strand make a.parquet", "strand read a.parquet"]),
+        (2, "a.arrow", ["strand make a.arrow"]),
+        (8, "a.arrow", ["strand make a.arrow"]),
+    ],
+)
+def test_where_there_is_more_than_one_core_threads_work_ahead_and_end_with_the_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, name: str, threads: list[str]
 ) -> None:
-    path = parquet(tmp_path, table(1000), row_group_size=100)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    if name == "a.parquet":
+        path = parquet(tmp_path, table(1000), row_group_size=100)
+    else:
+        path = arrow(tmp_path, table(1000))
+    with_cores(monkeypatch, 1)
     expected, _ = read(ParquetFeed(path, batch_ticks=30))
     left = ParquetFeed(path, batch_ticks=30).batches()
     next(left)
     assert readers() == []
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with_cores(monkeypatch, cores)
     feed = ParquetFeed(path, batch_ticks=30)
     np.testing.assert_array_equal(read(feed)[0], expected)
     assert readers() == []
     for end in (lambda batches: batches.close(), lambda batches: gc.collect()):
         batches = feed.batches()
         next(batches)
-        assert readers() == ["strand read a.parquet"]
+        assert readers() == threads
         end(batches)
         del batches
         assert readers() == []
@@ -526,6 +543,68 @@ def test_where_there_is_more_than_one_core_a_thread_reads_ahead_and_ends_with_th
     with pytest.raises(FeedError, match="closed"):
         next(batches)
     assert readers() == []
+
+
+def test_of_many_files_those_have_threads_that_there_are_cores_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet(tmp_path, table(1000), row_group_size=100)
+    with_cores(monkeypatch, 4)
+    iterations = [ParquetFeed(path, batch_ticks=30).batches() for _ in range(5)]
+    first = [next(batches) for batches in iterations]
+    assert len(readers()) == 3
+    for batches in iterations:
+        np.testing.assert_array_equal(np.concatenate([first[0], *batches]), read(ParquetFeed(path))[0])
+    assert readers() == []
+
+
+def test_a_pipe_is_read_by_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = io.BytesIO()
+    with pa.ipc.new_stream(whole, table(1).schema) as writer:
+        writer.write_table(table(1000), max_chunksize=100)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with_cores(monkeypatch, 4)
+
+    thread = threading.Thread(target=path.write_bytes, args=(whole.getvalue(),), daemon=True)
+    thread.start()
+    seen = 0
+    for batch in ParquetFeed(path).batches():
+        assert readers() == []
+        seen += len(batch)
+    thread.join()
+    assert seen == 1000
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    symbols = pa.array([f"S{i // 10}" for i in range(100)])
+    path = parquet(tmp_path, table(100, symbol=symbols, price=pa.array([None, *[1.5] * 9] * 10)), row_group_size=20)
+    with_cores(monkeypatch, cores)
+    feed = ParquetFeed(path, batch_ticks=10, on_error="skip", select=Selection(symbols=("S[!3]",)))
+    batches, names = feed.batches(), []
+    for i in [0, 1, 2, 4, 5, 6, 7, 8, 9]:
+        batch = next(batches)
+        names = [f"S{k}" for k in range(i + 1)]
+        assert list(feed.symbols) == names
+        assert [feed.symbols[key] for key in set(batch["instrument_id"].tolist())] == [f"S{i}"]
+        passed = i + 1 - (i > 3)
+        assert feed.statistics() == {
+            "rows": 10 * (i + 1),
+            "ticks": 9 * passed,
+            "not_selected": 10 * (i > 3),
+            "skipped_rows": passed,
+            "row_groups_passed_over": 0,
+        }
+        assert feed.skipped.counts == {"bad row": passed}
+    assert list(batches) == []
+    assert [sample.line for sample in feed.skipped.samples] == [1, 11, 21, 41, 51, 61, 71, 81]
+    again = feed.batches()
+    next(again)
+    assert feed.statistics()["rows"] == 10
+    assert list(feed.symbols) == names
 
 
 def test_what_is_read_ahead_is_bounded() -> None:
@@ -546,7 +625,7 @@ def test_what_is_read_ahead_is_bounded() -> None:
     assert list(ahead) == []
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [1, 2, 3])
 def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
@@ -556,7 +635,7 @@ def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
     at = column.dictionary_page_offset or column.data_page_offset
     whole[at : at + column.total_compressed_size] = bytes(column.total_compressed_size)
     path.write_bytes(whole)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    with_cores(monkeypatch, cores)
     feed = ParquetFeed(path, batch_ticks=30)
     ticks, error = read(feed)
     assert ticks["sequence"].tolist() == list(range(1, 101))

@@ -11,10 +11,8 @@ or after its time.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,7 +25,7 @@ from strand.behind import Behind
 from strand.errors import ConfigurationError, EngineError
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
-from strand.records import joined
+from strand.output_memory import Memory, as_one
 from strand.threads import join
 
 if TYPE_CHECKING:
@@ -41,11 +39,6 @@ NO_SEQUENCE = 2**64 - 1
 AT_END = 2**64 - 2
 HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20
-#: Bytes of a piece of memory that batches are merged into: a huge page, which comes in at once, where 512 small ones
-#: cost more than copying the records; and how many pieces that nobody uses any more are kept, by all outputs together.
-PIECE_BYTES, SPARE_PIECES = 2 << 20, 128
-PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-LINE = 64
 #: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most,
 #: and as a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches,
 #: and so are the chunks that are filled next.
@@ -64,48 +57,6 @@ def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
             "itemsize": HEAD_BYTES + declared.itemsize,
         }
     )
-
-
-_spare: list[mmap.mmap] = []
-
-
-class _Memory:
-    """Memory for batches, piece by piece. A piece is used again when nobody has a batch in it any more, in the next run
-    too: pages that are new to the process cost more than merging what comes to lie in them."""
-
-    def __init__(self) -> None:
-        self._rest = np.empty(0, np.uint8)
-
-    def rest(self, least: int) -> npt.NDArray[np.uint8]:
-        """What is left of the piece in use; the next one where that is short, or less than ``least`` bytes."""
-        if len(self._rest) < max(least, PIECE_BYTES // 8):
-            memory = _a_piece(max(least, PIECE_BYTES))
-            self._rest = np.frombuffer(memory, np.uint8)
-            if len(memory) == PIECE_BYTES:
-                weakref.finalize(self._rest, _give_back, memory).atexit = False
-        return self._rest
-
-    def use(self, used: int) -> None:
-        """So many bytes of the rest are a batch."""
-        self._rest = self._rest[-(-used // LINE) * LINE :]
-
-
-def _a_piece(size: int) -> mmap.mmap:
-    if size == PIECE_BYTES:
-        with contextlib.suppress(IndexError):  # another run may take the last one meanwhile
-            return _spare.pop()
-    memory = mmap.mmap(-1, size, flags=PRIVATE)
-    with contextlib.suppress(OSError):  # a wish, which not every kernel knows
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
-
-
-def _give_back(memory: mmap.mmap) -> None:
-    """The system may have its pages where it runs short of them."""
-    if len(_spare) < SPARE_PIECES:
-        with contextlib.suppress(OSError):
-            memory.madvise(mmap.MADV_FREE)
-        _spare.append(memory)
 
 
 class Source(Protocol):
@@ -134,6 +85,8 @@ class Output:
         self.records = 0
         #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digest_all``.
         self.digest = OutputDigest(self.dtype, names)
+        #: Whether somebody takes what is collected while the run goes on, and gives it back.
+        self.goes_on = False
         self._names = names
         self._batches: list[npt.NDArray[Any]] = []
         self._ended = False
@@ -143,6 +96,7 @@ class Output:
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         self._check_collected()
+        self.goes_on = True
         while True:
             with self._more:
                 while not self._batches and not self._ended:
@@ -162,12 +116,13 @@ class Output:
     def _collected(self) -> npt.NDArray[Any]:
         with self._more:
             if len(self._batches) > 1:
-                self._batches = [joined(self._batches)]
+                self._batches = [as_one(self._batches)]
             return self._batches[0] if self._batches else np.empty(0, self.dtype)
 
     def take(self) -> npt.NDArray[Any]:
         """All that was collected so far, shape (n,), which is then neither kept nor iterated over. Never waits."""
         self._check_collected()
+        self.goes_on = True
         with self._more:
             found = self._collected()
             self._batches.clear()
@@ -232,7 +187,7 @@ class Outputs(Mapping[str, Output]):
         self._round_lock = threading.Lock()
         self._digesting = False
         #: One an output: a batch that waits to be written keeps no more than its own output's piece.
-        self._memory = [_Memory() for _ in self._outputs]
+        self._memory = [Memory(as_one=output.path is None) for output in self._outputs.values()]
         #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
         self.late = 0
         #: What went wrong with merging or writing, if anything did.
@@ -401,13 +356,15 @@ class Outputs(Mapping[str, Output]):
         return 0.0
 
     def _hand_out(self, engine: Source, number: int, output: Output) -> None:
-        size = output.dtype.itemsize
+        size, memory = output.dtype.itemsize, self._memory[number]
+        if output.goes_on:
+            memory.piecewise()
         while True:
-            buffer = self._memory[number].rest(size + 8)
+            buffer = memory.rest(size + 8)
             room = (len(buffer) - 8) // size
             n = engine.take_output(number, buffer, room)
             if n:
-                self._memory[number].use(n * size)
+                memory.use(n * size)
                 batch = buffer[: n * size].view(output.dtype)
                 output.records += n
                 for take in self._takers[number]:

@@ -17,10 +17,11 @@ from engine_support import balanced, numbered, ticks_for, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Handler, batch_handler, native, outputs
+from strand import Dispatcher, Handler, batch_handler, native
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.fingerprint import OutputDigest
-from strand.outputs import PIECE_BYTES, merged_dtype
+from strand.output_memory import PIECE_BYTES, Memory
+from strand.outputs import merged_dtype
 from strand.serial import SerialLoop
 
 ROW = [("ticks", "<u8")]
@@ -269,7 +270,7 @@ def test_an_interrupt_in_a_handler_s_end_ends_the_outputs(loop: Any, tmp_path: P
 def test_memory_for_batches_goes_with_its_run(loop: Any, c_handlers: Path) -> None:
     def alive() -> int:
         gc.collect()
-        return sum(type(found) is outputs._Memory for found in gc.get_objects())
+        return sum(type(found) is Memory for found in gc.get_objects())
 
     before = alive()
     for _ in range(3):

@@ -1,16 +1,17 @@
 """Bars of trades beside polars' group_by, on the same cores, with the same numbers; ratios are of medians.
 
-    python bench/bars.py [memory] [file] [--trades 10000000] [--symbols 8172] [--step 1m] [--cores 1 --cores 4]
+    python bench/bars.py [memory] [collect] [file] [--trades 10000000] [--symbols 8172] [--step 1m] [--cores 1]
 
 ``memory``: the trades are in memory for both, as an array of ticks and as columns. Of polars the faster of its two
 engines counts (in memory or streaming), for its group_by(symbol, window), and for one key that holds both, which it is
-faster with and who knows may write. ``file``: from a Parquet file
-to a Parquet file in one pass, each turn in a process of its own, with the most memory it took. Both results are
-compared bar by bar. Polars comes with the extra ``bench``.
+faster with and who knows may write. ``collect``: from an Arrow and from a Parquet file to bars in memory, ``file``:
+from a Parquet file to a Parquet file, in one pass; each turn in a process of its own, with the most memory it took.
+Results are compared bar by bar. Polars comes with the extra ``bench``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -29,6 +30,7 @@ import numpy.typing as npt
 NEEDED = 1.5
 COLUMNS = ("instrument_id", "start", "open", "high", "low", "close", "vwap", "volume", "trades")
 WAYS = ("two keys", "packed key", "two keys, streaming", "packed key, streaming")
+SIDES = ("strand", WAYS[2], WAYS[3])
 
 
 # ---- the data
@@ -147,24 +149,40 @@ def in_memory(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_file(task: dict[str, Any]) -> dict[str, Any]:
-    """One side, once: file to file."""
+    """One side, once: from a file to a file, or to bars in memory, where ``out`` is None."""
     begun = time.perf_counter()
+    source, out = Path(task["source"]), task["out"]
+    found: Any
     if task["side"] == "strand":
         import strand
 
-        strand.replay(
-            task["source"],
+        imported = time.perf_counter()
+        result = strand.replay(
+            source,
             strand.bars(task["step_ns"]),
-            out={"bars": task["out"]},
+            out={} if out is None else {"bars": out},
             workers=task["workers"],
             feed_options={"constants": {"kind": 2, "action": b"T"}},
         )
+        found = None if out is not None else result.outputs["bars"]
     else:
         import polars as pl
 
-        by_polars(pl.scan_parquet(task["source"]), task["step_ns"], task["side"], Path(task["out"]))
-    spent = time.perf_counter() - begun
-    return {"seconds": spent, "peak_mb": peak_mb()}
+        imported = time.perf_counter()
+        scan = pl.scan_parquet if source.suffix == ".parquet" else pl.scan_ipc
+        found = by_polars(scan(source), task["step_ns"], task["side"], None if out is None else Path(out))
+    ended = time.perf_counter()
+    told = {"seconds": ended - begun, "imports_s": imported - begun, "peak_mb": peak_mb()}
+    if out is None:
+        if task["side"] == "strand":
+            # Indices go by first appearance, names say which instrument it is.
+            names = [name for name in result.symbols if name.startswith("id:")]
+            ids = np.array([int(name.removeprefix("id:")) for name in names], np.uint32)
+            found = found.copy()
+            found["instrument_id"] = ids[found["instrument_id"]]
+            found = [found]
+        told["digest"] = hashlib.blake2b(table_of(found, task["step_ns"]).tobytes()).hexdigest()
+    return told
 
 
 def peak_mb() -> float:
@@ -207,45 +225,69 @@ def memory(base: dict[str, Any]) -> dict[str, Any]:
     return {"part": "memory", "cores": base["cores"], "bars": found["bars"], "ratios": ratios, "seconds": medians}
 
 
+def source_of(base: dict[str, Any], folder: Path, ending: str) -> Path:
+    """The trades as a file, as polars writes it."""
+    source = folder / f"trades{ending}"
+    if not source.exists():
+        frame = columns_of(made_ticks(base["trades"], base["symbols"]))
+        if ending == ".parquet":
+            frame.write_parquet(source, row_group_size=1 << 18)
+        else:
+            frame.write_ipc(source, record_batch_size=1 << 18)
+    return source
+
+
+def collect(base: dict[str, Any], folder: Path, ending: str) -> dict[str, Any]:
+    source = source_of(base, folder, ending)
+    turns: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    for _ in range(base["turns"]):
+        for side in SIDES:
+            turns[side].append(run_task({**base, "part": "file", "side": side, "source": str(source), "out": None}))
+    assert len({told["digest"] for side in SIDES for told in turns[side]}) == 1, "they found other bars"
+    return {"part": "collect", "from": ending, **told_of(base, f"from {ending} to memory", turns)}
+
+
 def file(base: dict[str, Any], folder: Path) -> dict[str, Any]:
     import polars as pl
 
-    source = folder / "trades.parquet"
-    if not source.exists():
-        columns_of(made_ticks(base["trades"], base["symbols"])).write_parquet(source, row_group_size=1 << 18)
-    sides = ["strand", WAYS[2], WAYS[3]]
-    spent: dict[str, list[float]] = {side: [] for side in sides}
-    peaks: dict[str, list[float]] = {side: [] for side in sides}
+    source = source_of(base, folder, ".parquet")
+    turns: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     expected: npt.NDArray[np.int64] | None = None
     for turn in range(base["turns"]):
-        for side in sides:
-            out = folder / f"bars-{turn}-{sides.index(side)}.parquet"
-            found = run_task({**base, "part": "file", "side": side, "source": str(source), "out": str(out)})
-            spent[side].append(found["seconds"])
-            peaks[side].append(found["peak_mb"])
+        for side in SIDES:
+            out = folder / f"bars-{turn}-{SIDES.index(side)}.parquet"
+            told = run_task({**base, "part": "file", "side": side, "source": str(source), "out": str(out)})
+            turns[side].append(told)
             frame = pl.read_parquet(out)
             if side == "strand":
-                # Indices go by first appearance, names say which instrument it is.
                 ids = frame["symbol"].str.strip_prefix("id:").cast(pl.UInt32)
                 frame = frame.with_columns(instrument_id=ids, window=pl.col("start").cast(pl.Int64) // base["step_ns"])
             table = table_of(frame, base["step_ns"])
             expected = table if expected is None else expected
             assert np.array_equal(table, expected), f"{side} wrote other bars"
             out.unlink()
-    medians = {side: median(times) for side, times in spent.items()}
-    best = min(sides[1:], key=lambda side: medians[side])
-    for side in sides:
-        rate = base["trades"] / medians[side] / 1e6
+    return {"part": "file", **told_of(base, "file to file", turns)}
+
+
+def told_of(base: dict[str, Any], what: str, turns: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    seconds, imports, peaks = (
+        {side: median(told[name] for told in turns[side]) for side in SIDES}
+        for name in ("seconds", "imports_s", "peak_mb")
+    )
+    for side in SIDES:
+        rate = base["trades"] / seconds[side] / 1e6
         click.echo(
-            f"  {side:<30} {medians[side]:7.3f} s  {rate:7.1f} M trades/s  {median(peaks[side]):6.0f} MB at most"
+            f"  {side:<30} {seconds[side]:7.3f} s, of which imports {imports[side]:.3f}  {rate:7.1f} M trades/s  "
+            f"{peaks[side]:6.0f} MB at most"
         )
-    ratio = medians[best] / medians["strand"]
-    click.echo(f"file, {base['cores']} cores: {ratio:.2f} times polars, {best}")
-    return {"part": "file", "cores": base["cores"], "ratio": ratio, "seconds": medians, "peak_mb": peaks}
+    ratios = {side: seconds[side] / seconds["strand"] for side in SIDES[1:]}
+    said = ", ".join(f"{ratio:.2f} times {side}" for side, ratio in ratios.items())
+    click.echo(f"{what}, {base['cores']} cores: {said}")
+    return {"cores": base["cores"], "ratios": ratios, "seconds": seconds, "imports_s": imports, "peak_mb": peaks}
 
 
 @click.command(help=__doc__)
-@click.argument("parts", nargs=-1, type=click.Choice(["memory", "file"]))
+@click.argument("parts", nargs=-1, type=click.Choice(["memory", "collect", "file"]))
 @click.option("--trades", default=10_000_000, type=click.IntRange(1000))
 @click.option("--symbols", default=8172, type=click.IntRange(1))
 @click.option("--step", default="1m", help="The time of a bar.")
@@ -274,8 +316,13 @@ def main(  # noqa: PLR0917
                 "cores": n,
                 "workers": max(1, n - 1),
             }
-            for part in parts or ("memory", "file"):
-                found.append(memory(base) if part == "memory" else file(base, Path(folder)))
+            for part in parts or ("memory", "collect", "file"):
+                if part == "memory":
+                    found.append(memory(base))
+                elif part == "collect":
+                    found += [collect(base, Path(folder), ending) for ending in (".arrow", ".parquet")]
+                else:
+                    found.append(file(base, Path(folder)))
     if as_json:
         click.echo(json.dumps(found))
 

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
 
-__all__ = ["expand", "open"]
+__all__ = ["expand", "files_in", "named_paths", "open"]
 
 _WILD: Final = "*?["
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
@@ -136,34 +136,46 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
 
 def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
     """The files that are meant, in the order they are opened in. Raises FeedError, ConfigurationError."""
-    named = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
     paths: list[str | Path] = []
-    for name in named:
-        if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
-            raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
-        path = Path(text)
-        if text == STANDARD_INPUT:
-            paths.append(text)
-        elif path.is_dir():
-            paths.extend(_in_folder(path, options))
-        elif any(mark in text for mark in _WILD) and not path.exists():
-            found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
-            paths.extend(match for match in found if not match.is_dir())
-            if not any(not match.is_dir() for match in found):
-                raise FeedError("no file matches", path=text)
-        else:
-            paths.append(path)
+    for path in named_paths(path_or_paths):
+        paths.extend(_in_folder(path, options) if isinstance(path, Path) and path.is_dir() else [path])
     if not paths:
         raise ConfigurationError("no file is named")
     return paths
 
 
+def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
+    """Files, folders and ``-`` as they are named, globs resolved. Raises FeedError, ConfigurationError."""
+    named = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
+    for name in named:
+        if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
+            raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
+        path = Path(text)
+        if text == STANDARD_INPUT:
+            yield text
+        elif any(mark in text for mark in _WILD) and not path.exists():
+            found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
+            files = [match for match in found if not match.is_dir()]
+            if not files:
+                raise FeedError("no file matches", path=text)
+            yield from files
+        else:
+            yield path
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files in a folder by name, without hidden and empty ones."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if not path.name.startswith((".", "_")) and path.is_file() and path.stat().st_size > 0
+    ]
+
+
 def _in_folder(folder: Path, options: dict[str, Any]) -> list[Path]:
-    """The files in a folder that can be read, by name. Others, empty and hidden ones are passed over."""
+    """The files in a folder that can be read, by name; others are passed over."""
     found = []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith((".", "_")) or not path.is_file() or path.stat().st_size == 0:
-            continue
+    for path in files_in(folder):
         try:
             recognised(path, options.get("limits"))
         except UnknownFormatError:

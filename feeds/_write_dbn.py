@@ -18,6 +18,8 @@ from strand.ticks import TICK
 __all__ = ["DbnTicks"]
 
 _VERSION: Final = 3
+#: Of a symbol, which a zero ends.
+_NAME_BYTES: Final = 70
 _RTYPE: Final = 0xA0
 _LAST_NS: Final = (1 << 64) - 1
 _DAY_NS: Final = 86_400_000_000_000
@@ -56,13 +58,16 @@ class DbnTicks:
         if not len(ticks):
             return
         self._names = symbols
+        keys = np.unique(ticks["instrument_id"])
+        for key in keys.tolist():
+            if key not in self._used:
+                _check_name(symbols[key] if key < len(symbols) else "")
         records = np.zeros(len(ticks), _MBO)
         records["length"] = _MBO.itemsize // 4
         records["rtype"] = _RTYPE
         for name in _SAME:
             records[name] = ticks[name]
         data = records.tobytes()
-        keys = np.unique(ticks["instrument_id"])
         decoder = DbnDecoder(version=_VERSION, skip=False, tail=0, levels=1, span=(0, _LAST_NS))
         for key in keys.tolist():
             decoder.add(key, 0, _LAST_NS, key)
@@ -84,8 +89,7 @@ class DbnTicks:
             name = self._names[key] if key < len(self._names) else ""
             if not name:
                 continue  # it is called by its number when it is read
-            if len(name.encode()) > 70 or "\0" in name:
-                raise ConfigurationError(f"symbols: {name!r} is longer than the 70 bytes that DBN has for a symbol")
+            _check_name(name)  # once more: it may have come after its key's first ticks
             if name in mappings:
                 raise ConfigurationError(f"symbols: {name!r} is the name of two keys, which DBN tells by the day only")
             mappings[name] = SimpleNamespace(
@@ -106,6 +110,20 @@ class DbnTicks:
             version=_VERSION,
         )
         return bytes(made.encode())
+
+
+def _check_name(name: str) -> None:
+    """Raises ConfigurationError for a name that no DBN file holds."""
+    if not (name.isascii() and name.isprintable()):
+        raise ConfigurationError(
+            f"symbols: DBN holds names of printable ASCII characters, and {name!r} is none: convert to Parquet or npz, "
+            "or leave the symbol out by symbols= (--symbols)"
+        )
+    if len(name) > _NAME_BYTES:
+        raise ConfigurationError(
+            f"symbols: {name!r} is longer than the {_NAME_BYTES} bytes that DBN has for a symbol: convert to Parquet "
+            "or npz, or leave it out by symbols= (--symbols)"
+        )
 
 
 def _utc_date(ns: int) -> dt.date:

@@ -90,6 +90,16 @@ class BaseFeed(ABC):
     def capacity(self) -> int:
         return len(self.symbols)
 
+    @property
+    def reads(self) -> Sequence[str]:
+        """The files it reads: no output of a run may be one of them."""
+        return (self.info.path,)
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The files it writes itself, as a live feed its recording: no output of a run may be one of them either."""
+        return ()
+
     @abstractmethod
     def batches(self) -> Iterator[TickBatch]: ...
 

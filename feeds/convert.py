@@ -23,6 +23,7 @@ from strand.feeds._parquet_write import ParquetTicks
 from strand.feeds._write_dbn import DbnTicks
 from strand.feeds._write_itch import ItchTicks
 from strand.feeds.base import Feed, FeedInfo, TickBatch
+from strand.feeds.destinations import check_outputs
 from strand.feeds.selected import skipped_of, unknown_symbol
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
@@ -203,13 +204,15 @@ def convert(
     one, with the feed before.
 
     The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
-    ConfigurationError for a tick that the format cannot hold, naming field and tick (docs/feeds/convert.md says what
-    each can hold), UnknownSymbolError for a name or glob that no symbol of the whole source has, FeedError for a source
-    that cannot be read on or a file that cannot be written.
+    ConfigurationError for a ``path`` that is a file of the source, before anything is read, and for a tick that the
+    format cannot hold, naming field and tick (docs/feeds/convert.md says what each can hold). Raises
+    UnknownSymbolError for a name or glob that no symbol of the whole source has, FeedError for a source that cannot be
+    read on or a file that cannot be written.
     """
     kind = target_of(path, to)
     if limit is not None and not (is_whole(limit) and limit >= 1):
         raise ConfigurationError(f"limit: {limit!r} is not a number of ticks from 1 up")
+    check_outputs([("out", path)], source, symbols=symbols, options=options)
     if isinstance(source, str | os.PathLike | Sequence):
         feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))
     elif symbols or start is not None or end is not None or options:

@@ -77,6 +77,10 @@ class LeanFeed(BaseFeed):
         return FeedInfo("lean", path, dates[0] if len(dates) == 1 else None, details=details)
 
     @property
+    def reads(self) -> Sequence[str]:
+        return [str(file.path) for file in self._files]
+
+    @property
     def symbols(self) -> Sequence[str]:
         return self._symbols
 

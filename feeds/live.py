@@ -25,7 +25,8 @@ from strand.feeds._itch_directory import ItchSymbols
 from strand.feeds._udp import receiving_socket, replies_socket
 from strand.feeds.address import Address, parse_address
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.recording import Recorder
+from strand.feeds.destinations import check_outputs
+from strand.feeds.recording import Recorder, times_path
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.ticks import TICK
 
@@ -109,6 +110,8 @@ class MoldFeed(BaseFeed):
         if len(groups) > len(lines):
             raise ConfigurationError(f"groups: {len(groups)} of them for {len(lines)} lines")
 
+        if record is not None:
+            check_outputs([("record", record), ("record", times_path(record))])
         self._on_error, self._on_gap = on_error, on_gap
         self._first_wanted, self._on_late = first_sequence, on_late
         self._record = record
@@ -170,6 +173,10 @@ class MoldFeed(BaseFeed):
             price_scale=1e-4,
             details={"session": self._receiver.session, "lines": len(self.addresses)},
         )
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return () if self._record is None else (os.fspath(self._record), str(times_path(self._record)))
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -14,7 +14,7 @@ from strand.feeds._merge import MERGED_TICKS, merge_streams
 from strand.feeds._numbering import Numbering
 from strand.feeds._reorder import DISORDER, OnDisorder, Reorder
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.selected import skipped_of
+from strand.feeds.selected import files_read, files_written, skipped_of
 from strand.feeds.skipped import SAMPLES, Skipped
 
 __all__ = ["MergedFeed", "merge_feeds"]
@@ -114,6 +114,14 @@ class MergedFeed(BaseFeed):
             },
             undated=any(info.undated for info in infos),
         )
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return [path for feed in self._feeds for path in files_read(feed)]
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return [path for feed in self._feeds for path in files_written(feed)]
 
     @property
     def symbols(self) -> Sequence[str]:

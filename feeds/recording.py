@@ -172,6 +172,10 @@ class RecordedFeed(BaseFeed):
         return replace(found, format="recording", span=None, undated=False, details=details)
 
     @property
+    def reads(self) -> Sequence[str]:
+        return (*self._itch.reads, str(self._times_path))
+
+    @property
     def symbols(self) -> Sequence[str]:
         return self._itch.symbols
 

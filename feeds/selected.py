@@ -14,7 +14,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.ticks import TICK
 
-__all__ = ["SelectedFeed", "batches_from", "skipped_of", "unknown_symbol"]
+__all__ = ["SelectedFeed", "batches_from", "files_read", "files_written", "skipped_of", "unknown_symbol"]
 
 
 def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
@@ -30,6 +30,18 @@ def skipped_of(feed: Feed) -> Skipped:
     """What a feed passed over under ``on_error="skip"``; nothing where it does not say."""
     found = getattr(feed, "skipped", None)
     return found if isinstance(found, Skipped) else Skipped()
+
+
+def files_read(feed: Feed) -> Sequence[str]:
+    """The files that any feed reads; by its path where it does not say."""
+    found: Sequence[str] = getattr(feed, "reads", (feed.info.path,))
+    return found
+
+
+def files_written(feed: Feed) -> Sequence[str]:
+    """The files that any feed writes itself."""
+    found: Sequence[str] = getattr(feed, "writes", ())
+    return found
 
 
 def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
@@ -64,6 +76,14 @@ class SelectedFeed(BaseFeed):
     @property
     def capacity(self) -> int:
         return self._feed.capacity
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return files_read(self._feed)
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return files_written(self._feed)
 
     def batches(self) -> Iterator[TickBatch]:
         """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""

@@ -19,6 +19,7 @@ import numpy as np
 from strand._bindings import market as _market
 from strand._bindings.market_files import MBO, MOST_LEVELS, Events, LobsterWriter, MboWriter, PitchWriter
 from strand.errors import ConfigurationError
+from strand.feeds.destinations import check_outputs
 from strand.feeds.synthetic import SyntheticFeed, WrittenFile
 from strand.feeds.whole_file import create_whole_file
 from strand.ticks import TICK
@@ -142,6 +143,7 @@ def write_lobster(
     locate = feed.locate_of(symbol)
     messages, book = _pair(Path(path), feed, feed.symbols[locate], levels)
     writer = LobsterWriter(locate, levels, feed.midnight_ns)
+    check_outputs([("messages", messages), ("orderbook", book)])
     written = [0, 0]
     with create_whole_file(messages) as message_file, create_whole_file(book) as book_file:
         for events in _events(feed, progress):

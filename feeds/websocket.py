@@ -25,6 +25,7 @@ from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds._json_ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds._websocket_lines import Header
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.destinations import check_outputs
 from strand.feeds.json_profile import JsonProfile, read_profile
 from strand.feeds.websocket_recording import MessageRecorder
 from strand.ticks import TICK
@@ -123,6 +124,7 @@ class WebSocketFeed(BaseFeed):
         self._closed_by_peer = websockets.exceptions.ConnectionClosed
         self._failed = (OSError, websockets.exceptions.WebSocketException)
         self._url, self._shown_url = url, _without_secrets(url)
+        check_outputs([("record", record)], options={"profile": profile})
         self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
         self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
         self._headers = dict(headers or {})
@@ -149,6 +151,10 @@ class WebSocketFeed(BaseFeed):
     def info(self) -> FeedInfo:
         """``path`` is the URL without user, password and query: it is shown, and written to reports."""
         return FeedInfo("websocket", self._shown_url, details={"profile": self._profile.name})
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return () if self._recorder is None else (str(self._recorder.path),)
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -67,13 +67,13 @@ class MessageRecorder:
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
-        self._path, self._head = Path(path), header.line()
+        self.path, self._head = Path(path), header.line()
         self._stack = contextlib.ExitStack()
         self._file: BinaryIO | None = None
         self._lines = self._latest_ns = 0
 
     def __enter__(self) -> Self:
-        self._file = self._stack.enter_context(create_whole_file(self._path))
+        self._file = self._stack.enter_context(create_whole_file(self.path))
         self._write(self._head)
         return self
 

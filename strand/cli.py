@@ -34,6 +34,7 @@ from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
 from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
+from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import skipped_of, unknown_symbol
 from strand.handlers import Handler
 from strand.replay import ReplayResult
@@ -106,6 +107,12 @@ def replay_command(
     FILES: files, folders, globs, or - for standard input.
     """
     out = writes.rows
+    check_outputs(
+        output_paths(writes.outputs, recording["fingerprints"], rows=out, page=paging.path),
+        files,
+        symbols=reads.symbols,
+        options=reads.options,
+    )
     try:
         with _progress("replaying", reads.limit, as_json) as advance:
             result = run_replay(

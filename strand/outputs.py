@@ -23,6 +23,7 @@ import numpy.typing as npt
 from strand._bindings.engine_words import Until
 from strand.behind import Behind
 from strand.errors import ConfigurationError, EngineError
+from strand.feeds.destinations import check_outputs, output_paths
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 from strand.output_memory import Memory, as_one
@@ -169,10 +170,9 @@ class Outputs(Mapping[str, Output]):
             there = f"there are {', '.join(declared)}" if declared else "no handler has any"
             raise ConfigurationError(f"out: no handler emits to an output named {unknown[0]!r}: {there}")
         paths = {name: Path(path) for name, path in out.items()}
-        for name, path in paths.items():
+        for path in paths.values():
             check_path(path)
-            if sum(path.resolve() == other.resolve() for other in paths.values()) > 1:
-                raise ConfigurationError(f"out: {name!r} and another output would be written to the same file {path}")
+        check_outputs(output_paths(paths))
         self._outputs = {name: Output(name, dtype, paths.get(name), table) for name, dtype in declared.items()}
         self._table = table
         self._files: list[OutputFile] = []

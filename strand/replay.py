@@ -13,6 +13,7 @@ from strand.configuration import yes_or_no
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
+from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import SelectedFeed, batches_from, skipped_of, unknown_symbol
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
@@ -75,7 +76,8 @@ def replay(
 
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
     collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
-    what was final by then.
+    what was final by then. A file that the run reads, or that two of them would be written to, is refused before
+    anything is read, whatever path leads to it.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
@@ -94,6 +96,7 @@ def replay(
     given = handler
     if handler is not None:
         handler = resolve(handler)
+    check_outputs(output_paths(out, fingerprints), source, symbols=symbols, options=feed_options)
     wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()

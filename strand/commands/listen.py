@@ -22,6 +22,7 @@ from strand.commands.reading import names
 from strand.commands.writing import Writes, writing
 from strand.errors import FeedError, UnknownSymbolError
 from strand.feeds._json_ticks import FeedEvent
+from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
 from strand.handlers import Handler
@@ -183,6 +184,7 @@ def listen(
             on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
         )
     try:
+        check_outputs(output_paths(writes.outputs, rows=out, page=paging.path), feed, symbols=names(symbols))
         with _interrupt_ends(feed):
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:

@@ -11,6 +11,7 @@ import dbn_reference
 import itch_reference
 import numpy as np
 import pytest
+from array_feed import ArrayFeed
 from click.testing import CliRunner
 
 from strand import TICK, UNDEF_PRICE
@@ -232,6 +233,16 @@ def test_names_that_a_format_cannot_hold_are_refused(tmp_path: Path, target: str
     write_npy(tmp_path / "a.npz", order(), names)
     with pytest.raises(ConfigurationError, match="symbols"):
         convert(tmp_path / "a.npz", tmp_path / target)
+
+
+@pytest.mark.parametrize("name", ["BÜX", "A\tB", "\U0001f600", "x" * 71])
+@pytest.mark.parametrize("learnt", [0, 2])
+def test_a_name_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path, name: str, learnt: int) -> None:
+    ticks = order().repeat(2)
+    with pytest.raises(ConfigurationError) as raised:
+        convert(ArrayFeed(ticks, [name], 1, learn_after=learnt), tmp_path / "a.dbn")
+    assert f"symbols: {name!r} " in str(raised.value) or f"and {name!r} is none" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_sources_leave_no_file(tmp_path: Path, day: Path) -> None:

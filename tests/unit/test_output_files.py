@@ -213,7 +213,7 @@ def test_several_outputs_are_written_at_once(c_handlers: Path, tmp_path: Path) -
         ({"bars": "x.npy"}, "no handler emits to an output named 'bars': there are seen, fifth"),
         ({"seen": "x.txt"}, "does not end in one of .parquet, .arrow"),
         ({"seen": "no/such/x.npy"}, "there is no folder"),
-        ({"seen": "x.npy", "fifth": "x.npy"}, "the same file"),
+        ({"seen": "x.npy", "fifth": "x.npy"}, "a file of its own"),
     ],
 )
 def test_files_that_cannot_be_are_refused_before_anything_runs(

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction, builtin
 
 __all__ = ["LEVEL", "ORDER", "BookMemory"]
@@ -38,7 +39,7 @@ class BookMemory:
         books = lib.sd_books_create(n_symbols, start)
         if books == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
-        self._books = ffi.gc(books, lib.sd_books_destroy)
+        self._books = owned(books, lib.sd_books_destroy)
         self._n_symbols = n_symbols
         params = ffi.new("sd_book_params *", {"books": self._books, "fills_report": int(fills_report)})
         self.function: Final = NativeFunction(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = [
@@ -70,9 +71,10 @@ class DbnDecoder:
 
     def __init__(self, *, version: int, skip: bool, tail: int, levels: int, span: tuple[int, int]) -> None:
         """``tail``: bytes behind each record. ``span``: the first and the last receive time wanted."""
-        self._instruments: Any = ffi.gc(lib.sd_dbn_instruments_create(), lib.sd_dbn_instruments_destroy)
-        if self._instruments == ffi.NULL:
+        instruments = lib.sd_dbn_instruments_create()
+        if instruments == ffi.NULL:
             raise MemoryError("no memory for a table of instruments")
+        self._instruments: Any = owned(instruments, lib.sd_dbn_instruments_destroy)
         self._state: Any = ffi.new("sd_dbn *")
         lib.sd_dbn_init(self._state, version, self._instruments)
         self._state.skip = int(skip)

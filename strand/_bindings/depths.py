@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction, builtin
 
 __all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
@@ -28,7 +29,7 @@ class DepthMemory:
         depths = lib.sd_depths_create(n_symbols)
         if depths == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
-        self._depths = ffi.gc(depths, lib.sd_depths_destroy)
+        self._depths = owned(depths, lib.sd_depths_destroy)
         params = ffi.new("sd_depth_params *", {"depths": self._depths, "top": top, "max_levels": max_levels})
         self.function: Final = NativeFunction(builtin("depth"), bytes(ffi.buffer(params)), pure=True, keep=self._depths)
 

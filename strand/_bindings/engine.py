@@ -24,7 +24,7 @@ from strand._bindings.engine_words import (
     stumbled,
 )
 from strand._bindings.itch_flow import ItchFlow
-from strand._bindings.memory import Memory, bytes_of
+from strand._bindings.memory import Memory, bytes_of, owned
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
@@ -42,7 +42,7 @@ class Engine:
         if code != lib.SD_OK:
             raise ConfigurationError(f"the engine refused its configuration: {config}")
         self.config = config
-        self._d = ffi.gc(out[0], lib.sd_dispatcher_destroy)
+        self._d = owned(out[0], lib.sd_dispatcher_destroy)
         self._keep: list[Any] = []
         self._tracked: dict[int, Any] = {}
 

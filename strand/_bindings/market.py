@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand.errors import ConfigurationError
 
 __all__ = [
@@ -129,7 +130,7 @@ class Market:
                 config, ffi.from_buffer("uint64_t[]", weights), ffi.from_buffer("uint32_t[]", run_lengths), made
             )
         )
-        self._market: Any = ffi.gc(made[0], lib.sd_market_destroy)
+        self._market: Any = owned(made[0], lib.sd_market_destroy)
 
     def next_batch(
         self,

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.market import ORDER_BEFORE
+from strand._bindings.memory import owned
 
 __all__ = ["MBO", "MBO_EVENT_RECORDS", "MOST_LEVELS", "Events", "LobsterWriter", "MboWriter", "PitchWriter"]
 
@@ -112,7 +113,7 @@ class LobsterWriter:
     def __init__(self, instrument_id: int, levels: int, midnight_ns: int) -> None:
         made: Any = ffi.new("sd_lobster **")
         _checked(lib.sd_lobster_create(instrument_id, levels, midnight_ns, made))
-        self._writer: Any = ffi.gc(made[0], lib.sd_lobster_destroy)
+        self._writer: Any = owned(made[0], lib.sd_lobster_destroy)
         self._messages = np.empty(self._EVENTS * lib.SD_LOBSTER_MESSAGE_BYTES, np.uint8)
         self._book = np.empty(self._EVENTS * levels * lib.SD_LOBSTER_LEVEL_BYTES, np.uint8)
         self._text: Any = ffi.new("sd_lobster_text *")

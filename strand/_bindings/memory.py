@@ -1,7 +1,10 @@
-"""Arrays to C, and C's memory to numpy."""
+"""Arrays to C, C's memory to numpy, and when C's memory is freed."""
 
 from __future__ import annotations
 
+import atexit
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,37 @@ import numpy.typing as npt
 
 from strand._bindings import ffi
 
-__all__ = ["Memory", "bytes_of"]
+__all__ = ["Memory", "bytes_of", "owned"]
+
+#: What frees each pointer, by a reference to the pointer.
+_freed_by: dict[weakref.ref[Any], Any] = {}
+
+
+def owned(pointer: Any, free: Callable[[Any], object]) -> Any:
+    """The pointer, which from now on owns what it points to: ``free`` is called when nothing holds the pointer.
+
+    The collector calls the finalisers of all garbage before it clears any, in no useful order. ``ffi.gc`` is such a
+    finaliser: with it a handle is freed before the ``__del__`` of an object in the same garbage that calls its owner.
+    A plain pointer has no finaliser. It lives until the collector clears its owner, after every ``__del__``.
+
+    The callback is C alone: an interrupt in Python code there would be lost. What is owned at exit stays: the system
+    takes it back, and what runs late finds it whole.
+    """
+    if not _exiting:
+        _freed_by[weakref.ref(pointer, _freed_by.pop)] = ffi.gc(ffi.cast(ffi.typeof(pointer), pointer), free)
+    return pointer
+
+
+_exiting: list[bool] = []
+
+
+def _keep_all() -> None:
+    _exiting.append(True)
+    for freed in list(_freed_by.values()):
+        ffi.gc(freed, None)
+
+
+atexit.register(_keep_all)
 
 
 def bytes_of(records: npt.NDArray[Any]) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand.errors import FeedError
 
 __all__ = ["LINES", "OUT_BYTES", "RUN", "Receiver", "stamp"]
@@ -66,7 +67,7 @@ class Receiver:
         state = lib.sd_mold_new(options)
         if state == ffi.NULL:
             raise FeedError("there is no memory, or no file descriptor, for a receiver")
-        self._state: Any = ffi.gc(state, lib.sd_mold_free)
+        self._state: Any = owned(state, lib.sd_mold_free)
         self._out = np.empty(OUT_BYTES, np.uint8)
         self._runs = np.empty(_OUT_RUNS, RUN)
         self._c_out = ffi.from_buffer("uint8_t[]", self._out, require_writable=True)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.itch import ItchDecoder
+from strand._bindings.memory import owned
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = ["MAX_HELD", "MAX_RECORD", "PcapDecoder"]
@@ -69,7 +70,7 @@ class PcapDecoder:
         state = lib.sd_pcap_new(itch.state, int(skip))
         if state == ffi.NULL:
             raise MemoryError("there is no memory for a capture's decoder")
-        self._state: Any = ffi.gc(state, lib.sd_pcap_free)
+        self._state: Any = owned(state, lib.sd_pcap_free)
         state.hold = hold
         state.hold_ns = hold_ns
         for port in ports:

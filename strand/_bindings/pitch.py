@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.itch import NAME_BYTES, NO_NAME, Keeps, letter_of
+from strand._bindings.memory import owned
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = [
@@ -69,7 +70,7 @@ class PitchDecoder:
         state = lib.sd_pitch_new(midnight_ns, int(skip))
         if state == ffi.NULL:
             raise MemoryError("there is no memory for a PITCH decoder")
-        self._state: Any = ffi.gc(state, lib.sd_pitch_free)
+        self._state: Any = owned(state, lib.sd_pitch_free)
         self._keeps = keeps
         if keeps is not None:
             state.selective = 1

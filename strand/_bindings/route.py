@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.engine import Engine
+from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
@@ -47,7 +48,7 @@ class Probe:
         probe = lib.sd_bench_probe_create(self.inner.pointer, params, self.slots)
         if probe == ffi.NULL:
             raise MemoryError(f"no memory for the histograms of {self.slots} threads")
-        self._probe = ffi.gc(probe, lib.sd_bench_probe_destroy)
+        self._probe = owned(probe, lib.sd_bench_probe_destroy)
         pointer = ffi.addressof(lib, "sd_bench_handle_probed")
         address = struct.pack("P", int(ffi.cast("uintptr_t", self._probe)))
         self.function = NativeFunction(pointer, address, self.inner.pure, keep=(self._probe, params, self.inner))

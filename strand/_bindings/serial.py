@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction
 
 __all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
@@ -59,7 +60,7 @@ class SerialOutput:
         output = lib.sd_serial_output_create(record_bytes)
         if output == ffi.NULL:
             raise MemoryError(f"no memory for an output of {record_bytes} bytes a record")
-        self.output = ffi.gc(output, lib.sd_serial_output_destroy)
+        self.output = owned(output, lib.sd_serial_output_destroy)
         size = int(self.output.sink.entry_bytes)
         self.dtype = np.dtype(
             {"names": ["head", "record"], "formats": [HEAD, f"V{record_bytes}"], "offsets": [0, HEAD.itemsize],

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand.errors import FeedError, FormatError
 
 __all__ = ["LineOptions", "Sender"]
@@ -74,7 +75,7 @@ class Sender:
         state = lib.sd_serve_new(options)
         if state == ffi.NULL:
             raise FeedError("there is no memory for the history of what was sent")
-        self._state: Any = ffi.gc(state, lib.sd_serve_free)
+        self._state: Any = owned(state, lib.sd_serve_free)
 
     def send(self, data: memoryview, limit_ns: int) -> tuple[int, bool]:
         """Sends frames when they are due, for at most so long; returns the bytes taken, and whether that was all whole

@@ -6,6 +6,7 @@ import struct
 from typing import Any, Final
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction, builtin
 
 __all__ = ["TapeMemory", "source_bytes", "tape_function"]
@@ -44,6 +45,6 @@ class TapeMemory:
         tape = lib.sd_tape_create(n_symbols, int(fills_report))
         if tape == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
-        self._tape = ffi.gc(tape, lib.sd_tape_destroy)
+        self._tape = owned(tape, lib.sd_tape_destroy)
         source = source_bytes(fills_report, int(ffi.cast("uintptr_t", self._tape)))
         self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=self._tape)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import owned
 
 __all__ = [
     "CLOCK",
@@ -203,9 +204,10 @@ class Names:
     """Names by the order in which they first appear, at most ``capacity`` of them."""
 
     def __init__(self, capacity: int) -> None:
-        self._names = ffi.gc(lib.sd_names_new(capacity), lib.sd_names_free)
-        if self._names == ffi.NULL:
+        names = lib.sd_names_new(capacity)
+        if names == ffi.NULL:
             raise MemoryError("no memory for a table of names")
+        self._names = owned(names, lib.sd_names_free)
         self._known: list[bytes] = []
 
     def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults) -> int:

@@ -1,0 +1,114 @@
+"""What a ``__del__`` finds: the collector may run it after the finalisers of everything it refers to."""
+
+from __future__ import annotations
+
+import gc
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_support import run_python
+
+import strand._bindings
+from strand._bindings import ffi, lib, memory
+
+#: Each makes ``held``, which has a handle of C, and ``uses``: calls that read what the handle points to.
+HOLDERS = {
+    "a stopped dispatcher": """
+        held = Dispatcher(4, "book", workers=1, cores=None)
+        with held:
+            held.publish(ticks_for([0, 1, 2, 3]))
+        rows = held.rows.array
+        uses = [held.stop, lambda: held.statistics(), lambda: held.look(0), lambda: held.books, lambda: rows.copy()]
+    """,
+    "a running dispatcher": """
+        warnings.simplefilter("ignore", ResourceWarning)
+        held = Dispatcher(4, "book", workers=1, cores=None).start()
+        held.publish(ticks_for([0, 1, 2, 3]))
+        uses = [held.statistics, lambda: held.look(0), lambda: held.stop(drain=False)]
+    """,
+    "books": """
+        from strand._bindings.books import BookMemory
+        held = BookMemory(100_000)
+        uses = [lambda: held.live_orders, lambda: held.levels(99_999, "B", 5)]
+    """,
+    "depths": """
+        from strand._bindings.depths import DepthMemory
+        held = DepthMemory(100_000, top=5, max_levels=50)
+        uses = [lambda: held.levels(99_999, "B", 5)]
+    """,
+}
+
+CASE = """
+import gc, warnings
+import numpy as np
+import strand
+from strand import Dispatcher
+
+def ticks_for(keys):
+    ticks = np.zeros(len(keys), strand.TICK)
+    ticks["instrument_id"] = keys
+    return ticks
+
+class Owner:
+    def __init__(self, uses):
+        self.uses, self.me = uses, self
+
+    def __del__(self):
+        for use in self.uses:
+            use()
+            print("answered")
+"""
+
+
+@pytest.mark.parametrize("at_exit", [False, True])
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_del_may_call_what_lies_in_the_same_garbage_and_at_exit(
+    holder: str, at_exit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MALLOC_PERTURB_", "165")  # what is freed does not look as if it were there
+    # The owner comes last, and so does its __del__: after the finalisers of what was there before.
+    make = textwrap.dedent(HOLDERS[holder]) + "held.owner = Owner(uses)\nreturn held\n"
+    end = "" if at_exit else "del held\ngc.collect()\n"
+    code = f"{CASE}\ndef make():\n{textwrap.indent(make, '    ')}\nheld = make()\n{end}print('end')\n"
+    run = run_python(code)
+    assert run.returncode == 0, run.stderr
+    if at_exit:  # at the interpreter's own end modules may be gone: then it is an exception in Python
+        assert run.stdout.splitlines()[0] == "end"
+    else:
+        calls = HOLDERS[holder].partition("uses")[2]
+        assert run.stdout.splitlines() == ["answered"] * (calls.count(", lambda") + 1) + ["end"]
+        assert run.stderr == ""
+
+
+def test_only_one_module_says_when_c_frees_what_it_made() -> None:
+    """A destructor given to ffi.gc by another would run before a __del__ of the same garbage."""
+    package = Path(strand._bindings.__file__).parent.parent
+    users = [path for path in package.rglob("*.py") if re.search(r"\bffi\.gc\(", path.read_text())]
+    assert users == [Path(memory.__file__)]
+
+
+def test_what_a_pointer_owns_is_freed_with_it_and_after_every_del_of_its_garbage() -> None:
+    seen: list[Any] = []
+
+    class Garbage:
+        def __init__(self, pointer: Any) -> None:
+            self.pointer, self.me = pointer, self
+
+        def __del__(self) -> None:
+            seen.append(("del", bool(self.pointer)))
+
+    pointer = ffi.new("int *", 7)
+    bare = ffi.cast("int *", pointer)
+    garbage = [Garbage(memory.owned(bare, lambda p: seen.append(("freed", p[0]))))]
+    garbage.append(Garbage(garbage[0]))
+    del bare
+    gc.collect()
+    assert seen == []
+    garbage.clear()
+    gc.collect()
+    assert seen == [("del", True), ("del", True), ("freed", 7)]
+    assert not gc.is_tracked(ffi.cast("int *", pointer))
+    assert lib is not None

@@ -125,13 +125,20 @@ void sd_number_again(sd_dispatcher *d, sd_publisher *p, const uint16_t *pick, ui
   sd_numbers_end(d, n, next.time);
 }
 
+/* Moves the slot's bound on: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
+static void move_bound(sd_dispatcher *d, uint32_t slot, uint64_t low, uint64_t time) {
+  sd_slot *s = &d->slots[slot];
+  /* M1: release; pairs with M2: a reader of this bound sees all records below it counted. */
+  sd_store(&s->publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
+  /* N2: release; pairs with N2 of the reader, and stays behind M1. A reader of this time then finds the bound moved, and takes
+   * both anew. The other way round it would pair an old bound with this time, and timers would come before earlier records. */
+  sd_store(&s->published_time, time, release, N2);
+}
+
 /* What was numbered before is in: the watermark may pass it in the middle of a call. */
 static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n) {
-  uint64_t at = p->number + n + d->config.sizes.counters_start;
   if (p->within) return;
-  /* N2: release; after the M1 before it, for who reads the time and then the number again. */
-  sd_store(&d->slots[slot].published_time, p->end_time, release, N2);
-  sd_store(&d->slots[slot].publishing, at == UINT64_MAX ? at - 1 : at, release, M1);
+  move_bound(d, slot, p->number + n + d->config.sizes.counters_start, p->end_time);
   sd_clock_look(d, p->end_time, 0);
 }
 
@@ -254,9 +261,7 @@ static void bound_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_arena *a = d->arena;
   if (p->within) return;
   sd_lock(&a->number_lock);
-  uint64_t low = sd_load(&a->next_sequence, acquire, M3);
-  sd_store(&d->slots[slot].published_time, sd_load(&a->feed_time, relaxed, N1), release, N2);
-  sd_store(&d->slots[slot].publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
+  move_bound(d, slot, sd_load(&a->next_sequence, acquire, M3), sd_load(&a->feed_time, relaxed, N1));
   sd_unlock(&a->number_lock);
 }
 
@@ -302,8 +307,22 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
   return code;
 }
 
-static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
+/* Says that the call is at work before any of its numbers is taken. */
+static void announce(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_a64 *publishing = &d->slots[slot].publishing;
+  p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
+  if (p->marks) {
+    bound_marked(d, slot, p);
+    return;
+  }
+  /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
+   * number beyond this call's (M2) also sees it at work. UINT64_MAX means at rest: one lower is as good a bound. */
+  uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
+  if (!p->within) sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
+  sd_fetch_add(&d->arena->next_sequence, (uint64_t)p->n, acq_rel, M4);
+}
+
+static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
   p->records = records;
   p->n = n;
   sd_learn_length(p, n);
@@ -311,15 +330,7 @@ static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *r
   p->n_waiting = 0;
   if (n == 0) return SD_OK;
   p->open = 1;
-  p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
-  if (!p->within) {
-    /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
-     * number beyond this call's (M2) also sees it at work. UINT64_MAX means at rest: one lower is as good a bound. */
-    uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
-    sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
-  }
-  if (p->marks) bound_marked(d, slot, p);
-  else sd_fetch_add(&d->arena->next_sequence, (uint64_t)n, acq_rel, M4);
+  announce(d, slot, p);
   return go_on(d, slot, p, slice_ns);
 }
 

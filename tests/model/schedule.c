@@ -45,7 +45,10 @@ typedef struct run {
   uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
   uint64_t next[SYMBOLS][SOURCES]; /* next sequence to publish */
   uint64_t handled, accepted, dealt, failed;
-  uint64_t emitted[SYMBOLS], merged[SYMBOLS], number; /* records of a symbol; the merger's last number */
+  uint64_t emitted[SYMBOLS], merged[SYMBOLS];             /* for a symbol's records, */
+  uint64_t timer_emitted[SYMBOLS], timer_merged[SYMBOLS]; /* and for its timers */
+  uint64_t number;                                        /* of the last record that was merged for a record */
+  sd_emitted last;                                        /* what was merged last */
   int merging, drained;
   int left; /* publishers and controllers at work */
   int workers_left;
@@ -87,15 +90,25 @@ static void before_wake(uint32_t key, uint64_t time) {
   R.wakes++;
 }
 
+/* What is emitted: a record, or a timer's, numbered along the symbol. */
+typedef struct emission {
+  uint64_t nth;
+  uint32_t key;
+  unsigned char more[56]; /* two a chunk */
+} emission;
+
 static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
   before_wake(key, time);
   R.running[R.map[key]] = 1;
   sd_schedule_point("timer");
+  emission e = {R.timer_emitted[key] + 1, key, {0}};
+  if (R.emits && sd_emit(ctx, 0, -1, &e)) broken("no room for what a timer emits");
   R.running[R.map[key]] = 0;
   uint64_t ns = some_wish(time);
   ctx->wake_at(ctx, key, ns);
   if (ns) expect_wish(key, time, ns);
   if (R.failing && sd_scheduler_random(16) == 0) return 1;
+  R.timer_emitted[key]++;
   return 0;
 }
 
@@ -156,18 +169,26 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
   return done;
 }
 
-/* What is emitted: one record a tick, numbered along the symbol. */
-typedef struct emission {
-  uint64_t nth;
-  uint32_t key;
-  unsigned char more[56]; /* two a chunk */
-} emission;
-
 static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
   emission e = {R.emitted[t->key] + 1, t->key, {0}};
   char message[104];
   if (!R.emits) return 0;
   return ctx ? sd_emit(ctx, 0, i, &e) : sd_emit_claimed(R.d, slot, claim, 0, &i, &e, 1, message);
+}
+
+/* Merged time never goes back. At one time timers come first, in the order of their keys. */
+static void after_last(const sd_emitted *head) {
+  const sd_emitted *last = &R.last;
+  int is_timer = head->number == SD_TIMER;
+  /* What a quarantined strand emits after the merger passed it comes late. */
+  if (!R.d->outputs->passed) {
+    if (head->time < last->time) broken("merged time goes back");
+    if (head->time == last->time && is_timer && last->number != SD_TIMER)
+      broken("a timer is merged behind a record that it comes before");
+    if (head->time == last->time && is_timer && last->number == SD_TIMER && head->key <= last->key)
+      broken("timers of one time are not merged by their keys");
+  }
+  R.last = *head;
 }
 
 static void merge(int how) {
@@ -182,8 +203,11 @@ static void merge(int how) {
       emission e;
       memcpy(&head, room + i * BYTES, SD_MERGED_HEAD);
       memcpy(&e, room + i * BYTES + SD_MERGED_HEAD, sizeof e);
+      after_last(&head);
+      uint64_t *merged = head.number == SD_TIMER ? R.timer_merged : R.merged;
+      if (head.key != e.key || e.nth != ++merged[e.key]) broken("merged twice, or without one before it");
+      if (head.number == SD_TIMER) continue;
       if (head.number < R.number) broken("merged out of order");
-      if (head.key != e.key || e.nth != ++R.merged[e.key]) broken("merged twice, or without one before it");
       R.number = head.number;
     }
   } while (n == MOST);
@@ -247,9 +271,15 @@ static void worker(void *unused, unsigned index) {
     if (code == SD_CLAIM_WAKE) {
       before_wake(claim.wake_key, claim.wake_time);
       sd_schedule_point("Python's timer");
+      emission e = {R.timer_emitted[claim.wake_key] + 1, claim.wake_key, {0}};
+      char message[104];
+      if (R.emits && sd_emit_timer(R.d, slot, claim.wake_key, claim.wake_time, 0, 0, &e, 1, message))
+        broken("no room for what Python's timer emits");
       uint64_t ns = some_wish(claim.wake_time);
       if (ns) expect_wish(claim.wake_key, claim.wake_time, ns);
-      sd_worker_wake_done(R.d, slot, &claim, ns, R.failing && sd_scheduler_random(16) == 0, "as told");
+      int fails = R.failing && sd_scheduler_random(16) == 0;
+      if (!fails) R.timer_emitted[claim.wake_key]++;
+      sd_worker_wake_done(R.d, slot, &claim, ns, fails, "as told");
       continue;
     }
     int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)claim.n) : claim.n;
@@ -385,7 +415,7 @@ static int prepare(void) {
   R.tasking = sd_scheduler_random(3) == 0;
   R.timed = sd_scheduler_random(3) == 0;
   R.yields = sd_scheduler_random(2);
-  R.clock = 100;
+  R.clock = 100; /* after the time of R.last, which is 0 */
   sd_config *c = &R.config;
   c->time_offset = offsetof(record, time);
   uint32_t slots = R.n_workers + R.n_publishers + 1;
@@ -471,8 +501,12 @@ static const char *check(void) {
     if (R.what[0]) return R.what;
     for (uint32_t i = 0; i < R.n_symbols && R.drained; i++)
       if (R.merged[i] + sd_outputs_late(R.d) < R.emitted[i]) return "not all that was emitted was merged";
-    for (uint32_t i = 0; i < R.n_symbols; i++)
+    for (uint32_t i = 0; i < R.n_symbols && R.drained; i++)
+      if (R.timer_merged[i] < R.timer_emitted[i]) return "not all that timers emitted was merged";
+    for (uint32_t i = 0; i < R.n_symbols; i++) {
       if (R.merged[i] > R.emitted[i]) return "merged what was emitted for a record that failed";
+      if (R.timer_merged[i] > R.timer_emitted[i]) return "merged what was emitted by a timer that failed";
+    }
     if (sd_outputs_late(R.d) && !R.d->outputs->passed) return "something was emitted too late";
   }
   uint64_t mark = 0;

@@ -111,7 +111,7 @@ void sd_futex_wake(sd_a32 *word, uint32_t n) {
 
 void sd_scheduler_fail(const char *what) {
   failure = what;
-  leave(SD_FAILED);
+  if (running) leave(SD_FAILED);
 }
 
 const char *sd_scheduler_failure(void) { return failure ? failure : "none"; }

@@ -19,7 +19,7 @@ void sd_scheduler_add(sd_fiber_fn fn, void *argument);
 /* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `most` steps;
  * SD_FAILED when a fiber called sd_scheduler_fail. */
 int sd_scheduler_run(uint64_t most);
-/* From a fiber: ends the run. */
+/* From a fiber: ends the run. After a run: only notes what failed. */
 void sd_scheduler_fail(const char *what);
 const char *sd_scheduler_failure(void);
 uint64_t sd_scheduler_steps(void);

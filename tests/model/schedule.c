@@ -180,14 +180,11 @@ static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim 
 static void after_last(const sd_emitted *head) {
   const sd_emitted *last = &R.last;
   int is_timer = head->number == SD_TIMER;
-  /* What a quarantined strand emits after the merger passed it comes late. */
-  if (!R.d->outputs->passed) {
-    if (head->time < last->time) broken("merged time goes back");
-    if (head->time == last->time && is_timer && last->number != SD_TIMER)
-      broken("a timer is merged behind a record that it comes before");
-    if (head->time == last->time && is_timer && last->number == SD_TIMER && head->key <= last->key)
-      broken("timers of one time are not merged by their keys");
-  }
+  if (head->time < last->time) broken("merged time goes back");
+  if (head->time == last->time && is_timer && last->number != SD_TIMER)
+    broken("a timer is merged behind a record that it comes before");
+  if (head->time == last->time && is_timer && last->number == SD_TIMER && head->key <= last->key)
+    broken("timers of one time are not merged by their keys");
   R.last = *head;
 }
 
@@ -455,7 +452,9 @@ static int prepare(void) {
   sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure, R.emits, its_outputs,
                              .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
                             {NULL, NULL, 0, R.emits, its_outputs, .wakes = (int32_t)R.timed}};
-  if (R.emits && sd_dispatcher_outputs(R.d, &bytes, 1, sd_outputs_least(R.d, 1) + one_of(0, 2) * 4000)) return 0;
+  /* Between the times of two records all symbols' timers may fire. */
+  const uint64_t room = sd_outputs_least(R.d, 1) + one_of(0, 2) * 4000 + (R.timed ? R.n_symbols * 1000 : 0);
+  if (R.emits && sd_dispatcher_outputs(R.d, &bytes, 1, room)) return 0;
   if (R.python)
     for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);
   if (sd_dispatcher_route(R.d, R.map, handler_of)) return 0;

@@ -60,7 +60,10 @@ typedef struct scene {
   uint32_t emits;
   sd_a32 merging;
   /* the merger's */
-  uint64_t merged, number, time, last[SYMBOLS];
+  uint64_t merged, merged_timers;
+  uint64_t number;                                 /* of the last record's tick */
+  uint64_t nth_of[SYMBOLS], nth_timer_of[SYMBOLS]; /* of each symbol's last record, and of its last timer's */
+  sd_emitted last;
   const char *wrong;
   sd_a32 bad;
 } scene;
@@ -101,17 +104,20 @@ static uint64_t at_timer(row *r, uint64_t time) {
   return r->wish = some_wish(r->wakes * 0x9e3779b9u >> 7, time);
 }
 
-static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
-  uint64_t wish = at_timer((row *)((char *)rows + key * ctx->row_stride), time);
-  if (wish) ctx->wake_at(ctx, key, wish);
-  return 0;
-}
-
-/* What is emitted: so many records a tick, each with how many its symbol has emitted. */
+/* What is emitted: so many records a tick and one a timer, each with how many of its kind its symbol has emitted. */
 typedef struct emission {
   uint64_t nth;
   uint32_t key;
 } emission;
+
+static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  row *r = (row *)((char *)rows + key * ctx->row_stride);
+  uint64_t wish = at_timer(r, time);
+  emission e = {r->wakes, key};
+  if (S.emits && sd_emit(ctx, 0, -1, &e)) r->errors++;
+  if (wish) ctx->wake_at(ctx, key, wish);
+  return 0;
+}
 
 static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
   for (uint32_t k = 0; k < t->sequence % 3; k++) {
@@ -179,7 +185,11 @@ static void *worker(void *argument) {
   int code;
   while ((code = sd_worker_next(S.d, slot, &claim)) > 0) {
     if (code == SD_CLAIM_WAKE) {
-      uint64_t wish = at_timer((row *)((char *)rows + claim.wake_key * stride), claim.wake_time);
+      row *r = (row *)((char *)rows + claim.wake_key * stride);
+      uint64_t wish = at_timer(r, claim.wake_time);
+      emission e = {r->wakes, claim.wake_key};
+      char message[104];
+      if (S.emits && sd_emit_timer(S.d, slot, claim.wake_key, claim.wake_time, 0, 0, &e, 1, message)) r->errors++;
       sd_worker_wake_done(S.d, slot, &claim, wish, 0, NULL);
       continue;
     }
@@ -211,6 +221,19 @@ static void *worker(void *argument) {
   return NULL;
 }
 
+/* In the order of the feed; at one time timers come first, in the order of their keys. */
+static void after_last(const sd_emitted *head) {
+  const int is_timer = head->number == SD_TIMER, was_timer = S.last.number == SD_TIMER;
+  if (head->time < S.last.time) S.wrong = "the feed's time goes back";
+  if (!is_timer && head->number < S.number) S.wrong = "merged out of order";
+  /* Without a time in its records the feed's time stays 0, and no timer fires. */
+  if (is_timer && head->time == S.last.time && !was_timer) S.wrong = "a timer is merged behind a record of its time";
+  if (is_timer && head->time == S.last.time && was_timer && head->key <= S.last.key)
+    S.wrong = "timers of one time are not in the order of their keys";
+  if (!is_timer) S.number = head->number;
+  S.last = *head;
+}
+
 /* Takes all there is, and looks whether it is in order: of the feed, and of each symbol. */
 static void merge(int how) {
   enum { MOST = 37 };
@@ -225,12 +248,12 @@ static void merge(int how) {
       emission e;
       memcpy(&head, at, SD_MERGED_HEAD);
       memcpy(&e, at + SD_MERGED_HEAD, sizeof e);
-      if (S.merged++ && head.number < S.number) S.wrong = "merged out of order";
-      if (head.time < S.time) S.wrong = "the feed's time goes back";
+      after_last(&head);
+      const int is_timer = head.number == SD_TIMER;
+      *(is_timer ? &S.merged_timers : &S.merged) += 1;
       if (head.key != e.key || e.key >= S.n_symbols) S.wrong = "a record of another tick";
-      else if (e.nth != ++S.last[e.key]) S.wrong = "a symbol's records are out of order, twice or missing";
-      S.number = head.number;
-      S.time = head.time;
+      else if (e.nth != ++(is_timer ? S.nth_timer_of : S.nth_of)[e.key])
+        S.wrong = "a symbol's records are out of order, twice or missing";
     }
   } while (n == MOST);
 }
@@ -350,7 +373,6 @@ static void prepare(void) {
   S.stop_early = one_of(0, 4) ? 0 : one_of(1, 10);
   S.emits = one_of(0, 1);
   sd_config *c = &S.config;
-  c->time_offset = 8;
   uint32_t slots = S.n_workers + S.n_publishers + 2;
   c->capacity = one_of(0, 1) ? one_of(1, 40) : one_of(41, 5000);
   c->sizes = (sd_sizes){.n_symbols = S.n_symbols,
@@ -399,7 +421,8 @@ static int fail(const char *what, uint32_t round) {
 }
 
 static struct {
-  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, tasks, timers, merged;
+  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, tasks, timers, merged,
+      merged_timers;
 } sum;
 
 static int play(uint32_t round) {
@@ -413,9 +436,9 @@ static int play(uint32_t round) {
   sd_handler handlers[2] = {
       {native, NULL, pure, S.emits, its_outputs, .wake = S.timed ? wake : NULL, .yields = (int32_t)S.yields},
       {NULL, NULL, 0, S.emits, its_outputs, .wakes = (int32_t)S.timed}};
-  /* What may be in flight beyond the bound has to have room, two records a tick. */
+  /* What may be in flight beyond the bound has to have room: two records a tick, and about one timer each. */
   uint64_t in_flight = (uint64_t)S.n_strands * S.config.capacity + BATCH * SOURCES + (S.nest_one_in ? 20000 : 2000);
-  uint64_t room = in_flight * 2 * 48 / SD_OUTPUT_SLACK * (one_of(0, 1) ? 2 : 20);
+  uint64_t room = in_flight * (S.timed ? 3 : 2) * 48 / SD_OUTPUT_SLACK * (one_of(0, 1) ? 2 : 20);
   if (S.emits && sd_dispatcher_outputs(S.d, &bytes, 1, room + sd_outputs_least(S.d, 1)))
     return fail("refused its outputs", round);
   for (uint32_t i = 0; S.python && i < S.n_strands; i++) handler_of[i] = (uint16_t)one_of(0, 1);
@@ -461,14 +484,15 @@ static int play(uint32_t round) {
   if (sd_dispatcher_check(S.d, &strand, what)) return fail(what, round);
   sd_totals t;
   sd_dispatcher_totals(S.d, &t);
-  uint64_t stride, due_timers = 0, handled = 0, emitted = 0, errors = 0, accepted = sd_load(&S.nested, relaxed, X1);
+  uint64_t stride, due_timers = 0, timers = 0, handled = 0, emitted = 0, errors = 0,
+                   accepted = sd_load(&S.nested, relaxed, X1);
   unsigned char *rows = sd_dispatcher_rows(S.d, &stride);
   for (uint32_t i = 0; i < S.n_symbols; i++) {
     row *r = (row *)(rows + i * stride);
     handled += r->handled;
     emitted += r->emitted;
     errors += r->errors;
-    sum.timers += r->wakes;
+    timers += r->wakes;
     due_timers += r->wish && r->wish <= sd_feed_time(S.d);
   }
   for (uint32_t i = 0; i < S.n_publishers; i++) accepted += S.sources[i].accepted;
@@ -487,6 +511,8 @@ static int play(uint32_t round) {
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
   if (errors) return fail("records out of order, twice or missing", round);
   if (stopped ? S.merged > emitted : S.merged != emitted) return fail("what was emitted was not all merged", round);
+  if (S.emits && (stopped ? S.merged_timers > timers : S.merged_timers != timers))
+    return fail("what timers emitted was not all merged", round);
   if (accepted != t.accepted) return fail("accepted is not what publishers were told", round);
   if (handled != t.handled) return fail("handled is not what handlers ran over", round);
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return fail("the books do not balance", round);
@@ -496,7 +522,8 @@ static int play(uint32_t round) {
   sum.rounds++;
   sum.accepted += t.accepted, sum.handled += t.handled, sum.dropped += dropped, sum.failed += t.failed + t.lost;
   sum.stolen += t.stolen, sum.claimed += t.claimed, sum.parks += t.parks, sum.wakes += t.wakes,
-      sum.stopped += (uint64_t)stopped, sum.merged += S.merged;
+      sum.stopped += (uint64_t)stopped, sum.merged += S.merged, sum.timers += timers,
+      sum.merged_timers += S.merged_timers;
   sd_dispatcher_destroy(S.d);
   return 0;
 }
@@ -511,18 +538,19 @@ int main(int argc, char **argv) {
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
       !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.tasks && sum.timers &&
-        sum.merged)) {
-    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped, ran tasks or timers, or merged: "
-                    "see which is 0\n");
+        sum.merged && sum.merged_timers)) {
+    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped, ran tasks or timers, or merged "
+                    "what records or timers emit: see which is 0\n");
     bad = 1;
   }
   printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
          "parks %llu, wakes %llu, "
-         "stopped before the end %llu, tasks %llu, timers %llu, merged %llu\n",
+         "stopped before the end %llu, tasks %llu, timers %llu, merged %llu, of timers %llu\n",
          bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
          (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
          (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.claimed,
          (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped,
-         (unsigned long long)sum.tasks, (unsigned long long)sum.timers, (unsigned long long)sum.merged);
+         (unsigned long long)sum.tasks, (unsigned long long)sum.timers, (unsigned long long)sum.merged,
+         (unsigned long long)sum.merged_timers);
   return bad;
 }

@@ -64,8 +64,8 @@ typedef struct sd_claim {
 
 /* What an idle worker knows of a victim's list. */
 typedef struct sd_watch {
-  uint64_t visits;
-  uint32_t turns; /* looks at a list that was not empty, during which its worker ended no visit */
+  uint32_t head;
+  uint32_t turns; /* looks at a list that was not empty, during which nobody took a strand off it */
 } sd_watch;
 
 /* What visits to a strand took, where that is kept. One writer at a time, the holder. */

@@ -15,6 +15,7 @@ enum {
   GIVE_WAY_TURNS = 1,
   PARK_TURNS = 1,
   EAGER_TURNS = 1,
+  LOOK_ROUND = 3,
   PAUSES = 1,
   MORE_PAUSES = 2
 };
@@ -28,6 +29,7 @@ enum {
   PARK_TURNS = 64,
   /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
   EAGER_TURNS = 256,
+  LOOK_ROUND = 64, /* strands off the own list between two looks at the other lists */
   PAUSES = 8,
   MORE_PAUSES = 32
 };
@@ -66,28 +68,31 @@ static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
 
 /* To steal from a worker that gets through a short list by itself would cost both more than it gives: the strands'
  * lines move over, and back with the next batch. */
-static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w) {
+static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int busy) {
   uint32_t length = sd_list_length(&d->lists[victim]);
   if (length == 0) {
     w->turns = 0;
     return 0;
   }
-  if (length >= STEAL_LENGTH || victim >= d->n_workers) return 1;
-  uint64_t visits = sd_peek(&d->slots[victim].counters.visits);
-  if (visits != w->visits) {
-    w->visits = visits;
+  if (!busy && (length >= STEAL_LENGTH || victim >= d->n_workers)) return 1;
+  /* R2 */
+  uint32_t head = sd_load(&d->lists[victim].head, relaxed, R2);
+  if (head != w->head) {
+    w->head = head;
     w->turns = 0;
     return 0;
   }
   return ++w->turns >= STEAL_TURNS;
 }
 
-/* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. */
-static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches) {
+/* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. A worker that
+ * is `busy`, with strands on its own list, takes only from lists that nobody takes from: a publisher that helped may never come
+ * back to its list, and another worker may be in a visit without end. */
+static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, int busy) {
   uint32_t got[STEAL_MOST];
   for (uint32_t i = 1; i < d->n_slots; i++) {
     uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
-    if (!worth_stealing(d, victim, &watches[victim])) continue;
+    if (!worth_stealing(d, victim, &watches[victim], busy)) continue;
     uint32_t n = d->policy->pick(d, victim, got, STEAL_MOST, 2);
     if (!n) continue;
     watches[victim].turns = 0;
@@ -99,6 +104,20 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches) 
     return got[0];
   }
   return SD_NONE;
+}
+
+/* The next strand for a worker. Its own list may never be empty, so after every LOOK_ROUND strands it looks at the other lists. */
+static uint32_t next_strand(sd_dispatcher *d, uint32_t slot) {
+  uint32_t index, *turns = &d->slots[slot].own_turns;
+  if (SD_UNLIKELY(*turns == LOOK_ROUND)) {
+    *turns = 0;
+    index = next_stolen(d, slot, d->watches[slot], 1);
+    if (index != SD_NONE) return index;
+  }
+  index = next_own(d, slot);
+  if (index == SD_NONE) return next_stolen(d, slot, d->watches[slot], 0);
+  ++*turns;
+  return index;
 }
 
 /* Makes the caller the owner of a strand it took off a list. Zero: it is held back, or the protocol is broken. */
@@ -160,8 +179,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
   uint64_t now = sd_now();
   for (;;) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
-    uint32_t index = next_own(d, slot);
-    if (index == SD_NONE) index = next_stolen(d, slot, d->watches[slot]);
+    uint32_t index = next_strand(d, slot);
     if (index == SD_NONE) {
       if (turn == 0) say_looking(d, slot, 1);
       woken |= be_idle(d, slot, turn++);

@@ -3,7 +3,8 @@
 #   the core's headers under Relacy's random scheduler, ITERATIONS a program (and the smallest one by bounded search)
 #   known-wrong variants, each of which has to be caught
 #   every label weakened to relaxed: those that docs/memory-order.md calls caught have to be caught
-#   the real dispatcher under the seeded scheduler over SEEDS seeds, and with faults put in, which have to be caught
+#   the real dispatcher under the seeded scheduler over SEEDS seeds (liveness: a tenth of them), and with faults put in, which
+#   have to be caught
 # JOBS of it at a time (one a core). A line each; not 0 when anything is not as it should be. Needs relacy-dev (RELACY=folder elsewhere) and a C++ compiler.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -50,15 +51,19 @@ compile_scheduled() {
 mkdir "$build/right"
 cp "$root"/csrc/sd_*.[ch] "$build/right"
 rm "$build/right/sd_clock.c" # the scheduler has a clock of its own
-scheduled=(schedule.c scheduler.c $(cd "$build/right" && ls sd_*.c))
-for file in "${scheduled[@]}"; do beside must "$file" compile_scheduled "$build/right" "$file"; done
+engine=(scheduler.c $(cd "$build/right" && ls sd_*.c))
+scheduled=(schedule liveness)
+for file in "${engine[@]}" "${scheduled[@]/%/.c}"; do beside must "$file" compile_scheduled "$build/right" "$file"; done
+
+# link_scheduled FOLDER PROGRAM TO: the engine as it was compiled in FOLDER, under one of the programs.
+link_scheduled() { "${cc[@]}" "$1/$2.c.o" "$1"/scheduler.c.o "$1"/sd_*.c.o -o "$3" -lm; }
 
 wait
 if [[ ! -s $build/failed ]]; then
   for program in "${programs[@]}"; do
     "${cxx[@]}" "$build/$program.o" "$build/model_main.o" -o "$build/$program"
   done
-  "${cc[@]}" "$build"/right/*.o -o "$build/schedule" -lm
+  for program in "${scheduled[@]}"; do link_scheduled "$build/right" "$program" "$build/$program"; done
 else
   echo "FAILED: these do not compile: $(tr '\n' ' ' <"$build/failed")"
   exit 1
@@ -88,10 +93,14 @@ for ((first = 1; first <= seeds; first += piece)); do
   beside must schedule "$build/schedule" "$((piece < seeds - first + 1 ? piece : seeds - first + 1))" "$first"
 done
 
-# fault NAME FILE SED: the same with a fault put in.
-fault() { beside must "$1" catch_fault "$@"; }
+beside must liveness "$build/liveness" "$((seeds / 10))"
+
+# fault NAME FILE SED: the same with a fault put in, that `schedule` catches; fault_of PROGRAM: that another one does.
+fault() { fault_of schedule "$@"; }
+fault_of() { beside must "$2" catch_fault "$@"; }
 catch_fault() {
-  local folder said file
+  local program=$1 folder said file
+  shift
   folder=$(mktemp -d "$build/fault.XXXXXX")
   # A fault in one C file leaves the others as they are.
   cp -p "$build"/right/*.[cho] "$folder"
@@ -101,11 +110,11 @@ catch_fault() {
     return 1
   fi
   local changed=("$2")
-  [[ $2 == *.c ]] || changed=("${scheduled[@]}")
+  [[ $2 == *.c ]] || changed=("${engine[@]}" "$program.c")
   for file in "${changed[@]}"; do
     compile_scheduled "$folder" "$file" || { echo "FAILED      fault $1 does not compile"; return 1; }
   done
-  "${cc[@]}" "$folder"/*.o -o "$folder/faulty" -lm || { echo "FAILED      fault $1 does not link"; return 1; }
+  link_scheduled "$folder" "$program" "$folder/faulty" || { echo "FAILED      fault $1 does not link"; return 1; }
   if said=$("$folder/faulty" "$seeds"); then
     echo "FAILED      fault $1 was not caught"
     return 1
@@ -151,6 +160,8 @@ fault "a record before its timer" sd_timer.c 's/next_due(d, from) <= sd_wish_unt
 fault "the clock ahead of what is linked" sd_timer.c 's/^  sd_lowest_unpublished(d, &time);$/  time = sd_feed_time(d);/'
 fault "drained with a timer due" sd_dispatcher.c 's/if (!sd_timed(d) || !sd_clock_sweep(d)) return SD_OK;/return SD_OK;/'
 fault "a timer's wish that does not yield" sd_timer.c 's/^    ctx->yield = 1;$/    ctx->yield = 0;/'
+fault_of liveness "a list whose publisher never comes back" sd_worker.c 's/if (SD_UNLIKELY(\*turns == LOOK_ROUND))/if (0)/'
+fault_of liveness "a list whose worker is in a visit without end" sd_worker.c 's/return ++w->turns >= STEAL_TURNS;/return !busy \&\& ++w->turns >= STEAL_TURNS;/'
 fault "a task that is used again while it runs" sd_task.h 's/if (t->state != SD_TASK_CANCELLED) return 0;//'
 
 wait

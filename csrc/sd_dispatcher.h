@@ -103,7 +103,6 @@ typedef struct sd_dispatcher {
   sd_a32 timed;     /* a handler has timers */
   sd_wishes wishes;
   sd_a64 *clock_until; /* a strand: up to when the clock task that waits there fires; 0: there is none */
-  sd_a32 clock_lock;
   sd_a32 clock_later;  /* strands with a wish that is due were left to the merger */
   unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;

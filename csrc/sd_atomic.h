@@ -27,22 +27,41 @@ typedef _Atomic int64_t sd_ai64;
 
 #if defined(SD_MODEL_SCHEDULER)
 void sd_schedule_point(const char *label);
-#define SD_POINT(label) sd_schedule_point(#label),
+/* It may switch before each operation, and after one that releases: plain stores that follow a release come too late. */
+#define SD_POINT(label) sd_schedule_point(#label);
+#define SD_AFTER_relaxed(label)
+#define SD_AFTER_acquire(label)
+#define SD_AFTER_release(label) sd_schedule_point(#label);
+#define SD_AFTER_acq_rel(label) sd_schedule_point(#label);
+#define SD_STEP(operation, order, label) \
+  __extension__({ \
+    SD_POINT(label) \
+    __auto_type sd_result = operation; \
+    SD_AFTER_##order(label) sd_result; \
+  })
 #else
-#define SD_POINT(label)
+#define SD_STEP(operation, order, label) (operation)
 #endif
 
-#define sd_load(p, order, label) (SD_POINT(label) atomic_load_explicit((p), memory_order_##order))
-#define sd_store(p, v, order, label) (SD_POINT(label) atomic_store_explicit((p), (v), memory_order_##order))
-#define sd_exchange(p, v, order, label) (SD_POINT(label) atomic_exchange_explicit((p), (v), memory_order_##order))
-#define sd_fetch_add(p, v, order, label) (SD_POINT(label) atomic_fetch_add_explicit((p), (v), memory_order_##order))
-#define sd_fetch_sub(p, v, order, label) (SD_POINT(label) atomic_fetch_sub_explicit((p), (v), memory_order_##order))
-#define sd_fetch_or(p, v, order, label) (SD_POINT(label) atomic_fetch_or_explicit((p), (v), memory_order_##order))
-#define sd_fetch_and(p, v, order, label) (SD_POINT(label) atomic_fetch_and_explicit((p), (v), memory_order_##order))
+#define sd_load(p, order, label) SD_STEP(atomic_load_explicit((p), memory_order_##order), order, label)
+#if defined(SD_MODEL_SCHEDULER)
+#define sd_store(p, v, order, label) ((void)sd_exchange((p), (v), order, label))
+#else
+#define sd_store(p, v, order, label) atomic_store_explicit((p), (v), memory_order_##order)
+#endif
+#define sd_exchange(p, v, order, label) SD_STEP(atomic_exchange_explicit((p), (v), memory_order_##order), order, label)
+#define sd_fetch_add(p, v, order, label) \
+  SD_STEP(atomic_fetch_add_explicit((p), (v), memory_order_##order), order, label)
+#define sd_fetch_sub(p, v, order, label) \
+  SD_STEP(atomic_fetch_sub_explicit((p), (v), memory_order_##order), order, label)
+#define sd_fetch_or(p, v, order, label) SD_STEP(atomic_fetch_or_explicit((p), (v), memory_order_##order), order, label)
+#define sd_fetch_and(p, v, order, label) \
+  SD_STEP(atomic_fetch_and_explicit((p), (v), memory_order_##order), order, label)
 /* Strong; relaxed when it fails, so the value it then leaves in *expected may only be compared, not followed. */
 #define sd_cas(p, expected, desired, order, label) \
-  (SD_POINT(label) atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, \
-                                                           memory_order_relaxed))
+  SD_STEP( \
+      atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, memory_order_relaxed), \
+      order, label)
 /* Before the memory is shared: no order, no label. */
 #define sd_init(p, v) atomic_init((p), (v))
 

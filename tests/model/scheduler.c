@@ -10,6 +10,7 @@
 #include "sd_idle.h"
 
 enum { STACK_BYTES = 256 * 1024 };
+enum { OFTEN = 32, LONG = 400 };
 enum { RUNS = 0, SLEEPS = 1, ENDED = 2 };
 
 typedef struct fiber {
@@ -28,6 +29,9 @@ static int running, result;
 static ucontext_t outside;
 static uint64_t state, steps, most_steps;
 static uint32_t stay; /* one point in so many switches */
+static int keeps;     /* a fiber that is switched from may be kept off for long, as one that lost its core */
+static unsigned kept;
+static uint64_t kept_until; /* in steps */
 static const char *failure;
 
 static uint64_t draw(void) {
@@ -48,6 +52,8 @@ void sd_scheduler_start(uint64_t seed) {
   failure = NULL;
   /* Some runs switch at every point, others let a fiber go on for long. */
   stay = 1u << sd_scheduler_random(6);
+  keeps = (int)sd_scheduler_random(2);
+  kept_until = 0;
 }
 
 void sd_scheduler_add(sd_fiber_fn fn, void *argument) {
@@ -70,7 +76,8 @@ static void leave(int why) {
 static void change(void) {
   unsigned can[SD_FIBERS], n = 0;
   for (unsigned i = 0; i < n_fibers; i++)
-    if (fibers[i].state == RUNS) can[n++] = i;
+    if (fibers[i].state == RUNS && (i != kept || steps >= kept_until)) can[n++] = i;
+  if (n == 0 && kept < n_fibers && fibers[kept].state == RUNS) can[n++] = kept;
   if (n == 0) {
     int all = 1;
     for (unsigned i = 0; i < n_fibers; i++) all &= fibers[i].state == ENDED;
@@ -87,6 +94,12 @@ void sd_schedule_point(const char *label) {
   if (!running) return;
   fibers[current].label = label;
   if (++steps > most_steps) leave(SD_NO_END);
+  if (keeps && steps >= kept_until && sd_scheduler_random(OFTEN) == 0) {
+    kept = current;
+    kept_until = steps + sd_scheduler_random(LONG);
+    change();
+    return;
+  }
   if (label[0] == 'p' || stay == 1 || sd_scheduler_random(stay) == 0) change();
 }
 
@@ -116,6 +129,12 @@ void sd_scheduler_fail(const char *what) {
 
 const char *sd_scheduler_failure(void) { return failure ? failure : "none"; }
 uint64_t sd_scheduler_steps(void) { return steps; }
+
+unsigned sd_scheduler_asleep(void) {
+  unsigned n = 0;
+  for (unsigned i = 0; i < n_fibers; i++) n += fibers[i].state == SLEEPS;
+  return n;
+}
 
 void sd_scheduler_print(void) {
   static const char *const names[] = {"runs", "sleeps", "ended"};

@@ -23,6 +23,8 @@ int sd_scheduler_run(uint64_t most);
 void sd_scheduler_fail(const char *what);
 const char *sd_scheduler_failure(void);
 uint64_t sd_scheduler_steps(void);
+/* How many fibers sleep on a futex. */
+unsigned sd_scheduler_asleep(void);
 /* Names the fibers and where they stand. */
 void sd_scheduler_print(void);
 

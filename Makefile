@@ -4,7 +4,7 @@
 #   make demo     replay the embedded sample through per-symbol handlers, beside static routing
 #   make test     the test suite
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
-#   make lint types asan tsan aarch64 model spin fuzz wheel    the rest of what continuous integration runs
+#   make lint types asan tsan aarch64 model mutants spin fuzz wheel    the rest of what continuous integration runs
 #   make bad-input book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
@@ -34,8 +34,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model spin fuzz bad-input book-day bench \
-  bench-books bench-feeds bench-peers wheel clean
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz bad-input book-day \
+  bench bench-books bench-feeds bench-peers wheel clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -122,6 +122,10 @@ aarch64:
 
 model:
 	tests/model/run.sh
+
+# Small wrong changes of the engine, each of which its check has to catch. SAMPLE=12 tries so many, MUTANTS="a b" these.
+mutants:
+	$(or $(PYTHON),python3) tests/model/mutants.py $(SAMPLE:%=--sample %) $(MUTANTS)
 
 spin:
 	tests/model/spin/run.sh

@@ -1,0 +1,918 @@
+/* Checks of one promise each, for faults of the real dispatcher that the scenarios of schedule.c meet seldom or do not see.
+ * tests/model/mutants names for each known fault the check that has to catch it.
+ *
+ * checks [NAME]    all of them, or one; SEED=n checks NAME runs it with that seed alone
+ *
+ * A check is a function that makes a dispatcher and fibers, and runs them; it gets a seed. Where the order of events is
+ * all that matters, one fiber acts as several threads in turn.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler.h"
+#include "sd_dispatcher.h"
+#include "sd_error.h"
+#include "sd_timer.h"
+
+enum { SYMBOLS = 8, SLOTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };
+enum { MOST_LOOKS = 200, MOST_NUMBERS = 100, BLOCKS_OF_B = 5 };
+enum { NATIVE, PURE, PYTHON };
+
+typedef struct record {
+  uint32_t key, unused;
+  uint64_t time, nth; /* nth: of all that this dispatcher is given */
+  unsigned char more[40];
+} record;
+
+typedef struct world {
+  sd_config config;
+  sd_dispatcher *d;
+  int (*each)(const record *t, int64_t i, sd_context *ctx); /* what the handler does with a record; nonzero: it fails */
+  uint64_t time, given;
+  uint64_t handled, handled_of[SYMBOLS];
+  uint64_t tasks, wakes, merged;
+  uint32_t slot; /* that handled the last record */
+  uint32_t publishing, working, meeting;
+  int failing, nesting, finishes;
+  uint64_t mark, last_number[SYMBOLS];
+  uint64_t looks[MOST_LOOKS][2], n_looks; /* what the watermark said, and the time there */
+  uint64_t time_of[MOST_NUMBERS];         /* of the record with that number */
+} world;
+
+static world W;
+static unsigned char batches[SLOTS][MOST_RECORDS * LONG_RECORD] SD_ALIGNED(64);
+
+static void expect(int yes, const char *what) {
+  if (!yes) sd_scheduler_fail(what);
+}
+
+static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
+
+/* ---- a dispatcher */
+
+/* A symbol a strand, nothing drains but workers, and there is room for everything. */
+static sd_config usual(uint32_t strands, uint32_t workers, uint32_t publishers) {
+  return (sd_config){.sizes = {.n_symbols = strands,
+                               .n_strands = strands,
+                               .n_workers = workers,
+                               .n_publishers = publishers,
+                               .record_size = sizeof(record),
+                               .key_offset = 0,
+                               .sequence_offset = offsetof(record, nth),
+                               .row_bytes = 8,
+                               .n_blocks = (workers + publishers) * 2 * SD_FREE_RUN + 4 * strands + 4,
+                               .counters_start = UINT64_MAX - 3},
+                     .time_offset = offsetof(record, time),
+                     .idle = SD_IDLE_PARK,
+                     .on_error = SD_ON_ERROR_QUARANTINE,
+                     .on_full = SD_BLOCK,
+                     .capacity = 100,
+                     .quantum_records = 100,
+                     .quantum_ns = 1000000,
+                     .batch_records = MOST_RECORDS,
+                     .ahead_records = 1000};
+}
+
+static int64_t handler(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    const record *t = (const record *)((const char *)ticks + (size_t)i * W.config.sizes.record_size);
+    sd_schedule_point("handler");
+    if (W.each && W.each(t, i, ctx)) return i;
+    W.slot = ctx->slot;
+    W.handled++;
+    W.handled_of[t->key]++;
+    if (ctx->yield) return i + 1;
+  }
+  return n;
+}
+
+static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+  sd_schedule_point("timer");
+  W.wakes++;
+  ctx->wake_at(ctx, key, sd_scheduler_random(2) ? time + one_of(1, 4) : 0);
+  return 0;
+}
+
+typedef struct emission {
+  uint64_t nth;
+  unsigned char more[56]; /* two a chunk */
+} emission;
+
+static int finish(void *rows, uint32_t key, sd_context *ctx) {
+  emission e = {key, {0}};
+  return sd_emit(ctx, 0, -1, &e);
+}
+
+/* `record_bytes`: of what is emitted, 0 for no outputs. */
+static void make(const sd_config *config, int kind, int timed, uint32_t record_bytes) {
+  static const uint32_t first[1] = {0};
+  const uint32_t n = config->sizes.n_symbols;
+  uint32_t map[SYMBOLS];
+  uint16_t handlers[SYMBOLS] = {0};
+  sd_handler one = {.fn = kind == PYTHON ? NULL : handler,
+                    .pure = kind == PURE,
+                    .n_outputs = record_bytes != 0,
+                    .outputs = first,
+                    .wake = timed && kind != PYTHON ? wake : NULL,
+                    .wakes = timed && kind == PYTHON,
+                    .finish = W.finishes ? finish : NULL,
+                    .yields = timed};
+  W.config = *config;
+  for (uint32_t i = 0; i < n; i++) map[i] = i % config->sizes.n_strands;
+  if (sd_dispatcher_create(config, &W.d)) abort();
+  if (record_bytes && sd_dispatcher_outputs(W.d, &record_bytes, 1, sd_outputs_least(W.d, 1))) abort();
+  if (sd_dispatcher_route(W.d, map, handlers) || sd_dispatcher_handlers(W.d, &one, 1)) abort();
+}
+
+static const char *run(void) {
+  int how = sd_scheduler_run(MOST_STEPS);
+  return how == SD_RAN        ? NULL
+         : how == SD_DEADLOCK ? "all that are left sleep"
+         : how == SD_NO_END   ? "no end: somebody waits for ever"
+                              : sd_scheduler_failure();
+}
+
+/* ---- what fibers do */
+
+static uint32_t enter(void) {
+  int64_t slot = sd_publisher_enter(W.d);
+  if (slot < 0) abort();
+  return (uint32_t)slot;
+}
+
+/* The records of a call: their symbols as letters from 'a' on. */
+static const void *records_of(uint32_t slot, const char *symbols) {
+  for (int i = 0; symbols[i]; i++) {
+    record *r = (record *)(batches[slot] + (size_t)i * W.config.sizes.record_size);
+    *r = (record){.key = (uint32_t)(symbols[i] - 'a'), .time = W.time, .nth = W.given++};
+  }
+  return batches[slot];
+}
+
+static int publish(uint32_t slot, const char *symbols) {
+  return sd_publish(W.d, slot, records_of(slot, symbols), (int64_t)strlen(symbols), SLICE_NS);
+}
+
+/* The same to the end. */
+static int publish_all(uint32_t slot, const char *symbols) {
+  int code = publish(slot, symbols);
+  while (code == SD_AGAIN) {
+    sd_pause();
+    code = sd_publish_more(W.d, slot, SLICE_NS);
+  }
+  return code;
+}
+
+/* A worker of native handlers, that runs tasks. */
+static void worker(void *slot, unsigned fiber) {
+  sd_claim claim;
+  int code;
+  while ((code = sd_worker_next(W.d, (uint32_t)(uintptr_t)slot, &claim)) == SD_CLAIM_TASK) {
+    W.tasks++;
+    sd_worker_task_done(W.d, (uint32_t)(uintptr_t)slot, &claim);
+  }
+  expect(code == SD_E_STOPPED, "a worker ended otherwise than by a stop");
+  W.working--;
+}
+
+static void add_workers(uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) sd_scheduler_add(worker, (void *)(uintptr_t)i);
+  W.working = n;
+}
+
+static void stop(void) {
+  sd_dispatcher_stop(W.d);
+  while (W.working) sd_pause();
+}
+
+static void until_asleep(unsigned n) {
+  while (sd_scheduler_asleep() < n) sd_pause();
+}
+
+static void until_handled(uint64_t n) {
+  while (W.handled < n) sd_pause();
+}
+
+static int at_rest(void) {
+  for (uint32_t i = 0; i < W.d->arena->n_strands; i++)
+    if (sd_load(&W.d->strands[i].pending, acquire, X1)) return 0;
+  return 1;
+}
+
+static uint64_t next_number(void) { return sd_load(&W.d->arena->next_sequence, relaxed, X1); }
+
+/* ---- workers */
+
+static void quantum_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  publish(slot, "aaaaa");
+  for (uint64_t handled = 2; handled <= 6; handled += 2) {
+    expect(sd_help(W.d, slot), "there is nothing to handle");
+    expect(W.handled == (handled < 5 ? handled : 5), "a visit is not a quantum");
+  }
+}
+
+static const char *visits_take_a_quantum(void) {
+  sd_config c = usual(1, 1, 1);
+  c.quantum_records = 2;
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(quantum_script, NULL);
+  return run();
+}
+
+/* Each handler goes on when all of them are at work: so there has to be a worker for each. */
+static int meets(const record *t, int64_t i, sd_context *ctx) {
+  W.meeting++;
+  while (W.meeting < W.config.sizes.n_strands) sd_pause();
+  return 0;
+}
+
+static void publish_abc(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  if (sd_scheduler_random(2)) until_asleep(sd_scheduler_random(4));
+  if (sd_scheduler_random(2)) {
+    publish(slot, "abc");
+  } else {
+    publish(slot, "b");
+    publish(slot, "ac");
+  }
+  until_handled(3);
+  stop();
+}
+
+static const char *spreads(void) {
+  sd_config c = usual(3, 3, 1);
+  c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
+  make(&c, NATIVE, 0, 0);
+  W.each = meets;
+  uint32_t slot = one_of(0, 3);
+  for (uint32_t i = 0; i < 3; i++) W.d->strands[i].last = sd_scheduler_random(2) ? slot : one_of(0, 3);
+  add_workers(3);
+  sd_scheduler_add(publish_abc, NULL);
+  return run();
+}
+
+/* The sleeper has registered before, and has looked at the lists before there was anything. */
+static void leave_script(void *unused, unsigned fiber) {
+  sd_idle *idle = &W.d->arena->idle;
+  sd_claim claim;
+  publish(enter(), "ab");
+  uint32_t epoch = sd_idle_enter(idle);
+  expect(sd_worker_next(W.d, 0, &claim) == SD_CLAIM_RECORDS, "there is nothing to handle");
+  expect(sd_load(&idle->epoch, relaxed, X1) != epoch, "nobody is woken for a strand that is left on the list");
+}
+
+static const char *wakes_for_what_it_leaves(void) {
+  sd_config c = usual(2, 1, 1);
+  make(&c, PYTHON, 0, 0);
+  sd_scheduler_add(leave_script, NULL);
+  return run();
+}
+
+static void hold_script(void *unused, unsigned fiber) {
+  until_asleep(1);
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  publish(enter(), "a");
+  while (!W.handled && !(sd_load(&W.d->strands[0].control, relaxed, X1) & SD_ASIDE)) sd_pause();
+  until_asleep(1);
+  expect(!W.handled, "a paused strand is handled");
+  sd_dispatcher_resume(W.d, 0, SD_PAUSED);
+  until_handled(1);
+  stop();
+}
+
+static const char *held_waits(void) {
+  sd_config c = usual(1, 1, 1);
+  make(&c, NATIVE, 0, 0);
+  add_workers(1);
+  sd_scheduler_add(hold_script, NULL);
+  return run();
+}
+
+static void task_script(void *unused, unsigned fiber) {
+  until_asleep(1);
+  expect(sd_task_queue(W.d, 0, 1) == SD_OK, "no place for a task");
+  while (!W.tasks) sd_pause();
+  stop();
+}
+
+static const char *task_is_run(void) {
+  sd_config c = usual(1, 1, 1);
+  make(&c, NATIVE, 0, 0);
+  add_workers(1);
+  sd_scheduler_add(task_script, NULL);
+  return run();
+}
+
+/* What b's handler publishes goes to a strand that whoever drains looks at first. */
+static int publishes_to_a(const record *t, int64_t i, sd_context *ctx) {
+  record more = {.key = 0};
+  int64_t in;
+  if (t->key == 0) return 0;
+  return ctx->publish(ctx, &more, 1, &in);
+}
+
+static void drain_script(void *unused, unsigned fiber) {
+  for (int i = 0; i < 6; i++) {
+    publish(enter(), "b");
+    sd_publisher_leave(W.d, W.config.sizes.n_workers);
+    while (sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS)) sd_pause();
+    expect(W.handled == 2 * (uint64_t)(i + 1), "drained, but not all was handled");
+  }
+  stop();
+}
+
+static const char *drains_what_handlers_publish(void) {
+  sd_config c = usual(2, 1, 1);
+  make(&c, NATIVE, 0, 0);
+  W.each = publishes_to_a;
+  add_workers(1);
+  sd_scheduler_add(drain_script, NULL);
+  return run();
+}
+
+static int was_drained_last_where_it_stands(const record *t, int64_t i, sd_context *ctx) {
+  expect(W.d->strands[0].last == W.slot, "a strand does not stand with the slot that drained it last");
+  return 0;
+}
+
+static void now_and_then(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  for (int i = 0; i < 6; i++) {
+    publish(slot, "a");
+    for (uint32_t j = sd_scheduler_random(12); j; j--) sd_pause();
+  }
+  until_handled(6);
+  stop();
+}
+
+static const char *stands_where_it_was_drained(void) {
+  sd_config c = usual(1, 2, 1);
+  c.idle = SD_IDLE_SPIN;
+  c.quantum_records = 1;
+  make(&c, NATIVE, 0, 0);
+  W.each = was_drained_last_where_it_stands;
+  add_workers(2);
+  sd_scheduler_add(now_and_then, NULL);
+  return run();
+}
+
+/* ---- publishing */
+
+static void rejected_script(void *unused, unsigned fiber) {
+  static const int64_t right[3] = {2, 4, 5};
+  uint32_t slot = enter();
+  int64_t positions[3];
+  expect(publish(slot, "aaabaa") == SD_E_FULL, "a full strand is not said to be full");
+  expect(sd_publish_rejected(W.d, slot, 0, positions, 3) == 3, "it is not told how many records did not go in");
+  expect(memcmp(positions, right, sizeof right) == 0, "other records are named than those that did not go in");
+}
+
+static const char *names_what_did_not_go_in(void) {
+  sd_config c = usual(2, 1, 1);
+  c.on_full = SD_RAISE;
+  c.capacity = 2;
+  c.batch_records = 2;
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(rejected_script, NULL);
+  return run();
+}
+
+/* In the middle of a call that waits for room. */
+static void leaving_script(void *unused, unsigned fiber) {
+  sd_totals t;
+  uint32_t slot = enter();
+  expect(publish(slot, "aa") == SD_AGAIN, "there is room for two records in one place");
+  sd_publisher_leave(W.d, slot);
+  sd_help(W.d, enter());
+  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
+  expect(W.mark == next_number(), "a publisher that has left holds up the watermark");
+  sd_dispatcher_totals(W.d, &t);
+  expect(t.accepted == 1 && t.pending == 0, "a record that did not go in is counted as accepted");
+}
+
+static const char *leaves_nothing_behind(void) {
+  sd_config c = usual(1, 1, 1);
+  c.capacity = 1;
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(leaving_script, NULL);
+  return run();
+}
+
+static void claim_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  publish(slot, "aaaa");
+  expect(W.handled == 4, "nothing is handled in place");
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  publish(slot, "aaaa");
+  expect(W.handled == 4, "a paused strand is handled");
+}
+
+static const char *held_is_not_claimed(void) {
+  sd_config c = usual(1, 1, 1);
+  c.publisher_drains = c.one_core = 1;
+  make(&c, PURE, 0, 0);
+  sd_scheduler_add(claim_script, NULL);
+  return run();
+}
+
+/* ---- blocks */
+
+/* The pool runs dry on b, while somebody has a's only record in hand; a's publish lock is in use when that one is done. */
+static void block_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  sd_claim claim;
+  publish(slot, "a");
+  expect(sd_worker_next(W.d, 0, &claim) == SD_CLAIM_RECORDS && claim.strand == 0, "a is not to be had");
+  expect(publish(slot, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == SD_AGAIN, "the pool has blocks without end");
+  sd_publisher_leave(W.d, slot);
+  slot = enter();
+  sd_a32 *lock = &W.d->strands[0].publish_lock;
+  sd_lock(lock);
+  sd_worker_done(W.d, 0, &claim, 1, 0, NULL);
+  sd_unlock(lock);
+  publish(slot, "aa");
+  expect(sd_publish_rejected(W.d, slot, 0, NULL, 0) == 1, "no record found a block, where the strand has one to spare");
+}
+
+static const char *takes_an_idle_strands_block(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.record_size = LONG_RECORD;
+  c.sizes.n_blocks = 2 * 2 * SD_FREE_RUN + 1;
+  make(&c, PYTHON, 0, 0);
+  /* Two records do not fit, so they are put in strand by strand. */
+  W.d->strands[0].capacity = 1;
+  sd_scheduler_add(block_script, NULL);
+  return run();
+}
+
+static int comes_next(const record *t, int64_t i, sd_context *ctx) {
+  expect(t->nth == W.handled + BLOCKS_OF_B, "a record is missing, or twice");
+  return 0;
+}
+
+/* b, which is held, has so many blocks that there are few for a: it often goes on in its own used one. */
+static void dry_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  sd_dispatcher_hold(W.d, 1, SD_PAUSED);
+  publish(slot, "bbbbb");
+  for (int i = 0; i < 20; i++) publish_all(slot, sd_scheduler_random(2) ? "a" : "aa");
+  until_handled(W.given - BLOCKS_OF_B);
+  stop();
+}
+
+static const char *goes_on_when_the_pool_is_dry(void) {
+  sd_config c = usual(2, 1, 1);
+  c.idle = SD_IDLE_SPIN;
+  c.sizes.record_size = LONG_RECORD;
+  c.sizes.n_blocks = 2 * 2 * SD_FREE_RUN + 1;
+  c.capacity = BLOCKS_OF_B;
+  make(&c, NATIVE, 0, 0);
+  W.each = comes_next;
+  add_workers(1);
+  sd_scheduler_add(dry_script, NULL);
+  return run();
+}
+
+static const char *blocks_are_handed_out_once(void) {
+  enum { ROUNDS = 400 };
+  sd_config c = usual(2, 1, 1);
+  uint32_t held[64], n = 0, in_use = 0;
+  uint8_t out[64] = {0};
+  make(&c, NATIVE, 0, 0);
+  const uint32_t blocks = c.sizes.n_blocks;
+  for (int i = 0; i < ROUNDS; i++) {
+    sd_block_cache *cache = &W.d->slots[sd_scheduler_random(2)].cache;
+    for (uint32_t j = sd_scheduler_random(6); j; j--) {
+      uint32_t block = sd_block_get(&W.d->pool, cache);
+      if (block == SD_NONE) break;
+      if (block >= blocks || out[block]++) return "a block is handed out twice";
+      held[n++] = block;
+    }
+    for (uint32_t j = sd_scheduler_random(6); j && n; j--) {
+      uint32_t pick = sd_scheduler_random(n), block = held[pick];
+      held[pick] = held[--n];
+      out[block] = 0;
+      sd_block_put(&W.d->pool, cache, block);
+    }
+  }
+  /* What one cache gets, the other may keep as much as it holds of. */
+  while (sd_block_get(&W.d->pool, &W.d->slots[0].cache) != SD_NONE) in_use++;
+  return in_use + n + W.d->slots[1].cache.count == blocks ? NULL : "a block is lost";
+}
+
+/* ---- the watermark */
+
+static int beyond_the_watermark(const record *t, int64_t i, sd_context *ctx) {
+  uint64_t number = ctx->marks ? ctx->marks[i].number : t->nth;
+  expect(number >= W.mark, "a record is handled that the watermark has passed");
+  if (ctx->marks) {
+    W.time_of[number] = ctx->marks[i].time;
+    expect(number >= W.last_number[t->key], "numbers do not rise along a strand");
+    W.last_number[t->key] = number + 1;
+  }
+  if (W.nesting && sd_scheduler_random(6) == 0) {
+    record more = {.key = sd_scheduler_random(3)};
+    int64_t in;
+    ctx->publish(ctx, &more, 1, &in);
+  }
+  return W.failing && sd_scheduler_random(6) == 0;
+}
+
+static void marked_publisher(void *unused, unsigned fiber) {
+  for (int i = 0; i < 4; i++) {
+    static const char *const calls[] = {"a", "ab", "bba", "cab", "aaaa", "cbacb", "abcabc", "ccccccbb"};
+    const char *call = calls[sd_scheduler_random(8)];
+    uint32_t slot = enter();
+    W.time += one_of(0, 3);
+    publish_all(slot, call);
+    sd_publisher_leave(W.d, slot);
+    if (sd_dispatcher_stopping(W.d)) break;
+  }
+  W.publishing--;
+}
+
+static void watermark_script(void *unused, unsigned fiber) {
+  int drained = 0;
+  while (!drained) {
+    uint64_t time, mark = sd_watermark_time(W.d, &time) - W.config.sizes.counters_start;
+    expect(mark >= W.mark, "the watermark goes back");
+    W.mark = mark;
+    if (W.n_looks < MOST_LOOKS) W.looks[W.n_looks][0] = mark, W.looks[W.n_looks++][1] = time;
+    drained = W.publishing == 0 && sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS) == SD_OK;
+  }
+  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
+  expect(!at_rest() || W.mark == next_number(), "all is handled and the watermark is not at the end");
+  stop();
+}
+
+static const char *watermark_holds(void) {
+  uint32_t publishers = one_of(1, 2), workers = one_of(1, 2);
+  sd_config c = usual(3, workers, publishers);
+  /* Without marks nobody is told of the numbers; of one publisher they are known. */
+  c.sizes.marked = publishers > 1 || sd_scheduler_random(2);
+  c.on_full = (int32_t)(uint32_t[]){SD_BLOCK, SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST}[sd_scheduler_random(4)];
+  c.capacity = one_of(1, 7);
+  c.quantum_records = one_of(1, 4);
+  c.batch_records = one_of(1, 8);
+  c.publisher_drains = (int32_t)sd_scheduler_random(2);
+  c.one_core = (int32_t)sd_scheduler_random(2);
+  int kind = sd_scheduler_random(2) ? PURE : NATIVE;
+  make(&c, kind, 0, 0);
+  W.each = beyond_the_watermark;
+  W.failing = sd_scheduler_random(2) == 0;
+  W.nesting = c.sizes.marked && kind == NATIVE && sd_scheduler_random(2);
+  W.time = 100;
+  add_workers(workers);
+  for (uint32_t i = 0; i < publishers; i++) sd_scheduler_add(marked_publisher, NULL);
+  W.publishing = publishers;
+  sd_scheduler_add(watermark_script, NULL);
+  const char *wrong = run();
+  for (uint64_t i = 0; i < W.n_looks; i++)
+    for (uint64_t number = W.looks[i][0]; number < MOST_NUMBERS; number++)
+      if (W.time_of[number] && W.time_of[number] < W.looks[i][1]) return "the watermark's time is beyond its number";
+  return wrong;
+}
+
+static void waiting_task_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  sd_task_queue(W.d, 0, 1);
+  publish(slot, "b");
+  while (sd_help(W.d, slot)) {
+  }
+  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
+  expect(W.mark == next_number(), "a task that waits is taken for a record");
+}
+
+static const char *tasks_hold_up_no_watermark(void) {
+  sd_config c = usual(2, 1, 1);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(waiting_task_script, NULL);
+  return run();
+}
+
+/* ---- outputs */
+
+static int emits(const record *t, int64_t i, sd_context *ctx) {
+  emission e = {t->nth, {0}};
+  return sd_emit(ctx, 0, i, &e);
+}
+
+/* Handles records of b until publishers have to wait for the merger. */
+static void fill_outputs(uint32_t slot) {
+  while (!sd_outputs_full(W.d)) {
+    publish(slot, "b");
+    while (sd_help(W.d, slot)) {
+    }
+  }
+}
+
+static void merger_script(void *unused, unsigned fiber) {
+  uint32_t first = enter(), second = enter();
+  record more = {.key = 0};
+  fill_outputs(first);
+  expect(publish(second, "a") == SD_AGAIN, "a publisher does not wait for the merger");
+  /* A handler's call waits for nobody. */
+  expect(sd_publish_nested(W.d, 0, &more, 1) == SD_OK, "a handler cannot publish");
+  sd_help(W.d, first);
+  sd_publish_more(W.d, second, SLICE_NS);
+  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
+  expect(W.mark == next_number(), "a publisher that waits for the merger holds up what was numbered since");
+}
+
+static const char *waits_for_the_merger(void) {
+  sd_config c = usual(2, 1, 2);
+  c.sizes.marked = 1;
+  make(&c, NATIVE, 0, sizeof(emission));
+  W.each = emits;
+  sd_scheduler_add(merger_script, NULL);
+  return run();
+}
+
+/* A slice of a and b has its numbers when the second publisher takes its lower bound, beyond them, and waits. Then a fails. */
+static int fails_beside_another(const record *t, int64_t i, sd_context *ctx) {
+  emission e = {0, {0}};
+  while (!sd_outputs_full(W.d))
+    if (sd_emit(ctx, 0, i, &e)) return 1;
+  expect(publish(W.config.sizes.n_workers + 1, "b") == SD_AGAIN, "a publisher does not wait for the merger");
+  return 1;
+}
+
+static void bounds_script(void *unused, unsigned fiber) {
+  uint32_t first = enter();
+  enter();
+  publish(first, "ab");
+  expect(W.d->arena->failures == 1, "nothing is handled in place");
+  expect(next_number() == W.config.sizes.counters_start + 2, "numbers below another publisher's bound are given back");
+}
+
+static const char *numbers_below_a_bound_stay(void) {
+  sd_config c = usual(2, 1, 2);
+  c.sizes.marked = c.publisher_drains = c.one_core = 1;
+  make(&c, PURE, 0, sizeof(emission));
+  W.each = fails_beside_another;
+  sd_scheduler_add(bounds_script, NULL);
+  return run();
+}
+
+static void paused_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  publish(slot, "b");
+  sd_help(W.d, slot);
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  publish(slot, "a");
+  sd_help(W.d, slot);
+  fill_outputs(slot);
+  for (int i = 0; i < 3; i++) sd_outputs_round(W.d, SD_FINAL_LIVE);
+  expect(W.d->outputs->frontier <= 1, "the merger does not stop before a paused strand's first record");
+  sd_dispatcher_hold(W.d, 0, SD_QUARANTINED);
+  sd_outputs_round(W.d, SD_FINAL_LIVE);
+  expect(W.d->outputs->frontier > 1, "publishers wait for a quarantined strand");
+}
+
+static const char *merger_waits_for_paused(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.marked = 1;
+  make(&c, NATIVE, 0, sizeof(emission));
+  W.each = emits;
+  sd_scheduler_add(paused_script, NULL);
+  return run();
+}
+
+/* Hands out what there is, and expects emissions to be numbered 0, 1, 2 ... */
+static void take(int how, int64_t most) {
+  enum { BYTES = SD_MERGED_HEAD + sizeof(emission) };
+  unsigned char room[4 * BYTES + 8];
+  int64_t n;
+  sd_outputs_round(W.d, how);
+  do {
+    n = sd_outputs_take(W.d, 0, room, most);
+    for (int64_t i = 0; i < n; i++) {
+      emission e;
+      memcpy(&e, room + i * BYTES + SD_MERGED_HEAD, sizeof e);
+      expect(e.nth == W.merged++, "not merged in the order in which it was emitted");
+    }
+  } while (n == most);
+}
+
+static int emits_three(const record *t, int64_t i, sd_context *ctx) {
+  for (uint64_t j = 0; j < 3; j++) {
+    emission e = {3 * t->nth + j, {0}};
+    if (sd_emit(ctx, 0, i, &e)) return 1;
+  }
+  return 0;
+}
+
+/* Both slots handle, and what is merged has room for a record at least. */
+static void three_script(void *unused, unsigned fiber) {
+  static const char *const calls[] = {"a", "b", "ab", "ba", "aab"};
+  uint32_t slot = enter();
+  for (int i = 0; i < 12; i++) {
+    publish_all(slot, calls[sd_scheduler_random(5)]);
+    while (sd_help(W.d, sd_scheduler_random(2))) {
+    }
+    if (sd_scheduler_random(2) || sd_outputs_full(W.d)) take(SD_FINAL_LIVE, one_of(1, 4));
+  }
+  take(SD_FINAL_ALL, one_of(1, 4));
+  expect(W.merged == 3 * W.given, "not all that was emitted is merged");
+}
+
+static const char *merges_all_of_a_tick(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.marked = 1;
+  c.quantum_records = one_of(1, 3);
+  make(&c, NATIVE, 0, sizeof(emission));
+  W.each = emits_three;
+  sd_scheduler_add(three_script, NULL);
+  return run();
+}
+
+static void end_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  publish(slot, "cab");
+  while (sd_help(W.d, slot)) {
+  }
+  take(SD_FINAL_LIVE, 4);
+  expect(sd_dispatcher_finish(W.d) == SD_OK, "the end failed");
+  take(SD_FINAL_ALL, 2);
+  expect(W.merged == 3, "what the end emits is not merged");
+}
+
+static const char *merges_what_the_end_emits(void) {
+  sd_config c = usual(3, 1, 1);
+  c.sizes.marked = 1;
+  W.finishes = 1;
+  make(&c, NATIVE, 0, sizeof(emission));
+  sd_scheduler_add(end_script, NULL);
+  return run();
+}
+
+/* ---- timers */
+
+/* a's timer is due while a has a record that comes before it: the sweep leaves it to the merger. */
+static void left_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  W.time = 10;
+  publish(slot, "a");
+  sd_help(W.d, slot);
+  W.time = 12;
+  publish(slot, "a");
+  W.time = 20;
+  publish(slot, "b");
+  while (sd_help(W.d, slot)) {
+  }
+  expect(W.wakes == 0, "a timer was not left to the merger: nothing is tried");
+  for (int i = 0; i < 3; i++) sd_outputs_round(W.d, SD_FINAL_LIVE);
+  while (sd_help(W.d, slot)) {
+  }
+  expect(W.wakes, "a timer that was left to the merger never fires");
+}
+
+static int asks_for_15(const record *t, int64_t i, sd_context *ctx) {
+  if (t->time == 10) ctx->wake_at(ctx, t->key, 15);
+  return 0;
+}
+
+static const char *merger_looks_for_timers(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.marked = 1;
+  make(&c, NATIVE, 1, sizeof(emission));
+  W.each = asks_for_15;
+  sd_scheduler_add(left_script, NULL);
+  return run();
+}
+
+/* The tree of a strand against a plain list. */
+static const char *wish_trees_are_right(void) {
+  static const uint32_t strand_of[SYMBOLS] = {0, 1, 0, 0, 1, 0, 0, 0};
+  sd_wishes wishes;
+  uint64_t plain[SYMBOLS];
+  const char *wrong = NULL;
+  if (sd_wishes_create(&wishes, strand_of, SYMBOLS, 2)) abort();
+  for (int i = 0; i < SYMBOLS; i++) plain[i] = SD_NEVER;
+  for (int i = 0; i < 400 && !wrong; i++) {
+    const uint32_t key = sd_scheduler_random(SYMBOLS), strand = strand_of[key];
+    const uint64_t time = sd_scheduler_random(30);
+    const sd_wish_tree *t = &wishes.tree[strand];
+    uint64_t least = SD_NEVER;
+    uint32_t leaf[SYMBOLS], due = 0;
+    plain[key] = sd_scheduler_random(3) ? one_of(1, 40) : SD_NEVER;
+    sd_wish_set(t, wishes.place[key].leaf, plain[key]);
+    for (uint32_t j = 0; j < SYMBOLS; j++) {
+      if (strand_of[j] != strand) continue;
+      if (plain[j] < least) least = plain[j];
+      due += plain[j] <= time;
+    }
+    if (sd_wish_next(t) != least) wrong = "the root is not the earliest wish";
+    else if (sd_wish_at(t, sd_wish_first(t)) != least) wrong = "the first leaf is not the earliest wish";
+    else if (sd_wish_due(t, time, leaf, SYMBOLS) != due) wrong = "not all wishes that are due are found";
+  }
+  sd_wishes_destroy(&wishes);
+  return wrong;
+}
+
+static int asks_to_be_woken(const record *t, int64_t i, sd_context *ctx) {
+  if (sd_scheduler_random(3)) ctx->wake_at(ctx, t->key, ctx->marks[i].time + one_of(1, 4));
+  return 0;
+}
+
+static void looks(void *unused, unsigned fiber) {
+  while (W.publishing) sd_clock_look_at_all(W.d);
+  while (!at_rest()) sd_pause();
+  stop();
+}
+
+static void ticking_publisher(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  for (int i = 0; i < 12; i++) {
+    W.time += one_of(1, 4);
+    publish(slot, sd_scheduler_random(4) ? "a" : "b");
+  }
+  W.publishing--;
+}
+
+static const char *looks_for_wishes(void) {
+  sd_config c = usual(2, 2, 1);
+  c.sizes.marked = 1;
+  make(&c, NATIVE, 1, 0);
+  W.each = asks_to_be_woken;
+  add_workers(2);
+  W.publishing = 1;
+  sd_scheduler_add(ticking_publisher, NULL);
+  sd_scheduler_add(looks, NULL);
+  const char *wrong = run();
+  if (wrong) return wrong;
+  for (uint32_t i = 0; i < 2; i++)
+    if (sd_load(&W.d->wishes.tree[i].node[1], relaxed, X1) < sd_load(&W.d->arena->next_wish, relaxed, X1))
+      return "a wish that nobody would look for";
+  return NULL;
+}
+
+/* ---- all of them */
+
+static const struct check {
+  const char *name;
+  const char *(*fn)(void);
+  uint32_t seeds;
+} all[] = {
+    {"visits-take-a-quantum", visits_take_a_quantum, 1},
+    {"spreads", spreads, 5000},
+    {"wakes-for-what-it-leaves", wakes_for_what_it_leaves, 1},
+    {"held-waits", held_waits, 50},
+    {"task-is-run", task_is_run, 50},
+    {"drains-what-handlers-publish", drains_what_handlers_publish, 1000},
+    {"stands-where-it-was-drained", stands_where_it_was_drained, 4000},
+    {"names-what-did-not-go-in", names_what_did_not_go_in, 1},
+    {"leaves-nothing-behind", leaves_nothing_behind, 1},
+    {"held-is-not-claimed", held_is_not_claimed, 1},
+    {"takes-an-idle-strands-block", takes_an_idle_strands_block, 1},
+    {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},
+    {"blocks-are-handed-out-once", blocks_are_handed_out_once, 20},
+    {"watermark-holds", watermark_holds, 5000},
+    {"tasks-hold-up-no-watermark", tasks_hold_up_no_watermark, 1},
+    {"numbers-below-a-bound-stay", numbers_below_a_bound_stay, 1},
+    {"waits-for-the-merger", waits_for_the_merger, 1},
+    {"merger-waits-for-paused", merger_waits_for_paused, 1},
+    {"merges-all-of-a-tick", merges_all_of_a_tick, 200},
+    {"merges-what-the-end-emits", merges_what_the_end_emits, 1},
+    {"merger-looks-for-timers", merger_looks_for_timers, 1},
+    {"wish-trees-are-right", wish_trees_are_right, 20},
+    {"looks-for-wishes", looks_for_wishes, 4000},
+};
+
+static const char *with_seed(const struct check *check, uint64_t seed) {
+  memset(&W, 0, sizeof W);
+  sd_scheduler_start(seed);
+  const char *wrong = check->fn();
+  sd_dispatcher_destroy(W.d);
+  return wrong;
+}
+
+/* Nonzero: it failed. */
+static int try_check(const struct check *check, uint64_t first, uint64_t last) {
+  for (uint64_t seed = first; seed <= last; seed++) {
+    const char *wrong = with_seed(check, seed);
+    if (!wrong) continue;
+    printf("%s, seed %llu: %s\n", check->name, (unsigned long long)seed, wrong);
+    sd_scheduler_print();
+    return 1;
+  }
+  printf("ok          %s, %llu seeds\n", check->name, (unsigned long long)(last - first + 1));
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const char *only = getenv("SEED");
+  const uint64_t seed = only ? strtoull(only, NULL, 10) : 0;
+  int tried = 0, failed = 0;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (argc > 1 && strcmp(argv[1], all[i].name)) continue;
+    tried++;
+    failed += try_check(&all[i], only ? seed : 1, only ? seed : all[i].seeds);
+  }
+  if (tried == 0) printf("no check is called %s\n", argv[1]);
+  return tried == 0 || failed;
+}

@@ -233,8 +233,8 @@ uint64_t sd_earliest_wish(sd_dispatcher *d) {
     /* K4: acquire; see sd_wish_set(). */
     uint64_t wish = sd_load(&d->wishes.tree[strand].node[1], acquire, K4);
     if (wish >= least) continue;
-    /* P4 */
-    if (sd_load(&d->strands[strand].control, relaxed, P4) & SD_QUARANTINED) continue;
+    /* A1: acquire; pairs with S4: what the strand emitted before it was quarantined is there. */
+    if (sd_load(&d->strands[strand].control, acquire, A1) & SD_QUARANTINED) continue;
     least = wish;
   }
   return least;

@@ -20,7 +20,7 @@ from strand import TICK, Dispatcher, Handler, batch_handler, handler, object_han
 from strand.feeds.synthetic import route_stream
 from strand.handlers import COUNT_ROW, VWAP_ROW, resolve
 from strand.handlers.state import padded
-from strand.ticks import KIND_TRADE, UNDEF_PRICE
+from strand.ticks import KIND_TRADE, UNDEF_PRICE, zeros
 
 numba = pytest.importorskip("numba")
 
@@ -115,7 +115,7 @@ def test_an_empty_python_batch_call(benchmark: Any, ticks_a_call: int) -> None:
     empty = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: None)
     edge = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: at.append(time.perf_counter_ns()))
     handlers = {"*": empty, symbols[0]: edge, symbols[-1]: edge}
-    ticks = np.zeros(len(symbols) * ticks_a_call, TICK)
+    ticks = zeros(len(symbols) * ticks_a_call)
     ticks["instrument_id"] = np.repeat(np.arange(len(symbols)), ticks_a_call)
     with Dispatcher(symbols, handlers=handlers, workers=1, cores=None, idle="spin", strands="per-symbol") as d:
         best = float("inf")

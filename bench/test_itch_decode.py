@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from strand import TICK
 from strand._bindings.itch import ItchDecoder
 from strand.feeds.itch import ItchFeed
 from strand.feeds.selection import Selection
+from strand.ticks import zeros
 
 MESSAGES: Final = int(os.environ.get("STRAND_BENCH_MESSAGES", "10_000_000"))
 SYMBOLS: Final = 8172
@@ -93,7 +93,7 @@ def _report(benchmark: Any, messages: int, feed: ItchFeed | None = None) -> None
 @pytest.mark.parametrize("true_lengths", [True, False], ids=["true-lengths", "zero-lengths"])
 def test_decode_from_memory(benchmark: Any, true_lengths: bool) -> None:
     stream = memoryview(synthesise(MESSAGES, true_lengths=true_lengths)).cast("B")
-    out = np.zeros(16384, TICK)
+    out = zeros(16384)
 
     def decode() -> int:
         decoder = ItchDecoder(midnight_ns=0, skip=False)

@@ -17,6 +17,7 @@ from strand import TICK
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.merge import merge_feeds
 from strand.feeds.npy import NpyFeed, write_npy
+from strand.ticks import zeros
 
 TICKS: Final = int(os.environ.get("STRAND_BENCH_TICKS", "8_000_000"))
 SYMBOLS: Final = 8172
@@ -44,7 +45,7 @@ class _Memory(BaseFeed):
 def _ticks(count: int, run: int, seed: int) -> TickBatch:
     """Ticks that come in runs of the same time, as one packet's do, a microsecond a tick on average."""
     rng = np.random.default_rng(seed)
-    ticks = np.zeros(count, TICK)
+    ticks = zeros(count)
     steps = rng.geometric(1 / (1000 * run), -(-count // run))
     ticks["ts_recv"] = 1_700_000_000_000_000_000 + np.repeat(np.cumsum(steps), run)[:count]
     ticks["instrument_id"] = rng.integers(0, SYMBOLS, count)

@@ -33,7 +33,8 @@ def _includes(headers: list[Path]) -> str:
 
 
 def _flags() -> tuple[list[str], list[str]]:
-    compile_flags = ["-std=gnu11", "-O3", "-g1", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+    compile_flags = ["-std=gnu11", "-O3", "-g1", "-fvisibility=hidden", "-DSD_HANDLER_IN_CORE"]
+    compile_flags += ["-Wall", "-Wextra", "-Wno-unused-parameter"]
     link_flags = ["-pthread"]
     sanitize = os.environ.get("STRAND_SANITIZE", "")
     if sanitize:

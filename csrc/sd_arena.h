@@ -48,7 +48,7 @@ typedef struct sd_arena {
   uint32_t header_bytes;
   uint64_t bytes;
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
-  uint32_t record_size, key_offset, sequence_offset, row_stride;
+  uint32_t record_size, key_offset, sequence_offset, sequence_high, row_stride;
   uint32_t block_records, n_blocks;
   uint32_t block_bytes, marks_at;
   uint64_t row_bytes;
@@ -71,7 +71,10 @@ typedef struct sd_arena {
 
 typedef struct sd_sizes {
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
-  uint32_t record_size, key_offset, sequence_offset, row_bytes;
+  uint32_t record_size, key_offset;
+  uint32_t sequence_offset; /* of the sequence in a record: a u64; SD_NONE: there is none */
+  uint32_t sequence_high;   /* not 0: that one is a u32, and its next eight bits are a byte here, as in sd_tick */
+  uint32_t row_bytes;
   uint32_t n_blocks;
   uint32_t marked;         /* records carry marks */
   uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */

@@ -193,6 +193,15 @@ static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key,
   if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
 }
 
+static uint64_t sequence_of(const sd_arena *a, const unsigned char *record) {
+  uint64_t whole;
+  uint32_t low;
+  memcpy(&low, record + a->sequence_offset, sizeof low);
+  if (a->sequence_high) return (uint64_t)record[a->sequence_high] << 32 | low;
+  memcpy(&whole, record + a->sequence_offset, sizeof whole);
+  return whole;
+}
+
 void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
              int32_t code, const char *message) {
   const sd_arena *a = d->arena;
@@ -200,7 +209,7 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
   uint64_t sequence = 0;
   if (record) {
     memcpy(&key, record + a->key_offset, sizeof key);
-    if (a->sequence_offset != SD_NONE) memcpy(&sequence, record + a->sequence_offset, sizeof sequence);
+    if (a->sequence_offset != SD_NONE) sequence = sequence_of(a, record);
     else sequence = sd_records_finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
   }
   fail(d, slot, strand, key, sequence, code, message);

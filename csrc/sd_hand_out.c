@@ -61,8 +61,6 @@ static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
 
 /* Hands out timers that come before a tick's record of this time, from stop_at() on. */
 static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
-  /* The greatest time stands for never. */
-  if (time == UINT64_MAX) time--;
   return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_ROOM : 0;
 }
 
@@ -86,9 +84,9 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
     e = ref[i] == last + 1 ? e + size : (const unsigned char *)entry_at(o, output, ref[i]);
     last = ref[i];
     const sd_emitted *head = (const sd_emitted *)e;
-    if (SD_UNLIKELY(head->time >= stop)) {
+    if (SD_UNLIKELY((uint64_t)head->time >= stop)) {
       h->to = to;
-      stopped = take_before(o, output, head->time, h);
+      stopped = take_before(o, output, (uint64_t)head->time, h);
       to = h->to;
       stop = stop_at(o, output);
       if (stopped) break;
@@ -169,9 +167,9 @@ INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const uns
     const sd_emitted *head = (const sd_emitted *)at;
     sd_prefetch(at + SD_LANE_AHEAD);
     if (head->number >= below) break;
-    if (SD_UNLIKELY(head->time >= stop)) {
+    if (SD_UNLIKELY((uint64_t)head->time >= stop)) {
       h->to = to;
-      *stopped = take_before(o, output, head->time, h);
+      *stopped = take_before(o, output, (uint64_t)head->time, h);
       to = h->to;
       stop = stop_at(o, output);
       if (*stopped) break;

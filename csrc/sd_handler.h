@@ -8,6 +8,16 @@
 
 #include "sd_tick.h"
 
+/* The layout of ticks and contexts that an object is built for. Each shared object of handlers exports it, so that one that was
+ * built for another is refused when it is loaded. */
+#define SD_HANDLER_LAYOUT 2
+#if !defined(SD_HANDLER_IN_CORE)
+#if defined(__cplusplus)
+extern "C"
+#endif
+    __attribute__((weak, used, visibility("default"))) const uint32_t sd_handler_layout = SD_HANDLER_LAYOUT;
+#endif
+
 /* Asks for a line that is to be written. Spelled out on x86-64, where compilers make it a read prefetch without -mprfchw. */
 #if defined(__x86_64__)
 #define SD_FETCH_TO_WRITE(p) __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)(p)))
@@ -21,16 +31,24 @@ struct sd_context;
 /* Where a record stands: its publish sequence, and the feed's time there (the greatest ts_recv up to it). */
 typedef struct sd_mark {
   uint64_t number;
-  uint64_t time;
+  int64_t time;
 } sd_mark;
 
 /* What precedes an emitted record where it waits to be merged. */
 typedef struct sd_emitted {
   uint64_t number; /* of the tick; SD_TIMER or SD_AT_END */
-  uint64_t time;
+  int64_t time;
   uint32_t key;
   uint32_t link; /* 0; then the engine's */
 } sd_emitted;
+
+/* A wish as the engine keeps it, of a handler that is at feed time `now`: 0 forgets it, a time that is not after `now` is taken
+ * for the next ns, and the greatest one stands for never, also where a record says it. */
+static inline uint64_t sd_wish_after(int64_t ns, int64_t now) {
+  if (ns == 0) return 0;
+  if (ns <= now) ns = now + (now != INT64_MAX);
+  return ns == INT64_MAX ? 0 : (uint64_t)ns;
+}
 
 /* The number of what no tick emitted: a timer, or the end of the run. */
 #define SD_TIMER UINT64_MAX
@@ -61,13 +79,13 @@ typedef struct sd_context {
   /* Asks for sd_wake_fn of the symbol with this key, which is the record's or the timer's that runs, at feed time ns (replaces
    * an earlier wish; 0 forgets it). A time that is not after the record's, or the timer's, is taken for the next ns. NULL where
    * the handler has no sd_wake_fn. */
-  void (*wake_at)(struct sd_context *ctx, uint32_t key, uint64_t ns);
+  void (*wake_at)(struct sd_context *ctx, uint32_t key, int64_t ns);
   /* sd_emit's; not for handlers */
   const unsigned char *keys; /* the key of this call's first record; the next one's lies record_size further */
   sd_sink **sinks;           /* two an output: for what ticks emit, and for i = -1 */
   uint32_t n_outputs;
   uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
-  uint64_t wake_time;   /* ... for when it was set, ... */
+  int64_t wake_time;    /* ... for when it was set, ... */
   uint64_t wake_number; /* ... and SD_TIMER, or SD_AT_END */
   /* Set by wake_at for a time that later records of this call have reached: who is registered to yield returns at once, having
    * handled record i, i + 1; the others follow in another call, behind the timer. Who is not is given one record a call. */
@@ -84,7 +102,7 @@ typedef int64_t (*sd_handler_fn)(void *rows, const sd_tick *ticks, int64_t n, sd
 
 /* Optional further functions of a handler. At a timer: before the symbol's first record at or after `time`, else when the
  * feed's time passes it. */
-typedef int (*sd_wake_fn)(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+typedef int (*sd_wake_fn)(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 /* Once a symbol after its last record, in the order of keys, when a run ends. */
 typedef int (*sd_finish_fn)(void *rows, uint32_t key, sd_context *ctx);
 

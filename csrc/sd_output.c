@@ -58,7 +58,7 @@ static int add_timers(sd_output *output, sd_lane *lane, const unsigned char *end
     const sd_emitted *e = (const sd_emitted *)at;
     sd_prefetch(at + SD_LANE_AHEAD);
     if (SD_UNLIKELY(e->number == SD_VOID)) continue;
-    uint64_t time = e->number == SD_AT_END ? SD_DUE_AT_END : e->time;
+    uint64_t time = e->number == SD_AT_END ? SD_DUE_AT_END : (uint64_t)e->time;
     if (SD_UNLIKELY(sd_due_add(&output->timers, time, e->key, ref))) return SD_E_NO_MEMORY;
     if (time > chunk->top) chunk->top = time;
   }

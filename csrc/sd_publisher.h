@@ -95,8 +95,8 @@ static inline void prefetch_publisher_line(sd_dispatcher *d, uint32_t strand) {
 }
 
 /* The feed's time at a record, if it was `time` before it. */
-static inline uint64_t sd_time_at(const sd_dispatcher *d, const unsigned char *record, uint64_t time) {
-  uint64_t its = 0;
+static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *record, int64_t time) {
+  int64_t its = 0;
   if (SD_LIKELY(d->config.time_offset != SD_NONE)) memcpy(&its, record + d->config.time_offset, sizeof its);
   return its > time ? its : time;
 }

@@ -114,7 +114,7 @@ int64_t sd_hand_go_on(sd_hand *hand) {
 int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, uint64_t ns) {
   if (!d->handlers[claim->handler].wakes || handled < 1 || handled > claim->n) return SD_E_ARGUMENT;
   const unsigned char *record = (const unsigned char *)claim->records + (size_t)(handled - 1) * d->arena->record_size;
-  if (ns && ns <= claim->marks[handled - 1].time) return SD_E_ARGUMENT;
+  if (ns && ns <= (uint64_t)claim->marks[handled - 1].time) return SD_E_ARGUMENT;
   sd_timer_over(d, sd_key_of(d, record), ns);
   return SD_OK;
 }

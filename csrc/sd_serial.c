@@ -48,14 +48,12 @@ void sd_serial_output_destroy(sd_serial_output *o) {
 
 /* ---- calls */
 
-static void ask(sd_context *ctx, uint32_t key, uint64_t ns) {
+static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   sd_serial *s = ctx->engine;
   if (key >= s->n_rows) return;
   /* A handler with timers is given one record a call. */
-  uint64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
-  if (ns && ns <= now) ns = now + 1;
-  /* The greatest time is never, also where a record says it. */
-  s->wishes[key] = ns == UINT64_MAX ? 0 : ns;
+  const int64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
+  s->wishes[key] = sd_wish_after(ns, now);
 }
 
 static void open_context(sd_serial *s, sd_context *ctx) {
@@ -90,9 +88,9 @@ static int act(sd_serial *s, uint32_t key, uint64_t time, uint64_t number, sd_co
   ctx->marks = NULL;
   ctx->keys = NULL;
   ctx->wake_key = key;
-  ctx->wake_time = time;
+  ctx->wake_time = (int64_t)time;
   ctx->wake_number = number;
-  int code = number == SD_TIMER ? s->wake(s->rows, key, time, ctx) : s->finish(s->rows, key, ctx);
+  int code = number == SD_TIMER ? s->wake(s->rows, key, (int64_t)time, ctx) : s->finish(s->rows, key, ctx);
   if (!code) return 0;
   s->error_code = ctx->error_code ? ctx->error_code : code;
   memcpy(s->message, ctx->message, sizeof s->message);
@@ -115,7 +113,7 @@ int64_t sd_serial_run(sd_serial *s, const void *records, const sd_mark *marks, i
   for (int64_t i = 0; i < n; i++, record += s->record_size) {
     uint32_t key;
     memcpy(&key, record + s->key_offset, sizeof key);
-    for (uint64_t wish; (wish = s->wishes[key]) && wish <= marks[i].time;)
+    for (uint64_t wish; (wish = s->wishes[key]) && wish <= (uint64_t)marks[i].time;)
       if (wake(s, key, wish, &ctx)) return i;
     if (run(s, record, marks + i, 1, &ctx) != 1) return i;
   }

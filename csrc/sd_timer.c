@@ -31,10 +31,10 @@ static void arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
   arm_leaf(d, &d->wishes.tree[place.strand], place.leaf, ns);
 }
 
-void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns) {
+void sd_wake_at(sd_context *ctx, uint32_t key, int64_t at) {
   sd_dispatcher *d = ctx->engine;
   if (key >= d->arena->n_symbols) return;
-  if (ns && ns <= ctx->call_start) ns = ctx->call_start + 1;
+  const uint64_t ns = sd_wish_after(at, (int64_t)ctx->call_start);
   if (!ctx->marks) {
     ctx->wish = ns;
     return;
@@ -52,7 +52,7 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
   ctx->marks = NULL;
   ctx->keys = NULL;
   ctx->wake_key = key;
-  ctx->wake_time = time;
+  ctx->wake_time = (int64_t)time;
   ctx->call_start = ctx->call_end = time;
   ctx->wish = 0;
 }
@@ -62,7 +62,7 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, co
   const uint32_t key = t->symbol[leaf - t->n];
   const uint64_t time = sd_wish_at(t, leaf);
   sd_timer_context(ctx, key, time);
-  int code = handler->wake(d->rows, key, time, ctx);
+  int code = handler->wake(d->rows, key, (int64_t)time, ctx);
   if (ctx->n_outputs) {
     if (code) sd_sinks_void(ctx, 0);
     else sd_sinks_commit(ctx);

@@ -23,7 +23,7 @@
 #define SD_TASK_CLOCK (UINT64_C(1) << 63)
 
 /* For handlers: the wish of a record's symbol, or of the one whose timer runs. */
-void sd_wake_at(sd_context *ctx, uint32_t key, uint64_t ns);
+void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
 /* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short because a timer failed, which has been reported. */
 int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,

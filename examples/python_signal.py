@@ -18,7 +18,7 @@ import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 HALF_LIFE_NS = 30e9
-STATE = [("last_ns", "u8"), ("flow", "f8"), ("highest", "f8"), ("lowest", "f8"), ("ticks", "u8")]
+STATE = [("last_ns", "i8"), ("flow", "f8"), ("highest", "f8"), ("lowest", "f8"), ("ticks", "i8")]
 
 
 @strand.batch_handler(state=STATE)

@@ -15,7 +15,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_TRADE
 
 
-@strand.handler(state=[("trades", "u8"), ("volume", "u8"), ("notional", "f8")])
+@strand.handler(state=[("trades", "i8"), ("volume", "i8"), ("notional", "f8")])
 def vwap(row: Any, tick: Any) -> None:
     """``row`` is the symbol's state and starts as zeros; prices are integers in units of 1e-9."""
     if tick.kind == KIND_TRADE:

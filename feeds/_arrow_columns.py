@@ -25,7 +25,7 @@ from strand.feeds._arrow_values import (
     times,
 )
 from strand.feeds.base import TickBatch
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE
+from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["ALIASES", "BadRow", "Columns", "Conversion", "Reading"]
 
@@ -111,7 +111,7 @@ class Columns:
     def __init__(
         self, names: Sequence[str], chosen: Mapping[str, str | None], constants: Mapping[str, int | bytes], own: bool
     ) -> None:
-        fields = (*(TICK.names or ()), *_EXTRA)
+        fields = (*FIELDS, *_EXTRA)
         for field, column in chosen.items():
             if field not in fields:
                 raise ConfigurationError(f"columns: there is no field {field!r}; there are {', '.join(fields)}")
@@ -143,7 +143,7 @@ class Columns:
                     f"constant out, or the column by columns={{{other!r}: None}}"
                 )
 
-        blank = np.zeros(1, TICK)
+        blank = zeros(1)
         blank["price"] = UNDEF_PRICE
         blank["action"] = blank["side"] = b"N"
         for field, value in self.constants.items():
@@ -290,14 +290,14 @@ def _first_of(aliases: Sequence[str], names: Sequence[str]) -> str | None:
 
 def _check_constants(constants: Mapping[str, int | bytes], chosen: Mapping[str, str | None]) -> None:
     for field, value in constants.items():
-        if field not in (TICK.names or ()) or field == "instrument_id":
+        if field not in FIELDS or field == "instrument_id":
             raise ConfigurationError(f"constants: {field!r} is no field that can be given one value")
         if chosen.get(field) is not None:
             raise ConfigurationError(f"{field}: given both in columns and in constants")
-        dtype = TICK[field]
+        dtype = FIELDS[field]
         if dtype.kind == "S":
             good = isinstance(value, bytes) and len(value) == 1
         else:
-            good = isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+            good = isinstance(value, int) and limits(field)[0] <= value <= limits(field)[1]
         if not good:
             raise ConfigurationError(f"constants: {value!r} is no value of the tick field {field} ({dtype})")

@@ -14,7 +14,7 @@ from strand._bindings.values import Field
 from strand.feeds._arrow_numpy import nulls as nulls_of
 from strand.feeds._arrow_numpy import numbers, times_of
 from strand.feeds._exact import units_by_decimal, units_of
-from strand.ticks import TICK, UNDEF_PRICE
+from strand.ticks import FIELDS, UNDEF_PRICE, limits
 
 __all__ = [
     "ACTIONS",
@@ -32,7 +32,6 @@ __all__ = [
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-_MOST_NS: Final = (1 << 64) - 1
 _MOST_I64: Final = (1 << 63) - 1
 _MOST_UNITS: Final = 1 << 51
 _NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -90,13 +89,13 @@ def plain_integers(column: Any, field: str) -> Field | None:
     """A column as ``integers`` reads it; None where C cannot."""
     import pyarrow.types as kinds
 
-    bounds = np.iinfo(TICK[field])
+    lowest, highest = limits(field)
     if column.null_count:
         return None
     if kinds.is_integer(column.type):
-        return Field(numbers(column), *_within(column.type, bounds.min, bounds.max))
+        return Field(numbers(column), *_within(column.type, lowest, highest))
     if kinds.is_float64(column.type):
-        return Field(numbers(column), *_units(bounds.min, bounds.max))
+        return Field(numbers(column), *_units(lowest, highest))
     return None
 
 
@@ -108,10 +107,10 @@ def plain_times(column: Any, unit: str, zone: str | None) -> Field | None:
         return None
     if kinds.is_timestamp(column.type) and (column.type.tz is not None or zone is None):
         factor = _NS_IN[column.type.unit]
-        return Field(times_of(column), 0, min(_MOST_NS // factor, _MOST_I64), factor)
+        return Field(times_of(column), 0, _MOST_I64 // factor, factor)
     if kinds.is_integer(column.type):
         factor = _NS_IN[unit]
-        return Field(numbers(column), *_within(column.type, 0, _MOST_NS // factor), factor)
+        return Field(numbers(column), *_within(column.type, 0, _MOST_I64 // factor), factor)
     return None
 
 
@@ -119,15 +118,15 @@ def plain_scaled(column: Any, scale: int, *, field: str, integer_scale: int | No
     """A column as ``scaled`` reads it; None where C cannot."""
     import pyarrow.types as kinds
 
-    bounds = np.iinfo(TICK[field])
+    lowest, highest = limits(field)
     if column.null_count:
         return None
     if kinds.is_integer(column.type):
         factor = scale if integer_scale is None else integer_scale
-        most = min(bounds.max, UNDEF_PRICE) // factor
-        return Field(numbers(column), *_within(column.type, max(-most, bounds.min), most), factor)
+        most = min(highest, UNDEF_PRICE) // factor
+        return Field(numbers(column), *_within(column.type, max(-most, lowest), most), factor)
     if kinds.is_float64(column.type):
-        return Field(numbers(column), *_units(max(bounds.min, -bounds.max), bounds.max), scale=float(scale))
+        return Field(numbers(column), *_units(max(lowest, -highest), highest), scale=float(scale))
     return None
 
 
@@ -151,9 +150,9 @@ def integers(column: Any, field: str) -> Values | str:
     import pyarrow as pa
     import pyarrow.types as kinds
 
-    target = TICK[field]
-    bounds = np.iinfo(target)
-    why = _says(column, f"is no whole number from {bounds.min} to {bounds.max}")
+    target = FIELDS[field]
+    lowest, highest = limits(field)
+    why = _says(column, f"is no whole number from {lowest} to {highest}")
     if kinds.is_boolean(column.type):
         return Values(numbers(column.cast(pa.uint8())).astype(target), nulls_of(column), None, why)
     if kinds.is_floating(column.type) or kinds.is_decimal(column.type):
@@ -165,8 +164,8 @@ def integers(column: Any, field: str) -> Values | str:
         values, bad, nulls = numbers(column), None, nulls_of(column)
     else:
         return "is no number"
-    if len(values) and (int(values.min()) < bounds.min or int(values.max()) > bounds.max):
-        bad = _or(bad, (values < bounds.min) | (values > bounds.max))
+    if len(values) and (int(values.min()) < lowest or int(values.max()) > highest):
+        bad = _or(bad, (values < lowest) | (values > highest))
     with np.errstate(invalid="ignore"):
         return Values(values.astype(target, copy=False), nulls, bad, why)
 
@@ -178,7 +177,7 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
     import pyarrow.compute as pc
     import pyarrow.types as kinds
 
-    why = _says(column, "is no time from 1970 to 2554")
+    why = _says(column, "is no time from 1970 to 2262")
     if kinds.is_timestamp(column.type):
         unit = column.type.unit
         if column.type.tz is None and zone is not None:
@@ -191,9 +190,10 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
         return "is neither a timestamp nor an integer"
     values, factor = numbers(column), _NS_IN[unit]
     bad = None
-    if len(values) and (int(values.min()) < 0 or int(values.max()) > ((1 << 64) - 1) // factor):
-        bad = (values < 0) | (values > ((1 << 64) - 1) // factor)
-    return Values(_multiplied(values.astype(np.uint64, copy=False), factor), nulls_of(column), bad, why)
+    if len(values) and (int(values.min()) < 0 or int(values.max()) > _MOST_I64 // factor):
+        bad = (values < 0) | (values > _MOST_I64 // factor)
+    with np.errstate(over="ignore"):
+        return Values(_multiplied(values.astype(np.int64, copy=False), factor), nulls_of(column), bad, why)
 
 
 def scaled(
@@ -211,7 +211,7 @@ def scaled(
 
     nulls = nulls_of(column)
     why = _says(column, f"is no whole number of units of 1/{scale}")
-    if field is not None and TICK[field] != np.int64:
+    if field is not None and limits(field)[0] != -1 - _MOST_I64:
         found = scaled(column, scale, exact=exact, integer_scale=integer_scale)
         return found if isinstance(found, str) else _fitting(found, column, scale, field)
     if kinds.is_decimal(column.type):
@@ -239,12 +239,12 @@ def scaled(
 
 
 def _fitting(found: Values, column: Any, scale: int, field: str) -> Values:
-    bounds = np.iinfo(TICK[field])
-    most = min(bounds.max, UNDEF_PRICE)
-    beyond = _some((found.values < bounds.min) | (found.values > most))
+    lowest, highest = limits(field)
+    most = min(highest, UNDEF_PRICE)
+    beyond = _some((found.values < lowest) | (found.values > most))
     if beyond is None:
         return found
-    why = _says(column, f"is no whole number of units of 1/{scale} from {bounds.min} to {most}")
+    why = _says(column, f"is no whole number of units of 1/{scale} from {lowest} to {most}")
     return Values(found.values, found.nulls, _or(found.bad, beyond), why)
 
 

@@ -34,7 +34,7 @@ from strand.feeds._csv_match import Match
 from strand.feeds._csv_rules import FieldRule, Profile
 from strand.feeds.base import TickBatch
 from strand.feeds.selection import Selection
-from strand.ticks import TICK, UNDEF_PRICE
+from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["FLAG_SIZE_ROUNDED", "Made", "TickMaker", "check_size_unit"]
 
@@ -44,7 +44,6 @@ FLAG_SIZE_ROUNDED: Final = 0x08
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 _AMOUNT_DIGITS: Final = 8  # an amount beside its size is in units of 1e-8
-_U4: Final = (1 << 32) - 1
 _EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _LAST_COLUMN: Final = 255  # a fault's word has a byte for the column
 _ORDER: Final = {"size": 1, "bid_size": 1, "ask_size": 2}
@@ -119,7 +118,7 @@ class TickMaker:
 
     @staticmethod
     def _blank(profile: Profile) -> TickBatch:
-        blank = np.zeros(1, TICK)
+        blank = zeros(1)
         blank["price"] = UNDEF_PRICE
         blank["action"] = blank["side"] = b"N"
         for rule in profile.fields:
@@ -177,7 +176,7 @@ class TickMaker:
         ``keeps``: a function from a number of names to whether each is wanted, by index.
         """
         if block.rows == 0:
-            return Made(np.zeros(0, TICK), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
+            return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         chosen: Chosen | None = None
         ids, id_faults = self._symbols(block)
         if select is not None and select.symbols and ids is not None:
@@ -287,6 +286,8 @@ class TickMaker:
             self._number(rule, block, made, ticks[field])
         elif rule.field in ("size", "bid_size", "ask_size"):
             self._fill_size(rule, block, made)
+        elif rule.field == "sequence":
+            self._fill_sequence(rule, block, made)
         else:
             self._number(rule, block, made, ticks[rule.field])
         if rule.field == "ask_size":
@@ -315,7 +316,7 @@ class TickMaker:
         if rule.field in ("size", "bid_size", "ask_size"):
             if self._rounds(rule):
                 return Numbers(DECIMAL, scale + _AMOUNT_DIGITS, 0, empty=empty)
-            return Numbers(DECIMAL, scale - unit, 0, _U4, empty=empty)
+            return Numbers(DECIMAL, scale - unit, 0, limits("size")[1], empty=empty)
         return Numbers(DECIMAL, 0, 0, 0xFFFF if rule.field == "publisher_id" else 0xFF, empty=empty)
 
     def _rounds(self, rule: FieldRule) -> bool:
@@ -325,6 +326,14 @@ class TickMaker:
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
         self._numbers[rule.field].read(block.columns[at], at, out, made.faults, made.rows)
+
+    def _fill_sequence(self, rule: FieldRule, block: Block, made: Made) -> None:
+        numbers = np.zeros(len(made.ticks), np.uint64)
+        self._number(rule, block, made, numbers)
+        beyond = numbers > MOST_SEQUENCE
+        made.faults[beyond & (made.faults == 0)] = self._place(rule.columns) << 8 | FAULT_RANGE
+        numbers[beyond] = 0
+        made.ticks["sequence"] = numbers
 
     def _fill_size(self, rule: FieldRule, block: Block, made: Made) -> None:
         ticks = made.ticks
@@ -336,9 +345,7 @@ class TickMaker:
         if rule.exact is not None:
             ticks[rule.exact] = amounts
         unit = int(self._size_unit.scaleb(_AMOUNT_DIGITS))
-        # An ask's size is a ref_id, which was 0: its low half, the first of two.
-        halves = ticks["ref_id"][:, None].view("<u4")
-        sizes = halves[:, 0] if rule.field == "ask_size" else ticks["size"]
+        sizes = ticks["ref_id"].view(np.int64) if rule.field == "ask_size" else ticks["size"]
         made.rounded += fit_sizes(amounts, unit, sizes, ticks["flags"], FLAG_SIZE_ROUNDED)
 
     def _fill_pair(self, rule: FieldRule, block: Block, made: Made) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.ticks import TICK, UNDEF_PRICE
+from strand.ticks import FIELDS, UNDEF_PRICE, limits, zeros
 
 __all__ = ["BadRecordError", "FieldMap"]
 
@@ -52,8 +52,8 @@ class FieldMap:
         self._constants = dict(constants or {})
         self._fields = dict(fields)
         for name in (*self._fields, *self._constants):
-            if name not in (TICK.names or ()):
-                raise ConfigurationError(f"a tick has no field {name!r}: it has {', '.join(TICK.names or ())}")
+            if name not in FIELDS:
+                raise ConfigurationError(f"a tick has no field {name!r}: it has {', '.join(FIELDS)}")
         if both := self._fields.keys() & self._constants.keys():
             raise ConfigurationError(f"{', '.join(sorted(both))}: given both in fields and in constants")
         if price_scale is not None and (not isinstance(price_scale, int) or not 1 <= price_scale <= 10**12):
@@ -67,7 +67,7 @@ class FieldMap:
 
     def ticks(self, records: Array, position: int) -> Array:
         """Ticks of ``records``, whose first one is number ``position`` of the file, from 0."""
-        out = np.zeros(len(records), TICK)
+        out = zeros(len(records))
         given = self._fields.keys() | self._constants.keys()
         if "price" not in given:
             out["price"] = UNDEF_PRICE
@@ -86,11 +86,11 @@ class FieldMap:
 
     def _check_constants(self) -> None:
         for name, value in self._constants.items():
-            dtype = TICK[name]
+            dtype = FIELDS[name]
             if dtype.kind == "S":
                 good = isinstance(value, bytes) and len(value) == 1
             else:
-                good = isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+                good = isinstance(value, int) and limits(name)[0] <= value <= limits(name)[1]
             if not good:
                 raise ConfigurationError(f"constants: {value!r} is no value of the tick field {name} ({dtype})")
 
@@ -101,7 +101,7 @@ class FieldMap:
             raise ConfigurationError(
                 f"fields: there is no source field {source!r} for {name}; there are {', '.join(dtype.names or ())}"
             )
-        found, target = dtype[source], TICK[name]
+        found, target = dtype[source], FIELDS[name]
         label = f"field {source!r} ({found}) for {name}"
         if target.kind == "S":
             if found.kind == "S" and found.itemsize == 1:
@@ -111,14 +111,12 @@ class FieldMap:
             raise ConfigurationError(f"{label}: a letter is S1 or an integer of one byte")
         scale = (price_scale or 1) if name == "price" else 1
         if found.kind in "iub":
-            return lambda values: _scaled_integers(values, scale, target, label)
+            return lambda values: _scaled_integers(values, scale, name, label)
         if found.kind == "M":
             unit, count = np.datetime_data(found)
             if not name.startswith("ts_") or unit not in _TICKS_OF_UNIT:
                 raise ConfigurationError(f"{label}: datetime64 of ns, us, ms or s can become a time, and nothing else")
-            return lambda values: _scaled_integers(
-                _as_counts(values, label), _TICKS_OF_UNIT[unit] * count, target, label
-            )
+            return lambda values: _scaled_integers(_as_counts(values, label), _TICKS_OF_UNIT[unit] * count, name, label)
         if found.kind == "f" and name == "price":
             if price_scale is None or found.itemsize > 8:
                 raise ConfigurationError(
@@ -134,10 +132,10 @@ def _first(bad: npt.NDArray[np.bool_]) -> int:
     return int(np.argmax(bad))
 
 
-def _scaled_integers(values: Array, scale: int, target: np.dtype[Any], label: str) -> Array:
-    bounds = np.iinfo(target)
+def _scaled_integers(values: Array, scale: int, field: str, label: str) -> Array:
+    target, (least, most) = FIELDS[field], limits(field)
     # Division towards zero on both ends: exactly the values whose product stays within the bounds.
-    lowest, highest = -(-bounds.min // scale) if bounds.min < 0 else 0, bounds.max // scale
+    lowest, highest = -(-least // scale) if least < 0 else 0, most // scale
     if len(values) and (int(values.min()) < lowest or int(values.max()) > highest):
         index = next(i for i, value in enumerate(values.tolist()) if not lowest <= value <= highest)
         raise BadRecordError(index, f"{label}: {values[index]} is outside {lowest} to {highest}")

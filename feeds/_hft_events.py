@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError
 from strand.feeds._exact import units_of
 from strand.feeds._fieldmap import BadRecordError
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE, zeros
 
 __all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
 
@@ -88,7 +88,7 @@ class HftEvents:
         sizes, bad_size = units_of(records["qty"].astype("<f8"), self._size_scale, exact=True)
         self._check(records, rows, numbers, (bad_price, bad_size, sizes))
 
-        out = np.zeros(len(records), TICK)
+        out = zeros(len(records))
         out["ts_event"] = records["exch_ts"]
         out["ts_recv"] = records["local_ts"]
         # A level's exact amount would be there, if it were not in `size`.

@@ -15,7 +15,7 @@ from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.json_profile import BadRecord, JsonProfile, Record
 from strand.feeds.skipped import Skipped
-from strand.ticks import TICK, UNDEF_PRICE
+from strand.ticks import FIELDS, UNDEF_PRICE, zeros
 
 __all__ = ["EVENTS", "FeedEvent", "JsonTicks"]
 
@@ -121,7 +121,7 @@ class JsonTicks:
     def batch(self) -> TickBatch:
         """The ticks of what was taken since the last one."""
         records, self._records = self._records, []
-        ticks = np.zeros(len(records), TICK)
+        ticks = zeros(len(records))
         for name, value in _BLANK.items():
             ticks[name] = value
         ticks["ts_recv"] = ticks["ts_event"] = [now_ns for _, _, now_ns in records]
@@ -133,7 +133,9 @@ class JsonTicks:
             by_fields.setdefault(tuple(record.values), []).append(at)
         for names, places in by_fields.items():
             for name in names:
-                ticks[name][places] = np.array([records[at][0].values[name] for at in places], TICK[name])
+                column = ticks[name].copy()
+                column[places] = np.array([records[at][0].values[name] for at in places], FIELDS[name])
+                ticks[name] = column
         self.counts["ticks"] += len(records)
         return ticks
 

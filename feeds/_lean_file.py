@@ -19,7 +19,7 @@ from strand.feeds._zip import open_archive
 from strand.feeds.base import TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.skipped import Skipped
-from strand.ticks import KIND_QUOTE, KIND_TRADE, TICK, UNDEF_PRICE
+from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFile", "lean_member", "named_as_lean", "read_lean_file"]
 
@@ -117,7 +117,7 @@ def read_lean_file(
         columns = parse(lines, first)
         ticks = to_ticks(_Checked(file.path, first, columns))
         ms = columns["time"]
-        ticks["ts_event"] = (ms * 1_000_000 + offsets[ms // _MS_OF_HOUR]).astype(np.uint64)
+        ticks["ts_event"] = (ms * 1_000_000 + offsets[ms // _MS_OF_HOUR]).astype(np.int64)
         return ticks
 
     with open_archive(file.path) as archive:
@@ -127,7 +127,7 @@ def read_lean_file(
             for chunk in _whole_lines(reader, chunk_bytes, file.path):
                 for first, ticks in _sound(chunk, rows, made, skipped):
                     np.maximum.accumulate(ticks["ts_event"], out=ticks["ts_recv"])
-                    np.maximum(ticks["ts_recv"], np.uint64(latest), out=ticks["ts_recv"])
+                    np.maximum(ticks["ts_recv"], np.int64(latest), out=ticks["ts_recv"])
                     counts["time_reversals"] += int((ticks["ts_recv"] != ticks["ts_event"]).sum())
                     ticks["sequence"] = np.arange(first + 1, first + 1 + len(ticks), dtype=np.uint64)
                     ticks["instrument_id"] = key
@@ -276,7 +276,7 @@ def _condition(text: str) -> int:
 
 
 def _common(rows: _Checked, kind: int, action: bytes) -> TickBatch:
-    ticks = np.zeros(rows.count, TICK)
+    ticks = zeros(rows.count)
     ticks["kind"] = kind
     ticks["action"] = action
     ticks["side"] = b"N"
@@ -288,7 +288,7 @@ def _common(rows: _Checked, kind: int, action: bytes) -> TickBatch:
 def _trades(rows: _Checked) -> TickBatch:
     ticks = _common(rows, KIND_TRADE, b"T")
     ticks["price"] = rows.number("price", _MAX_PRICE) * _PRICE_UNITS
-    ticks["size"] = rows.number("size", 2**32 - 1)
+    ticks["size"] = rows.number("size", limits("size")[1])
     ticks["order_id"] = rows.mapped("condition", _condition, np.uint64)
     return ticks
 
@@ -296,8 +296,8 @@ def _trades(rows: _Checked) -> TickBatch:
 def _quotes(rows: _Checked) -> TickBatch:
     ticks = _common(rows, KIND_QUOTE, b"N")
     rows.mapped("condition", _condition, np.uint64)
-    bid, bid_size = rows.number("bid", _MAX_PRICE), rows.number("bid_size", 2**32 - 1)
-    ask, ask_size = rows.number("ask", _MAX_PRICE), rows.number("ask_size", 2**32 - 1)
+    bid, bid_size = rows.number("bid", _MAX_PRICE), rows.number("bid_size", limits("size")[1])
+    ask, ask_size = rows.number("ask", _MAX_PRICE), rows.number("ask_size", limits("size")[1])
     has_bid, has_ask = (bid != 0) | (bid_size != 0), (ask != 0) | (ask_size != 0)
     only_ask, both_or_none = has_ask & ~has_bid, has_ask == has_bid
     ticks["side"] = np.where(both_or_none, b"N", np.where(has_bid, b"B", b"A"))

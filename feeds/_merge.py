@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand._bindings.merge import Merger, Need
 from strand.errors import RecordTypeError
 from strand.feeds.base import TickBatch
-from strand.ticks import TICK, aligned_ticks
+from strand.ticks import TICK, aligned_ticks, named
 
 __all__ = ["MERGED_TICKS", "Numbers", "as_ticks", "merge_streams"]
 
@@ -87,4 +87,4 @@ def as_ticks(batch: TickBatch) -> TickBatch:
     """A batch that C can read: contiguous. Raises RecordTypeError for other records than ticks."""
     if batch.dtype != TICK or batch.ndim != 1:
         raise RecordTypeError(f"a feed's batch is {batch.dtype}{batch.shape}, not a one-dimensional array of TICK")
-    return np.ascontiguousarray(batch)
+    return named(np.ascontiguousarray(batch))

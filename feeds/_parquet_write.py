@@ -11,12 +11,11 @@ import numpy as np
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.records import joined
-from strand.ticks import TICK
+from strand.ticks import FIELDS, named
 
 __all__ = ["ParquetTicks"]
 
 _GROUP_ROWS: Final = 1 << 20
-_LAST_SIGNED: Final = (1 << 63) - 1
 
 
 class ParquetTicks:
@@ -40,8 +39,7 @@ class ParquetTicks:
         special = {"ts_event": pa.timestamp("ns", "UTC"), "ts_recv": pa.timestamp("ns", "UTC"), "action": letter,
                    "side": letter}  # fmt: skip
         fields = [
-            pa.field(name, special.get(name) or pa.from_numpy_dtype(TICK[name]), nullable=False)
-            for name in TICK.names or ()
+            pa.field(name, special.get(name) or pa.from_numpy_dtype(FIELDS[name]), nullable=False) for name in FIELDS
         ]
         fields.insert(fields.index(pa.field("instrument_id", pa.uint32(), nullable=False)) + 1, _symbol_field(pa))
         self._schema = pa.schema(fields)
@@ -56,9 +54,6 @@ class ParquetTicks:
 
     def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
         """Takes a copy of a batch. ``symbols``: the names known by now."""
-        for name in ("ts_event", "ts_recv"):
-            if len(ticks) and int(ticks[name].max()) > _LAST_SIGNED:
-                raise ConfigurationError(f"{name}: a time beyond the year 2262 does not fit a Parquet timestamp")
         for name in ("action", "side"):
             if len(ticks) and int(np.ascontiguousarray(ticks[name]).view(np.uint8).max()) > 127:
                 raise ConfigurationError(f"{name}: a letter that is not ASCII does not fit Parquet text")
@@ -96,7 +91,7 @@ class ParquetTicks:
             if field.name == "symbol":
                 column = pa.DictionaryArray.from_arrays(pa.array(keys.astype(np.int32)), pa.array(names, pa.string()))
             else:
-                values = np.ascontiguousarray(ticks[field.name])
+                values = np.ascontiguousarray(named(ticks)[field.name]).astype(FIELDS[field.name], copy=False)
                 if field.name in ("action", "side"):
                     column = pa.DictionaryArray.from_arrays(pa.array(values.view(np.int8)), self._letters)
                 elif field.name in ("ts_event", "ts_recv"):

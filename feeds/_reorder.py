@@ -14,7 +14,7 @@ from strand.errors import DisorderError
 from strand.feeds._merge import as_ticks
 from strand.feeds.base import TickBatch
 from strand.feeds.skipped import Skipped
-from strand.ticks import TICK
+from strand.ticks import TICK, named
 
 __all__ = ["DISORDER", "OnDisorder", "Reorder"]
 
@@ -24,7 +24,7 @@ DISORDER: Final = ("raise", "keep", "skip")
 # As records without fields: numpy copies them whole, and those with fields one field at a time.
 _OPAQUE: Final = np.dtype((np.void, TICK.itemsize))
 
-Times = npt.NDArray[np.uint64]
+Times = npt.NDArray[np.int64]
 
 
 class Reorder:
@@ -83,9 +83,9 @@ class Reorder:
         if good == len(ticks):
             return ticks, None, None
         times = np.ascontiguousarray(ticks["ts_recv"])
-        reached = np.maximum(np.maximum.accumulate(times), np.uint64(latest))
+        reached = np.maximum(np.maximum.accumulate(times), np.int64(latest))
         behind = reached - times
-        outside = behind > np.uint64(self._window_ns)
+        outside = behind > np.int64(self._window_ns)
         fault = None
         if self._on_disorder == "raise" and outside.any():
             end = int(np.argmax(outside))
@@ -140,13 +140,13 @@ class _Held:
         # A stable sort leaves equal times in the order they came.
         order = np.argsort(times, kind="stable")
         joined = np.concatenate([part.view(_OPAQUE) for part, _ in reversed(behind)])
-        self._parts.append((joined[order].view(TICK), times[order]))
+        self._parts.append((named(joined[order].view(TICK)), times[order]))
 
     def until(self, bound: int) -> Iterator[TickBatch]:
         """Takes out what is placed at ``bound`` or before: no tick to come belongs in front of it."""
         while self._parts and int(self._parts[0][1][0]) <= bound:
             ticks, times = self._parts.popleft()
-            cut = int(np.searchsorted(times, np.uint64(bound), side="right"))
+            cut = int(np.searchsorted(times, np.int64(bound), side="right"))
             if cut < len(ticks):
                 self._parts.appendleft((ticks[cut:], times[cut:]))
             yield ticks[:cut]

@@ -9,7 +9,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
-from strand.ticks import TICK
+from strand.ticks import FIELDS
 
 __all__ = ["check_read_back"]
 
@@ -23,7 +23,7 @@ def check_read_back(
 
     ``sound``: whether reading went to its end. ``before``: ticks written before these.
     """
-    fields = [*_ORDER, *(name for name in TICK.names or () if name not in _ORDER)]
+    fields = [*_ORDER, *(name for name in FIELDS if name not in _ORDER)]
     length = min(len(written), len(read))
     worst: tuple[int, str] | None = None
     for field in fields:
@@ -38,7 +38,7 @@ def check_read_back(
         return
     index, field = worst if worst is not None else (min(length, len(written) - 1), "side")
     tick = written[index]
-    value = tick[field].item() if field in (TICK.names or ()) else None
+    value = tick[field].item() if field in FIELDS else None
     raise ConfigurationError(
         f"{field}: {target} cannot hold {value!r} in tick {before + index + 1} (kind {int(tick['kind'])}, action "
         f"{bytes(tick['action'])!r})"

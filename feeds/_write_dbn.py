@@ -13,7 +13,7 @@ from strand._bindings.dbn import MAX_TICKS, DbnDecoder
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds._write_check import check_read_back
 from strand.feeds.base import FeedInfo, TickBatch
-from strand.ticks import TICK
+from strand.ticks import zeros
 
 __all__ = ["DbnTicks"]
 
@@ -71,7 +71,7 @@ class DbnTicks:
         decoder = DbnDecoder(version=_VERSION, skip=False, tail=0, levels=1, span=(0, _LAST_NS))
         for key in keys.tolist():
             decoder.add(key, 0, _LAST_NS, key)
-        again = np.zeros(len(ticks) + MAX_TICKS, TICK)
+        again = zeros(len(ticks) + MAX_TICKS)
         made, used, _ = decoder.decode(memoryview(data), last=True, out=again)
         check_read_back(ticks, again[:made], sound=used == len(data), before=self._ticks, target="DBN's MBO schema")
         self._used.update(keys.tolist())

@@ -34,7 +34,7 @@ from strand._bindings.itch import (
 from strand.errors import ConfigurationError
 from strand.feeds._write_check import check_read_back
 from strand.feeds.base import TickBatch
-from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE
+from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, zeros
 
 __all__ = ["ItchTicks"]
 
@@ -147,7 +147,7 @@ class ItchTicks:
             messages["length"] = layout.itemsize - _PREFIX
             messages["type"] = kind
             messages["locate"] = keys[chosen]
-            _fill(messages, kind, whole[chosen].view(TICK), names[places[chosen]], np.uint64(self._midnight_ns))
+            _fill(messages, kind, whole[chosen].view(TICK), names[places[chosen]], np.int64(self._midnight_ns))
             to = row_of[chosen] - 1 if kind == b"R" else row_of[chosen]
             opaque = np.dtype(f"V{layout.itemsize}")
             np.ndarray((len(rows),), opaque, buffer=rows, strides=(_WIDEST,))[to] = messages.view(opaque)
@@ -169,7 +169,7 @@ class ItchTicks:
     def _check(self, ticks: TickBatch, keys: npt.NDArray[np.int64], data: bytes) -> None:
         expected = ticks.copy()
         expected["instrument_id"] = keys
-        again = np.zeros(len(ticks) + 1, TICK)
+        again = zeros(len(ticks) + 1)
         made, used, sound = self._decoder.decode(memoryview(data), last=False, out=again)
         if sound and made == len(ticks) and used < len(data):
             sound = False
@@ -208,9 +208,9 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
     return types
 
 
-def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any], midnight_ns: np.uint64) -> None:
+def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any], midnight_ns: np.int64) -> None:
     fields = messages.dtype.names
-    since = np.zeros(len(ticks), np.uint64) if kind == b"R" else ticks["ts_recv"] - midnight_ns
+    since = np.zeros(len(ticks), np.int64) if kind == b"R" else ticks["ts_recv"] - midnight_ns
     messages["time"] = np.ascontiguousarray(since.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]).view("V6")[:, 0]
     flags = ticks["flags"]
     undefined = ticks["price"] == UNDEF_PRICE

@@ -18,7 +18,6 @@ from strand._bindings.dbn import (
     IMBALANCE,
     QUOTING,
     SHORT_SELL_RESTRICTED,
-    SIZE_CLIPPED,
     STATISTIC,
     TRADING,
     DbnDecoder,
@@ -36,7 +35,6 @@ __all__ = [
     "IMBALANCE",
     "QUOTING",
     "SHORT_SELL_RESTRICTED",
-    "SIZE_CLIPPED",
     "STATISTIC",
     "TRADING",
     "DbnFeed",
@@ -251,10 +249,10 @@ class DbnFeed(BaseFeed):
         """Counts of the latest iteration, zeros before the first.
 
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
-        the selection), ``sizes_clipped``, ``skipped_records``, ``bytes_in`` (of the file), ``bytes_out``
+        the selection), ``skipped_records``, ``bytes_in`` (of the file), ``bytes_out``
         (uncompressed), and ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
-        names = ("records", "ticks", "not_selected", "sizes_clipped", "skipped_records", "bytes_decoded")
+        names = ("records", "ticks", "not_selected", "skipped_records", "bytes_decoded")
         counts = dict.fromkeys(names, 0) if self._decoder is None else self._decoder.statistics()
         chunks, stream = self._last, self._stream
         counts["bytes_in"] = stream.bytes_in if stream is not None else 0

@@ -36,7 +36,6 @@ from strand._bindings.itch import (
     OPERATIONAL_RESUME,
     REG_SHO,
     RETAIL_INTEREST,
-    SIZE_CLIPPED,
     ItchDecoder,
 )
 from strand.errors import UnknownFormatError
@@ -70,7 +69,6 @@ __all__ = [
     "OPERATIONAL_RESUME",
     "REG_SHO",
     "RETAIL_INTEREST",
-    "SIZE_CLIPPED",
     "ItchFeed",
     "MarketEvent",
     "StockAttributes",
@@ -216,7 +214,7 @@ class ItchFeed(DecodedFeed):
 
         ``messages``, ``ticks``, ``not_selected`` (ticks not made because they are not wanted), ``type_X`` (messages of
         type X), ``skipped_unknown_type``, ``skipped_bad_field``, ``skipped_bytes`` (searched for the next message),
-        ``sizes_clipped``, and what ``DecodedFeed`` adds of reading.
+        and what ``DecodedFeed`` adds of reading.
         """
         return super().statistics()
 

@@ -45,7 +45,7 @@ _KINDS: Final = {
     "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
 }  # fmt: skip
 _UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 0}
-_UNSIGNED: Final = {"order_id": 64, "ref_id": 64, "sequence": 64, "flags": 8, "depth": 8, "publisher_id": 16}
+_UNSIGNED: Final = {"order_id": 64, "ref_id": 64, "sequence": 40, "flags": 8, "depth": 8, "publisher_id": 16}
 _LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
 _FIELDS: Final = ("ts_event", "price", "size", *_UNSIGNED, *_LETTERS)
 _ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}

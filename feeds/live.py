@@ -28,7 +28,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.destinations import check_outputs
 from strand.feeds.recording import Recorder, times_path
 from strand.feeds.trading_day import as_date, midnight_ns
-from strand.ticks import TICK
+from strand.ticks import MOST_SEQUENCE, empty
 
 __all__ = ["MoldFeed"]
 
@@ -102,8 +102,8 @@ class MoldFeed(BaseFeed):
         ):  # fmt: skip
             _positive(name, number)
         _positive("gap_timeout_s", gap_timeout_s, zero=True)
-        if first_sequence is not None and first_sequence > 1 << 62:
-            raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**62, and no venue's")
+        if first_sequence is not None and first_sequence > MOST_SEQUENCE:
+            raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**40 - 1, which a tick holds")
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
         lines = [parse_address(a, "a"), *([parse_address(b, "b")] if b is not None else [])]
@@ -197,7 +197,7 @@ class MoldFeed(BaseFeed):
         if self._closed or self._started:
             raise FeedError("a live feed can be read once", path=self._where)
         self._started = self._running = True
-        out = np.empty(_BATCH_TICKS, TICK)
+        out = empty(_BATCH_TICKS)
         try:
             with (
                 Recorder(self._record, self._day) if self._record is not None else contextlib.nullcontext() as recorder

@@ -27,7 +27,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.sources import RawStream
 from strand.feeds.streams import open_stream
-from strand.ticks import TICK
+from strand.ticks import TICK, named
 
 __all__ = ["NpyFeed", "write_npy"]
 
@@ -108,6 +108,7 @@ class NpyFeed(BaseFeed):
             names = (symbol_of(self._path),)
         if (
             self._map is not None
+            and self._place.dtype != _FIRST_TICK
             and "instrument_id" not in {*(fields or {}), *(constants or {})}
             and len(names or ()) != 1
         ):
@@ -140,6 +141,8 @@ class NpyFeed(BaseFeed):
             raise ConfigurationError("constants and price_scale only work beside fields")
         if dtype == TICK:
             return None
+        if dtype == _FIRST_TICK:
+            return FieldMap(dtype, {name: name for name in _FIRST_TICK.names or ()})
         raise FormatError(
             f"{_difference(dtype)}: say by fields={{tick field: source field}} where a tick's fields come from",
             path=self._path,
@@ -259,7 +262,7 @@ class NpyFeed(BaseFeed):
     def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
         """Ticks of records. Bad ones are closed in on by halves, to be passed over or raised behind those before."""
         try:
-            ticks = records if self._map is None else self._convert(self._map, records, position)
+            ticks = named(records) if self._map is None else self._convert(self._map, records, position)
             self._check_keys(ticks["instrument_id"], position)
         except FormatError as error:
             half = len(records) // 2
@@ -310,6 +313,14 @@ class NpyFeed(BaseFeed):
         return max(1, highest + 1)
 
 
+#: What a tick was before sizes had 64 bits: files of such ticks are converted.
+_FIRST_TICK: Final = np.dtype(
+    [("ts_event", "<u8"), ("ts_recv", "<u8"), ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"),
+     ("instrument_id", "<u4"), ("sequence", "<u8"), ("ref_id", "<u8"), ("publisher_id", "<u2"), ("action", "S1"),
+     ("side", "S1"), ("flags", "u1"), ("depth", "u1"), ("kind", "<u2")]
+)  # fmt: skip
+
+
 def _difference(dtype: np.dtype[Any]) -> str:
     """How a dtype differs from a tick's, in words; the first difference is enough."""
     if dtype.names is None:
@@ -320,7 +331,10 @@ def _difference(dtype: np.dtype[Any]) -> str:
         if dtype.fields is not None and TICK.fields is not None and dtype.fields[name][:2] != TICK.fields[name][:2]:
             found, wanted = dtype.fields[name], TICK.fields[name]
             return f"field {name!r} is {found[0]} at byte {found[1]}, a tick's is {wanted[0]} at byte {wanted[1]}"
-    return f"its records are {dtype.itemsize} bytes with {len(dtype.names)} fields, a tick is {TICK.itemsize} with 14"
+    fields = len(TICK.names or ())
+    return (
+        f"its records are {dtype.itemsize} bytes with {len(dtype.names)} fields, a tick {TICK.itemsize} with {fields}"
+    )
 
 
 def write_npy(path: str | Path, ticks: npt.NDArray[Any], symbols: Sequence[str] = ()) -> None:

@@ -27,7 +27,7 @@ from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.selection import Selection
-from strand.ticks import TICK
+from strand.ticks import TICK, empty
 
 __all__ = ["OWN_KEY", "ParquetFeed", "recognise"]
 
@@ -50,7 +50,7 @@ class _Made:
     out: ``counts``; ``passed``, of bad rows passed over how many there are, the first one's number, and what is wrong
     with it; ``known``, the symbols known by then."""
 
-    ticks: TickBatch = field(default_factory=lambda: np.empty(0, TICK))
+    ticks: TickBatch = field(default_factory=lambda: empty(0))
     fault: FeedError | None = None
     counts: dict[str, int] = field(default_factory=dict)
     passed: tuple[int, int, str] | None = None
@@ -284,9 +284,9 @@ class ParquetFeed(BaseFeed):
             return None
         kept = np.ones(len(ticks), np.bool_) if good is None else good
         if self._select.start_ns is not None:
-            kept = kept & (ticks["ts_recv"] >= np.uint64(self._select.start_ns))
+            kept = kept & (ticks["ts_recv"] >= np.int64(self._select.start_ns))
         if self._select.end_ns is not None:
-            kept = kept & (ticks["ts_recv"] < np.uint64(self._select.end_ns))
+            kept = kept & (ticks["ts_recv"] < np.int64(self._select.end_ns))
         return None if kept.all() else kept
 
     def statistics(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from strand.errors import UnknownSymbolError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
-from strand.ticks import TICK
+from strand.ticks import TICK, named
 
 __all__ = ["SelectedFeed", "batches_from", "files_read", "files_written", "skipped_of", "unknown_symbol"]
 
@@ -100,7 +100,7 @@ class SelectedFeed(BaseFeed):
             elif count:
                 # numpy copies records field by field, unless they look like one field.
                 whole = np.ascontiguousarray(batch).view(f"V{TICK.itemsize}")
-                chosen: TickBatch = whole[kept].view(TICK)
+                chosen: TickBatch = named(whole[kept].view(TICK))
                 yield chosen
 
     def statistics(self) -> dict[str, int]:

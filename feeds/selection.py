@@ -47,7 +47,7 @@ class Selection:
         """Which ticks are wanted, with ``keys`` as :meth:`keys` gives them."""
         kept: npt.NDArray[np.bool_] = keys[ticks["instrument_id"]]
         if self.start_ns is not None:
-            kept &= ticks["ts_recv"] >= np.uint64(self.start_ns)
+            kept &= ticks["ts_recv"] >= np.int64(self.start_ns)
         if self.end_ns is not None:
-            kept &= ticks["ts_recv"] < np.uint64(self.end_ns)
+            kept &= ticks["ts_recv"] < np.int64(self.end_ns)
         return kept

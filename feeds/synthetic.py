@@ -23,7 +23,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.calibration import Skew
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.feeds.whole_file import create_whole_file
-from strand.ticks import TICK, aligned_ticks
+from strand.ticks import aligned_ticks, empty
 
 __all__ = ["Skew", "SyntheticFeed", "WrittenFile", "route_stream", "stream", "symbol_name"]
 
@@ -218,7 +218,7 @@ class SyntheticFeed(BaseFeed):
 
     def _batches(self, iteration: int) -> Iterator[TickBatch]:
         market = self.market()
-        ticks = np.empty(min(self._batch_ticks, self._symbol_count + self._messages), TICK)
+        ticks = empty(min(self._batch_ticks, self._symbol_count + self._messages))
         announced = 0
         while self._iteration == iteration:
             states = min(self._symbol_count - announced, len(ticks))
@@ -277,7 +277,7 @@ class SyntheticFeed(BaseFeed):
     def _encoded(self, writer: _market.ItchWriter) -> Iterator[tuple[int, memoryview]]:
         market = self.market()
         size = 16_384
-        ticks = np.empty(size, TICK)
+        ticks = empty(size)
         types = np.empty(size, np.uint8)
         out = np.empty(writer.room(size), np.uint8)
         while made := market.next_batch(ticks, types):

@@ -22,7 +22,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.destinations import check_outputs
 from strand.feeds.synthetic import SyntheticFeed, WrittenFile
 from strand.feeds.whole_file import create_whole_file
-from strand.ticks import TICK
+from strand.ticks import TICK, empty
 
 __all__ = ["MBO", "write_lobster", "write_mbo", "write_pitch", "write_ticks"]
 
@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 def _states(feed: SyntheticFeed) -> Iterator[Any]:
     """The trading states at the day's start, in batches that are valid until the next."""
-    ticks = np.empty(_ROOM, TICK)
+    ticks = empty(_ROOM)
     for first in range(0, feed.capacity - 1, _ROOM):
         count = min(_ROOM, feed.capacity - 1 - first)
         _market.fill_opening_ticks(feed.capacity - 1, first, feed.midnight_ns, ticks[:count])
@@ -43,7 +43,7 @@ def _states(feed: SyntheticFeed) -> Iterator[Any]:
 def _events(feed: SyntheticFeed, progress: Progress | None = None) -> Iterator[Events]:
     """The day's events in batches that are valid until the next."""
     market = feed.market()
-    events = Events(_ROOM, np.empty(_ROOM, TICK))
+    events = Events(_ROOM, empty(_ROOM))
     done = 0
     while made := market.next_batch(events.ticks, events.types, events.orders):
         events.count = made

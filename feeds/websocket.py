@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds._json_ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds._websocket_lines import Header
@@ -28,7 +26,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.destinations import check_outputs
 from strand.feeds.json_profile import JsonProfile, read_profile
 from strand.feeds.websocket_recording import MessageRecorder
-from strand.ticks import TICK
+from strand.ticks import empty
 
 __all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
 
@@ -181,7 +179,7 @@ class WebSocketFeed(BaseFeed):
         self._started = True
         self._begun = self._heard = time.monotonic()
         with self._recorder if self._recorder is not None else contextlib.nullcontext():
-            yield np.empty(0, TICK)
+            yield empty(0)
             yield from self._connections()
 
     def _connections(self) -> Iterator[TickBatch]:

@@ -239,6 +239,7 @@ def engine_config(
         record_size=reader.dtype.itemsize,
         key_offset=reader.key_offset,
         sequence_offset=reader.sequence_offset,
+        sequence_high=reader.sequence_high,
         time_offset=reader.time_offset,
         row_bytes=max(h.state.itemsize for h in handlers),
         n_blocks=pool_blocks(

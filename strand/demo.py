@@ -22,6 +22,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
 from strand.replay import ReplayResult, replay
 from strand.report import duration
+from strand.ticks import named
 
 __all__ = ["run_demo"]
 
@@ -137,7 +138,9 @@ def _stream() -> tuple[npt.NDArray[Any], int]:
     order = np.argsort(keys, kind="stable")
     counts = np.bincount(keys, minlength=symbols)
     starts = np.repeat(np.cumsum(counts) - counts, counts)
-    ticks["sequence"][order] = np.arange(len(ticks)) - starts + 1
+    places = np.empty(len(ticks), np.int64)
+    places[order] = np.arange(len(ticks)) - starts + 1
+    named(ticks)["sequence"] = places
     ticks["price"] = np.arange(len(ticks))
     return ticks, symbols
 

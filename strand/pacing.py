@@ -218,9 +218,9 @@ class Pacer:
                 self._changed.notify_all()
 
     def _slices(self, batch: Ticks) -> Iterator[Ticks]:
-        times: npt.NDArray[np.uint64] = np.maximum.accumulate(np.ascontiguousarray(batch["ts_recv"]))
+        times: npt.NDArray[np.int64] = np.maximum.accumulate(np.ascontiguousarray(batch["ts_recv"]))
         if self._time_ns is not None:
-            np.maximum(times, np.uint64(self._time_ns), out=times)
+            np.maximum(times, np.int64(self._time_ns), out=times)
         at, schedule, due = 0, -1, np.zeros(0, np.int64)
         while at < len(times):
             until = None
@@ -253,19 +253,19 @@ class Pacer:
             yield batch[at:end]
             at = end
 
-    def _due(self, times: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def _due(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """When each receive time is due; exact to 1 ns up to a hundred days after the schedule was last held on to."""
         assert self._anchor is not None
         received, clock_ns = self._anchor
-        after = (times - np.uint64(received)).view(np.int64) / self._speed
+        after = (times - np.int64(received)).view(np.int64) / self._speed
         return np.ceil(np.clip(after, -_FAR, _FAR)).astype(np.int64) + clock_ns
 
-    def _stepped(self, times: npt.NDArray[np.uint64], at: int) -> int:
+    def _stepped(self, times: npt.NDArray[np.int64], at: int) -> int:
         """How far steps reach from there."""
         end = min(at + self._step_ticks, len(times))
         self._step_ticks -= end - at
         if self._step_until is not None:
-            bound = np.uint64(min(self._step_until, 2**64 - 1))
+            bound = np.int64(min(self._step_until, 2**63 - 1))
             end = max(end, int(np.searchsorted(times, bound, side="right")))
         return end
 

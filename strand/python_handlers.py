@@ -139,7 +139,7 @@ class PythonHandlers:
             raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
         return found
 
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick in hand."""
         return self.claim().times()
 

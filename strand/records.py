@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
-from strand.ticks import TICK
+from strand.ticks import FIELDS, TICK, zeros
 
 __all__ = ["LARGEST_RECORD", "RecordReader", "joined"]
 
 #: Bytes of the largest record: a block of the engine without its header.
 LARGEST_RECORD = 1984
+_EIGHT_BYTES = ("<i8", "<u8")
 
 
 def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -43,17 +44,23 @@ class RecordReader:
 
     @property
     def sequence_offset(self) -> int | None:
-        """Where the u64 field ``sequence`` is, if there is one."""
-        assert self.dtype.fields is not None
-        found = self.dtype.fields.get("sequence")
-        return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
+        """Where the field ``sequence`` of 64 bits, or its lower half in a tick, is, if there is one."""
+        return self._offset("sequence_low") if self.dtype == TICK else self._offset("sequence", *_EIGHT_BYTES)
+
+    @property
+    def sequence_high(self) -> int:
+        """Where the sequence's further bits are; 0 where it is in one field."""
+        return (self._offset("sequence_high") or 0) if self.dtype == TICK else 0
 
     @property
     def time_offset(self) -> int | None:
-        """Where the u64 field ``ts_recv`` is, if there is one."""
+        """Where the field ``ts_recv`` of 64 bits is, if there is one. It is read as signed."""
+        return self._offset("ts_recv", *_EIGHT_BYTES)
+
+    def _offset(self, name: str, *dtypes: str) -> int | None:
         assert self.dtype.fields is not None
-        found = self.dtype.fields.get("ts_recv")
-        return int(found[1]) if found is not None and found[0] == np.dtype("<u8") else None
+        found = self.dtype.fields.get(name)
+        return int(found[1]) if found is not None and (not dtypes or found[0] in map(np.dtype, dtypes)) else None
 
     def read(self, records: npt.NDArray[Any] | np.void) -> npt.NDArray[Any]:
         """Contiguous records, shape (n,): the array itself where that is possible. Raises RecordTypeError."""
@@ -69,24 +76,24 @@ class RecordReader:
         return np.ascontiguousarray(array)
 
     def _converted(self, array: npt.NDArray[Any], fields: Mapping[str, str]) -> npt.NDArray[Any]:
-        ticks = np.zeros(len(array), TICK)
+        ticks = zeros(len(array))
         for to, source in fields.items():
             if source not in (array.dtype.names or ()):
                 there = ", ".join(array.dtype.names or ()) or f"none, it is {array.dtype}"
                 raise RecordTypeError(f"fields: the array has no field {source!r} for {to!r}; its fields: {there}")
             given = array[source]
-            if not np.can_cast(given.dtype, TICK[to], "same_kind") or given.ndim != 1:
+            if not np.can_cast(given.dtype, FIELDS[to], "same_kind") or given.ndim != 1:
                 raise RecordTypeError(
-                    f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({TICK[to]}) cannot hold; "
+                    f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({FIELDS[to]}) cannot hold; "
                     "convert it first"
                 )
             ticks[to] = given
-            if not np.can_cast(given.dtype, TICK[to], "safe"):
+            if not np.can_cast(given.dtype, FIELDS[to], "safe"):
                 changed = np.flatnonzero(ticks[to] != given)
                 if len(changed):
                     at = int(changed[0])
                     raise RecordTypeError(
-                        f"fields: record {at}: {source!r} is {given[at]}, which {to!r} ({TICK[to]}) cannot hold"
+                        f"fields: record {at}: {source!r} is {given[at]}, which {to!r} ({FIELDS[to]}) cannot hold"
                     )
         return ticks
 
@@ -111,10 +118,8 @@ def _fields(fields: Mapping[str, str], dtype: np.dtype[Any]) -> dict[str, str]:
     if dtype != TICK:
         raise ConfigurationError("fields: a field map converts to ticks, so dtype must be left as it is")
     for to in fields:
-        if to not in (TICK.names or ()):
-            raise ConfigurationError(
-                f"fields: {to!r} is not a field of a tick; those are {', '.join(TICK.names or ())}"
-            )
+        if to not in FIELDS:
+            raise ConfigurationError(f"fields: {to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
     if "instrument_id" not in fields:
         raise ConfigurationError("fields: name the field that holds the symbol's index, as {'instrument_id': ...}")
     return dict(fields)

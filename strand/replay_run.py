@@ -18,11 +18,11 @@ from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.recorder import NoRecorder
 from strand.serial import SerialLoop
-from strand.ticks import TICK
+from strand.ticks import empty, named
 
 __all__ = ["Run", "Timed", "chain", "pinned"]
 
-_NOTHING = np.empty(0, TICK)
+_NOTHING = empty(0)
 
 
 class Run:
@@ -155,7 +155,7 @@ class Timed(Iterator[TickBatch]):
         if not isinstance(batch, np.ndarray) or batch.dtype.names is None:
             what = f"an array of {batch.dtype}" if isinstance(batch, np.ndarray) else type(batch).__name__
             raise RecordTypeError(f"batches: the feed gives {what}, and not arrays of strand.TICK")
-        return batch
+        return named(batch)
 
     def flow(self, flow: Flow) -> Iterator[None]:
         """Lets a flow take what is left, and comes back now and then."""

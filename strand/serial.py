@@ -32,7 +32,7 @@ from strand.serial_emitted import AT_END, TIMER, SerialEmitted
 from strand.serial_python import PythonStumble, SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
-from strand.ticks import TICK
+from strand.ticks import TICK, named
 
 __all__ = ["SerialLoop"]
 
@@ -121,7 +121,7 @@ class SerialLoop(RunView):
         Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
         it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
         """
-        array = self._reader.read(records)
+        array = named(self._reader.read(records))
         if self._failure is not None:
             raise self._failure
         if self._closed:
@@ -162,8 +162,8 @@ class SerialLoop(RunView):
         """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
         marks = np.empty(len(array), MARK)
         marks["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
-        times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.uint64)
-        marks["time"] = np.maximum(np.maximum.accumulate(times), np.uint64(self._time))
+        times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.int64)
+        marks["time"] = np.maximum(np.maximum.accumulate(times), np.int64(self._time))
         if len(array):
             self._time = int(marks["time"][-1])
         return marks
@@ -257,7 +257,7 @@ class SerialLoop(RunView):
             reason = f"its {'end' if at_end else 'timer'} at {ns} ns" + (f": {reason}" if reason else "")
         else:
             key = int(record[self._reader.key])
-            if "sequence" in (self._reader.dtype.names or ()):
+            if self._reader.sequence_offset is not None:
                 sequence = int(record["sequence"])
         if handler.is_compiled:
             reason = reason_of_compiled(reason)

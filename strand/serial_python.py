@@ -114,11 +114,11 @@ class SerialPython:
         for key, context in self.contexts.items():
             context.symbol = self._table.name(key)
 
-    def _wake_until(self, key: int, numbers: Sequence[int], times: npt.NDArray[np.uint64], start: int) -> int:
+    def _wake_until(self, key: int, numbers: Sequence[int], times: npt.NDArray[np.int64], start: int) -> int:
         """Runs the timers before tick ``start``; returns where the ticks end that come before the next one."""
         while wish := int(self._wishes[key]):
             if wish > times[start]:
-                return start + int(np.searchsorted(times[start:], np.uint64(wish)))
+                return start + int(np.searchsorted(times[start:], np.int64(wish)))
             try:
                 self.wake(key, wish, numbers)
             except PythonStumble as error:
@@ -143,9 +143,9 @@ class SerialPython:
         """What is in hand."""
         return self._emitted
 
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick in hand."""
-        times: npt.NDArray[np.uint64] = self._emitted.marks["time"].copy()
+        times: npt.NDArray[np.int64] = self._emitted.marks["time"].copy()
         return times
 
     def arm(self, handled: int, wish: int) -> None:  # noqa: ARG002 - a loop asks when the call is over

@@ -35,10 +35,10 @@ class Sessions:
     cannot be one.
     """
 
-    table: npt.NDArray[np.uint64]
+    table: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        table = np.ascontiguousarray(self.table, dtype=np.uint64)
+        table = np.ascontiguousarray(self.table, dtype=np.int64)
         if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
             raise ConfigurationError("sessions: the table needs the shape (n, 2), n at least 1: starts and ends in ns")
         if not (table[:, 0] < table[:, 1]).all() or not (table[1:, 0] >= table[:-1, 1]).all():
@@ -144,7 +144,7 @@ def _zone(name: str) -> str:
 @lru_cache(maxsize=16)
 def _daily(
     hours: tuple[int, int], zone: str, on: frozenset[int], free: frozenset[dt.date], early: tuple[Any, ...]
-) -> npt.NDArray[np.uint64]:
+) -> npt.NDArray[np.int64]:
     start_s, end_s = hours
     days = np.arange((_FIRST - _EPOCH).days, (_LAST - _EPOCH).days, dtype=np.int64)
     keep = np.isin((days + 3) % 7, sorted(on)) & ~np.isin(days, [(day - _EPOCH).days for day in free])
@@ -153,7 +153,7 @@ def _daily(
     for day, close in early:
         ends[days == (day - _EPOCH).days] = close if close > start_s else close + 86_400
     table = np.stack([_utc(days * 86_400 + start_s, zone), _utc(days * 86_400 + ends, zone)], axis=1)
-    return (table * _SECOND).astype(np.uint64)
+    return (table * _SECOND).astype(np.int64)
 
 
 def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:

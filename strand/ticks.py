@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import RecordTypeError
+
 __all__ = [
+    "BY_NAME",
+    "FIELDS",
     "KIND_NONE",
     "KIND_ORDER",
     "KIND_QUOTE",
     "KIND_STATUS",
     "KIND_TASK",
     "KIND_TRADE",
+    "MOST_SEQUENCE",
     "PRICE_SCALE",
     "TICK",
     "UNDEF_PRICE",
+    "TickRecord",
+    "Ticks",
     "aligned_ticks",
+    "empty",
+    "limits",
+    "named",
+    "zeros",
 ]
-
-#: One tick, 64 bytes. Times are ns since the UNIX epoch, prices are in units of 1e-9, ``instrument_id`` is the
-#: dense index into the feed's symbol table, ``action`` and ``side`` are single ASCII letters (docs/design.md, 7).
-TICK: Final = np.dtype(
-    [
-        ("ts_event", "<u8"),
-        ("ts_recv", "<u8"),
-        ("order_id", "<u8"),
-        ("price", "<i8"),
-        ("size", "<u4"),
-        ("instrument_id", "<u4"),
-        ("sequence", "<u8"),
-        ("ref_id", "<u8"),
-        ("publisher_id", "<u2"),
-        ("action", "S1"),
-        ("side", "S1"),
-        ("flags", "u1"),
-        ("depth", "u1"),
-        ("kind", "<u2"),
-    ]
-)
 
 #: The price of a tick that has none.
 UNDEF_PRICE: Final = (1 << 63) - 1
 #: Units of ``price`` in one unit of currency.
 PRICE_SCALE: Final = 1_000_000_000
+#: The greatest ``sequence`` that a tick holds.
+MOST_SEQUENCE: Final = (1 << 40) - 1
 
 KIND_NONE: Final = 0
 KIND_ORDER: Final = 1
@@ -54,9 +47,167 @@ KIND_STATUS: Final = 4
 KIND_TASK: Final = 5
 
 
-def aligned_ticks(count: int, alignment: int = 64) -> npt.NDArray[Any]:
+def _sequence(field: Callable[[str], Any]) -> Any:
+    return field("sequence_low").astype(np.int64) | field("sequence_high").astype(np.int64) << 32
+
+
+def _bid_price(field: Callable[[str], Any]) -> Any:
+    return np.where(field("side") == b"A", UNDEF_PRICE, field("price"))
+
+
+def _bid_size(field: Callable[[str], Any]) -> Any:
+    return np.where(field("side") == b"A", 0, field("size"))
+
+
+def _ask(field: Callable[[str], Any], own: str, beside: str, none: int) -> Any:
+    """A field of the ask: a quote of both sides has it beside the bid's."""
+    side = field("side")
+    return np.where(side == b"A", field(own), np.where(side == b"B", none, field(beside).astype(np.int64)))
+
+
+#: What is read by a name of its own though it lies in several fields, as i8: the whole ``sequence``, and both sides of
+#: a tick of kind quote. A side that a quote does not speak of has no price (``UNDEF_PRICE``) and size 0.
+BY_NAME: Final[dict[str, Callable[[Callable[[str], Any]], Any]]] = {
+    "sequence": _sequence,
+    "bid_price": _bid_price,
+    "bid_size": _bid_size,
+    "ask_price": lambda field: _ask(field, "price", "order_id", UNDEF_PRICE),
+    "ask_size": lambda field: _ask(field, "size", "ref_id", 0),
+}
+
+
+def _halves(sequence: Any) -> tuple[Any, Any]:
+    """What ``sequence_low`` and ``sequence_high`` are to hold. Raises RecordTypeError."""
+    values = np.asarray(sequence)
+    if values.dtype.kind not in "iu" or (values.size and (int(values.min()) < 0 or int(values.max()) > MOST_SEQUENCE)):
+        wrong = values if values.dtype.kind not in "iu" else values[(values < 0) | (values > MOST_SEQUENCE)].flat[0]
+        raise RecordTypeError(
+            f"sequence: {wrong} is not a whole number from 0 to 2**40 - 1, which is what a tick holds; "
+            "order_id and ref_id hold ids of 64 bits"
+        )
+    whole = values.astype(np.uint64)
+    return whole & 0xFFFFFFFF, whole >> 32
+
+
+class TickRecord(np.void):  # type: ignore[misc]
+    """One tick of an array: its fields, and what ``BY_NAME`` names, by ``tick["sequence"]``."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str) and key in BY_NAME:
+            return BY_NAME[key](super().__getitem__)[()]
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str) and key == "sequence":
+            low, high = _halves(value)
+            super().__setitem__("sequence_low", low)
+            super().__setitem__("sequence_high", high)
+        else:
+            super().__setitem__(key, value)
+
+
+#: One tick, 64 bytes. Times are ns since the UNIX epoch, prices are in units of 1e-9, sizes in units that the feed
+#: names, ``instrument_id`` is the dense index into the feed's symbol table, ``action`` and ``side`` are single ASCII
+#: letters (docs/design.md, 7). What is measured is signed, so that numpy's differences are those of arithmetic.
+TICK: Final = np.dtype(
+    (
+        TickRecord,
+        [
+            ("ts_event", "<i8"),
+            ("ts_recv", "<i8"),
+            ("order_id", "<u8"),
+            ("price", "<i8"),
+            ("size", "<i8"),
+            ("instrument_id", "<u4"),
+            ("sequence_low", "<u4"),
+            ("ref_id", "<u8"),
+            ("publisher_id", "<u2"),
+            ("action", "S1"),
+            ("side", "S1"),
+            ("flags", "u1"),
+            ("depth", "u1"),
+            ("kind", "u1"),
+            ("sequence_high", "u1"),
+        ],
+    )
+)
+
+
+class Ticks(np.ndarray[Any, Any]):
+    """An array of ``TICK`` whose ticks are also read by the names of ``BY_NAME``: ``ticks["sequence"]`` is the whole
+    sequence, i8 of the same shape, and can be assigned; one beyond ``MOST_SEQUENCE`` raises RecordTypeError."""
+
+    __array_priority__ = 1.0
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            plain = self.view(np.ndarray)
+            if key in BY_NAME and self.dtype == TICK:
+                made = BY_NAME[key](plain.__getitem__)
+                made.flags.writeable = False  # a write to it would be lost
+                return made
+            return plain[key]
+        if (
+            isinstance(key, list)
+            and self.dtype == TICK
+            and any(name in BY_NAME for name in key if isinstance(name, str))
+        ):
+            columns = {name: self[name] for name in key}
+            made = np.empty(self.shape, [(name, column.dtype) for name, column in columns.items()])
+            for name, column in columns.items():
+                made[name] = column
+            return made
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str) and key == "sequence" and self.dtype == TICK:
+            plain = self.view(np.ndarray)
+            plain["sequence_low"], plain["sequence_high"] = _halves(value)
+        else:
+            super().__setitem__(key, value)
+
+
+#: The fields of a tick as they are read and filled by name, with what they hold: ``sequence`` is one of them.
+FIELDS: Final[dict[str, np.dtype[Any]]] = {
+    "sequence" if name == "sequence_low" else name: np.dtype("<u8") if name == "sequence_low" else TICK[name]
+    for name in TICK.names or ()
+    if name != "sequence_high"
+}
+
+
+#: What a field may be filled with, from and to, where that is less than its type holds.
+_LIMITS: Final = {
+    "sequence": (0, MOST_SEQUENCE),
+    "size": (0, (1 << 63) - 1),
+    "ts_event": (0, (1 << 63) - 1),
+    "ts_recv": (0, (1 << 63) - 1),
+}
+
+
+def limits(field: str) -> tuple[int, int]:
+    """The least and the greatest number that a feed may put into a field of whole numbers."""
+    bounds = np.iinfo(FIELDS[field])
+    return _LIMITS.get(field, (int(bounds.min), int(bounds.max)))
+
+
+def zeros(count: int) -> Ticks:
+    """Ticks of which all is zero, shape (count,)."""
+    return np.zeros(count, TICK).view(Ticks)
+
+
+def empty(count: int) -> Ticks:
+    """Ticks whose values are undefined, shape (count,)."""
+    return np.empty(count, TICK).view(Ticks)
+
+
+def named(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Records as they are handed to users: ``Ticks`` where their dtype is ``TICK``, else the array itself."""
+    return records.view(TICK, Ticks) if records.dtype == TICK else records
+
+
+def aligned_ticks(count: int, alignment: int = 64) -> Ticks:
     """Room for ticks, shape (count,), dtype ``TICK``, values undefined, at a multiple of ``alignment`` bytes: by
     default at a cache line, so that no tick lies across two."""
     raw = np.empty(count * TICK.itemsize + alignment - 1, np.uint8)
     skip = -raw.ctypes.data % alignment
-    return raw[skip : skip + count * TICK.itemsize].view(TICK)
+    return raw[skip : skip + count * TICK.itemsize].view(TICK).view(Ticks)

@@ -84,11 +84,12 @@ def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) ->
     calls, meet = python.calls, python.meet
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
     records, words, first, end = claims.records, claims.words, FIRST, END
+    cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
     go_on, hand = claims.go_on, claims.hand
     strand = claims.more()
     while True:
         if strand >= 0:
-            ticks = records[words[first] : words[end]]
+            ticks = cut(records, slice(words[first], words[end]))
         else:
             what = claims.what
             if what == TASK:

@@ -29,12 +29,12 @@ static int64_t arrive(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   (void)rows;
   for (int64_t i = 0; i < n; i++) {
     uint64_t now = sd_now(), sent = ticks[i].ts_recv;
-    int64_t at = (int64_t)ticks[i].sequence - g->warm;
+    int64_t at = sd_sequence(&ticks[i]) - g->warm;
     if (at == 0) g->cpu_start_ns = sd_bench_thread_cpu_ns();
     if (at >= 0) g->ping->latency_ns[at] = now > sent ? sd_clock_ns(now - sent) : 0;
     if (at == g->ping->n - 1) g->cpu_end_ns = sd_bench_thread_cpu_ns();
     /* BL1: release; pairs with BL2: what is above is written. */
-    sd_store(&g->arrived, ticks[i].sequence + 1, release, BL1);
+    sd_store(&g->arrived, (uint64_t)sd_sequence(&ticks[i]) + 1, release, BL1);
   }
   return n;
 }
@@ -65,7 +65,7 @@ static int send_all(game *g) {
   for (int64_t i = 0; i < g->warm + g->ping->n; i++) {
     rest(g->ping->gap_ns);
     if (i == g->warm) start_ns = sd_monotonic_ns();
-    tick.sequence = (uint64_t)i;
+    sd_set_sequence(&tick, (uint64_t)i);
     tick.ts_recv = sd_now();
     int code = sd_publish(g->d, g->slot, &tick, 1, SLICE_NS);
     if (code) return code;
@@ -121,7 +121,8 @@ static sd_config config_of(const sd_bench_ping *ping) {
   c.sizes.n_symbols = c.sizes.n_strands = c.sizes.n_workers = c.sizes.n_publishers = 1;
   c.sizes.record_size = sizeof(sd_tick);
   c.sizes.key_offset = offsetof(sd_tick, instrument_id);
-  c.sizes.sequence_offset = offsetof(sd_tick, sequence);
+  c.sizes.sequence_offset = offsetof(sd_tick, sequence_low);
+  c.sizes.sequence_high = offsetof(sd_tick, sequence_high);
   c.sizes.row_bytes = 64;
   c.sizes.n_blocks = 1024;
   c.idle = ping->idle;

@@ -98,9 +98,9 @@ void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t
                     const int64_t *ts_recv, const uint32_t *names) {
   sd_tick tick = *blank;
   for (uint64_t i = 0; i < count; i++) {
-    tick.ts_recv = (uint64_t)ts_recv[i];
-    tick.ts_event = ts_event[i] ? (uint64_t)ts_event[i] : tick.ts_recv;
-    tick.sequence = first + i;
+    tick.ts_recv = ts_recv[i];
+    tick.ts_event = ts_event[i] ? ts_event[i] : tick.ts_recv;
+    sd_set_sequence(&tick, first + i);
     if (names) tick.instrument_id = names[i];
     out[i] = tick;
   }
@@ -110,10 +110,8 @@ uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint
                       uint64_t stride, uint8_t flag) {
   uint64_t lossy = 0;
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t amount = amounts[i] > 0 ? (uint64_t)amounts[i] : 0;
-    uint64_t whole = amount / (uint64_t)unit;
-    int lost = whole > UINT32_MAX || whole * (uint64_t)unit != amount;
-    uint32_t size = whole > UINT32_MAX ? UINT32_MAX : (uint32_t)whole;
+    const int64_t amount = amounts[i] > 0 ? amounts[i] : 0, size = amount / unit;
+    const int lost = size * unit != amount;
     memcpy(sizes + i * stride, &size, sizeof size);
     flags[i * stride] |= lost ? flag : 0;
     lossy += (uint64_t)lost;
@@ -127,7 +125,7 @@ uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
     /* No more at once than a byte counts to: compilers then count sixteen side by side. */
     uint64_t run = count < 255 ? count : 255;
     uint8_t here = 0;
-    for (uint64_t i = 0; i < run; i++) here += bytes[i] == byte;
+    for (uint64_t i = 0; i < run; i++) here = (uint8_t)(here + (bytes[i] == byte));
     found += here;
     bytes += run;
     count -= run;
@@ -143,7 +141,7 @@ uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd) {
     uint64_t run = count < 255 ? count : 255;
     uint8_t here = 0;
     for (uint64_t i = 0; i < run; i++) {
-      here += bytes[i] == '\n';
+      here = (uint8_t)(here + (bytes[i] == '\n'));
       other |= (bytes[i] == '"') | (bytes[i] == '\r');
     }
     found += here;

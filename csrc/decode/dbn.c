@@ -24,6 +24,9 @@ static __attribute__((cold)) int stop(sd_dbn *dbn, uint8_t why, const uint8_t *p
 
 static int makes_ticks(uint8_t type) { return lengths[type] > ANY_LENGTH; }
 
+/* A time that no tick holds. */
+static int is_beyond(uint64_t time) { return time > INT64_MAX && time != UNDEF_TIME; }
+
 /* What is wrong with a whole record, and the byte that is. */
 static uint8_t find_fault(const sd_dbn *dbn, const uint8_t *p, uint8_t *value) {
   uint8_t type = p[1];
@@ -43,6 +46,10 @@ static uint8_t find_fault(const sd_dbn *dbn, const uint8_t *p, uint8_t *value) {
     *value = p[side_at];
     return SD_DBN_FAULT_SIDE;
   }
+  if (makes_ticks(type) &&
+      (is_beyond(event_time(p)) || (received_at(type) && is_beyond(load_u64(p + received_at(type))))))
+    return SD_DBN_FAULT_TIME;
+  if (bar_ns(type) && load_i64(p + VOLUME_AT) < 0) return SD_DBN_FAULT_SIZE;
   return SD_DBN_FAULT_NONE;
 }
 
@@ -79,13 +86,11 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
       dbn->fault_time = time;
       return stop(dbn, SD_DBN_STOP_INSTRUMENT, p, left, 0);
     }
-    uint64_t clipped = dbn->clipped;
     uint64_t count = key == SD_DBN_UNWANTED ? 0 : make_ticks(dbn, ticks, p, key);
-    if (count && is_wanted_time(dbn, ticks[0].ts_recv)) {
+    if (count && is_wanted_time(dbn, (uint64_t)ticks[0].ts_recv)) {
       *made = count;
     } else {
       dbn->not_selected += count ? count : 1;
-      dbn->clipped = clipped;
     }
   }
   dbn->counts[type]++;
@@ -105,6 +110,7 @@ static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end
     uint64_t time = first_defined(load_u64(p + 40), event_time(p));
     uint32_t key = sd_dbn_instruments_find(dbn->instruments, load_u32(p + 4), time);
     if (UNLIKELY(key == SD_DBN_UNKNOWN)) break;
+    if (UNLIKELY(is_beyond(event_time(p)) || is_beyond(load_u64(p + 40)))) break;
     if (key != SD_DBN_UNWANTED && is_wanted_time(dbn, time)) {
       make_mbo(tick, p, key);
       tick++;

@@ -18,18 +18,17 @@
  *   BBO, CBBO         1      QUOTE   N       N       bid      bid size   ask price  ask size
  *   MBP-10            as MBP-1, a QUOTE for each of the first `levels` levels that either side has, the first always,
  *                     with the level as depth
- *   OHLCV             4      TRADE   T       N       open, high, low, close; the volume is the size and the ref_id of
- *                     the close, 0 in the others; depth 0 to 3
+ *   OHLCV             4      TRADE   T       N       open, high, low, close; the volume is the size of the close, 0 in
+ *                     the others; depth 0 to 3
  *   status            1      STATUS  N       N       none     0          0          action | reason << 16 | event << 32
  *   imbalance         1      STATUS  N       its own ref      paired     0          total imbalance
- *   statistics        1      STATUS  N       N       price    quantity   quantity   statistic's type
+ *   statistics        1      STATUS  N       N       price    quantity   0          statistic's type
  *
  * `sequence` is the record's own where it has one, else its position among the records, from 1. `flags` are the
  * record's; for status they are SD_DBN_TRADING and the like, for imbalance SD_DBN_IMBALANCE and the auction's letter,
  * for statistics SD_DBN_STATISTIC. Undefined prices stay undefined. Of ts_event and ts_recv one stands in for the other
  * where it is missing or undefined, 0 where both are. A bar's ts_recv is its end: nobody knows it sooner. An undefined
- * quantity is 0. A size beyond 32 bits is UINT32_MAX and SD_DBN_SIZE_CLIPPED is set; a negative quantity has size 0
- * and that flag, and the whole of it in order_id as two's complement.
+ * quantity is 0; one below 0 stays so.
  *
  * Definitions, errors and system messages are checked for their length, counted, and make no tick. A symbol mapping
  * ends the call behind it: the caller has to look at it.
@@ -53,7 +52,6 @@ enum {
   SD_DBN_TRADING = 0x01,
   SD_DBN_QUOTING = 0x02,
   SD_DBN_SHORT_SELL_RESTRICTED = 0x04,
-  SD_DBN_SIZE_CLIPPED = 0x08,
   SD_DBN_STATISTIC = 0x10,
   SD_DBN_IMBALANCE = 0x80
 };
@@ -67,6 +65,8 @@ enum {
   SD_DBN_FAULT_UNKNOWN_TYPE = 4, /* skippable */
   SD_DBN_FAULT_ACTION = 5,       /* skippable: a letter that is no action */
   SD_DBN_FAULT_SIDE = 6,         /* skippable: a letter that is no side */
+  SD_DBN_FAULT_TIME = 7,         /* skippable: a time that no tick holds */
+  SD_DBN_FAULT_SIZE = 8,         /* skippable: a bar's volume that no size holds */
   SD_DBN_STOP_INSTRUMENT = 16,   /* no entry for fault_instrument at fault_time: add one, the record is not consumed */
   SD_DBN_STOP_MAPPING = 17       /* the record just consumed is a symbol mapping */
 };
@@ -86,7 +86,6 @@ typedef struct sd_dbn {
   uint64_t records;      /* passed, those skipped included */
   uint64_t ticks;        /* made */
   uint64_t not_selected; /* ticks, or records of unwanted instruments, passed over */
-  uint64_t clipped;      /* ticks with SD_DBN_SIZE_CLIPPED */
 
   /* The last call. */
   uint64_t made;     /* ticks */
@@ -103,9 +102,9 @@ typedef struct sd_dbn {
   uint8_t full;        /* nothing but room was missing */
   uint8_t pad[4];
 
-  uint64_t counts[256];      /* records by type, those skipped left out */
-  uint64_t skipped[256];     /* records passed over, by SD_DBN_FAULT_* */
-  uint64_t first_skipped[8]; /* offset of the first one of each */
+  uint64_t counts[256];       /* records by type, those skipped left out */
+  uint64_t skipped[256];      /* records passed over, by SD_DBN_FAULT_* */
+  uint64_t first_skipped[16]; /* offset of the first one of each */
 } sd_dbn;
 
 /* Ready for the first record of a stream. Borrows `instruments`. */

@@ -15,8 +15,8 @@ static inline uint64_t first_defined(uint64_t a, uint64_t b) {
 /* Both times, and what any record has. */
 static inline void begin_tick(sd_tick *tick, const uint8_t *p, uint64_t received, uint32_t key) {
   uint64_t event = event_time(p);
-  *tick = (sd_tick){.ts_event = first_defined(event, received),
-                    .ts_recv = first_defined(received, event),
+  *tick = (sd_tick){.ts_event = (int64_t)first_defined(event, received),
+                    .ts_recv = (int64_t)first_defined(received, event),
                     .price = SD_UNDEF_PRICE,
                     .instrument_id = key,
                     .publisher_id = load_u16(p + 2),
@@ -29,11 +29,11 @@ static inline void make_mbo(sd_tick *tick, const uint8_t *p, uint32_t key) {
   tick->order_id = load_u64(p + 16);
   tick->price = load_i64(p + 24);
   tick->size = load_u32(p + 32);
-  tick->sequence = load_u32(p + 52);
+  tick->sequence_low = load_u32(p + 52);
   tick->action = (char)p[38];
   tick->side = (char)p[39];
   tick->flags = p[36];
-  tick->kind = (uint16_t)(kind_of_action[p[38]] - 1);
+  tick->kind = (uint8_t)(kind_of_action[p[38]] - 1);
 }
 
 /* A trades record, and the head of the records of books, which is the same; `consolidated` ones have no depth and no
@@ -42,7 +42,7 @@ static inline void make_trade(sd_tick *tick, const uint8_t *p, uint32_t key, int
   begin_tick(tick, p, load_u64(p + 32), key);
   tick->price = load_i64(p + 16);
   tick->size = load_u32(p + 24);
-  tick->sequence = consolidated ? position : load_u32(p + 44);
+  sd_set_sequence(tick, consolidated ? position : load_u32(p + 44));
   tick->action = (char)p[28];
   tick->side = (char)p[29];
   tick->flags = p[30];
@@ -79,7 +79,7 @@ static inline uint64_t make_book(sd_tick *ticks, const uint8_t *p, uint32_t key,
 /* A book sampled at the end of a second or a minute. */
 static inline uint64_t make_sample(sd_tick *tick, const uint8_t *p, uint32_t key, int consolidated, uint64_t position) {
   begin_tick(tick, p, load_u64(p + 32), key);
-  tick->sequence = consolidated ? position : load_u32(p + 44);
+  sd_set_sequence(tick, consolidated ? position : load_u32(p + 44));
   tick->flags = p[30];
   make_quote(tick, p + LEVELS_AT, 0);
   return 1;
@@ -102,13 +102,6 @@ static inline uint64_t bar_ns(uint8_t type) {
   }
 }
 
-static inline void clip(sd_dbn *dbn, sd_tick *tick, uint64_t size) {
-  tick->size = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
-  if (size <= UINT32_MAX) return;
-  tick->flags |= SD_DBN_SIZE_CLIPPED;
-  dbn->clipped++;
-}
-
 static inline uint64_t make_bar(sd_dbn *dbn, sd_tick *ticks, const uint8_t *p, uint32_t key) {
   uint64_t start = event_time(p);
   uint64_t length = bar_ns(p[1]);
@@ -117,19 +110,18 @@ static inline uint64_t make_bar(sd_dbn *dbn, sd_tick *ticks, const uint8_t *p, u
     sd_tick *tick = &ticks[corner];
     begin_tick(tick, p, end, key);
     tick->price = load_i64(p + 16 + 8 * corner);
-    tick->sequence = dbn->records + 1;
+    sd_set_sequence(tick, dbn->records + 1);
     tick->action = 'T';
     tick->depth = corner;
     tick->kind = SD_KIND_TRADE;
   }
-  ticks[3].ref_id = load_u64(p + 48);
-  clip(dbn, &ticks[3], ticks[3].ref_id);
+  ticks[3].size = load_i64(p + VOLUME_AT);
   return 4;
 }
 
 static inline uint64_t make_status(sd_dbn *dbn, sd_tick *tick, const uint8_t *p, uint32_t key) {
   begin_tick(tick, p, load_u64(p + 16), key);
-  tick->sequence = dbn->records + 1;
+  sd_set_sequence(tick, dbn->records + 1);
   tick->ref_id = load_u16(p + 24) | (uint64_t)load_u16(p + 26) << 16 | (uint64_t)load_u16(p + 28) << 32;
   tick->flags = (uint8_t)((p[30] == 'Y' ? SD_DBN_TRADING : 0) | (p[31] == 'Y' ? SD_DBN_QUOTING : 0) |
                           (p[32] == 'Y' ? SD_DBN_SHORT_SELL_RESTRICTED : 0));
@@ -139,7 +131,7 @@ static inline uint64_t make_status(sd_dbn *dbn, sd_tick *tick, const uint8_t *p,
 
 static inline uint64_t make_imbalance(sd_dbn *dbn, sd_tick *tick, const uint8_t *p, uint32_t key) {
   begin_tick(tick, p, load_u64(p + 16), key);
-  tick->sequence = dbn->records + 1;
+  sd_set_sequence(tick, dbn->records + 1);
   tick->price = load_i64(p + 24);
   tick->size = load_u32(p + 88);
   tick->ref_id = load_u32(p + 92);
@@ -155,18 +147,11 @@ static inline uint64_t make_statistic(sd_dbn *dbn, sd_tick *tick, const uint8_t 
   int64_t quantity = narrow ? (small == UNDEF_I32 ? INT64_MAX : small) : load_i64(p + 40);
   begin_tick(tick, p, load_u64(p + 16), key);
   tick->price = load_i64(p + 32);
-  tick->sequence = load_u32(p + (narrow ? 44 : 48));
+  tick->sequence_low = load_u32(p + (narrow ? 44 : 48));
   tick->ref_id = load_u16(p + (narrow ? 52 : 56));
   tick->flags = SD_DBN_STATISTIC;
   tick->kind = SD_KIND_STATUS;
-  if (quantity == INT64_MAX) return 1;
-  tick->order_id = (uint64_t)quantity;
-  if (quantity >= 0) {
-    clip(dbn, tick, (uint64_t)quantity);
-  } else {
-    tick->flags |= SD_DBN_SIZE_CLIPPED;
-    dbn->clipped++;
-  }
+  if (quantity != INT64_MAX) tick->size = quantity;
   return 1;
 }
 

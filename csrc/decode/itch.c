@@ -89,6 +89,8 @@ static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8
     break;
   }
   if (!t->hot) {
+    *value = m[11];
+    if (sd_itch_size_beyond(m)) return SD_ITCH_FAULT_SIZE;
     *made = (uint64_t)sd_itch_decode_rare(itch, m, tick);
     return SD_ITCH_FAULT_NONE;
   }
@@ -132,7 +134,6 @@ static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t
   }
 
   uint8_t value = 0;
-  uint64_t clipped = itch->clipped;
   uint32_t fault = take_message(itch, t, padded, tick, made, &value);
   if (fault != SD_ITCH_FAULT_NONE && !itch->skip) return fail(itch, fault, prefix, type, value);
   itch->prefixed |= prefix != 0;
@@ -143,8 +144,7 @@ static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t
     return TAKEN;
   }
   itch->counts[type]++;
-  if (*made && itch->selective && (wish == SD_ITCH_UNWANTED || !in_span(itch, tick->ts_recv))) {
-    itch->clipped = clipped;
+  if (*made && itch->selective && (wish == SD_ITCH_UNWANTED || !in_span(itch, (uint64_t)tick->ts_recv))) {
     itch->unselected++;
     *made = 0;
   }
@@ -206,7 +206,7 @@ static const uint8_t *take_selected(sd_itch *itch, const uint8_t *p, const uint8
     if (UNLIKELY(wish != SD_ITCH_UNWANTED)) {
       if (wish == SD_ITCH_UNDECIDED) break;
       sd_itch_decode_hot(t, m, itch->midnight_ns, sequence + 1, tick);
-      int inside = in_span(itch, tick->ts_recv);
+      int inside = in_span(itch, (uint64_t)tick->ts_recv);
       tick += inside;
       unselected += !inside;
     } else {

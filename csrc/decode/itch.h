@@ -55,7 +55,6 @@ enum {
   SD_ITCH_NON_PRINTABLE = 0x01, /* C: leave it out of volume, a cross reports it again */
   SD_ITCH_ATTRIBUTED = 0x02,    /* F: the order names its market participant */
   SD_ITCH_CROSS = 0x04,         /* Q: bits 4 to 6 say which cross */
-  SD_ITCH_SIZE_CLIPPED = 0x08,  /* Q, I: the shares do not fit u32; size is UINT32_MAX */
   SD_ITCH_CROSS_OPENING = 0x10,
   SD_ITCH_CROSS_CLOSING = 0x20,
   SD_ITCH_CROSS_HALT = 0x30, /* of an IPO or after a halt */
@@ -89,7 +88,7 @@ enum {
   SD_ITCH_MARKET_EVENTS = 64,   /* a day has about a dozen */
   SD_ITCH_SAMPLES = 32,
   SD_ITCH_SYNC_FRAMES = 4,
-  SD_ITCH_FAULTS = 7
+  SD_ITCH_FAULTS = 8
 };
 
 /* A place that was passed over. */
@@ -110,7 +109,8 @@ enum {
   SD_ITCH_FAULT_LENGTH = 3,       /* the frame's length is not the type's, or is absurd */
   SD_ITCH_FAULT_SIDE = 4,         /* skippable: a side other than B and S */
   SD_ITCH_FAULT_SYMBOL = 5,       /* skippable: a name that is not printable ASCII, or is empty */
-  SD_ITCH_FAULT_RENAMED = 6       /* skippable: a locate that already has another name */
+  SD_ITCH_FAULT_RENAMED = 6,      /* skippable: a locate that already has another name */
+  SD_ITCH_FAULT_SIZE = 7          /* skippable: Q or I with more shares than a size holds */
 };
 
 typedef struct sd_itch {
@@ -128,7 +128,6 @@ typedef struct sd_itch {
   uint64_t offset;     /* bytes consumed since the start */
   uint64_t messages;   /* passed since the start, those skipped included */
   uint64_t ticks;      /* made since the start */
-  uint64_t clipped;    /* ticks that carry SD_ITCH_SIZE_CLIPPED */
   uint64_t unselected; /* ticks not made because they are not wanted */
   uint64_t skipped_unknown_type;
   uint64_t skipped_bad_field;

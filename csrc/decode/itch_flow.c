@@ -12,7 +12,7 @@ static int publish(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, uint64_t sl
       f->open ? sd_publish_more(d, slot, slice_ns) : sd_publish(d, slot, f->room, (int64_t)f->held, slice_ns);
   f->open = code == SD_AGAIN;
   if (code == SD_OK) {
-    const uint64_t time = f->room[f->held - 1].ts_recv;
+    const uint64_t time = (uint64_t)f->room[f->held - 1].ts_recv;
     sd_tally(f->room, f->held, f->counts, f->n_counts);
     if (time > f->feed_time) f->feed_time = time;
     f->published += f->held;

@@ -16,7 +16,8 @@ enum {
   ACTION_SHIFT = 8 * (offsetof(sd_tick, action) - TAIL_AT),
   SIDE_SHIFT = 8 * (offsetof(sd_tick, side) - TAIL_AT),
   FLAGS_SHIFT = 8 * (offsetof(sd_tick, flags) - TAIL_AT),
-  KIND_SHIFT = 8 * (offsetof(sd_tick, kind) - TAIL_AT)
+  KIND_SHIFT = 8 * (offsetof(sd_tick, kind) - TAIL_AT),
+  SEQUENCE_HIGH_SHIFT = 8 * (offsetof(sd_tick, sequence_high) - TAIL_AT)
 };
 #define TAIL(act, sid, flg, knd) \
   ((uint64_t)(uint8_t)(act) << ACTION_SHIFT | (uint64_t)(uint8_t)(sid) << SIDE_SHIFT | \
@@ -83,7 +84,7 @@ static inline uint64_t sd_itch_time(const uint8_t *m) { return sd_load_u64(m + 3
 /* One message of a hot type; reads m[0 .. HOT_BYTES - PREFIX_BYTES). Returns the side, 0 when it is none. */
 static inline uint32_t sd_itch_decode_hot(const sd_itch_layout *t, const uint8_t *m, uint64_t midnight_ns,
                                           uint64_t sequence, sd_tick *tick) {
-  uint64_t time = midnight_ns + sd_itch_time(m);
+  const int64_t time = (int64_t)(midnight_ns + sd_itch_time(m));
   uint32_t side = (sd_itch_sides[m[t->side_at]] & t->side_mask) | t->side_none;
   uint64_t flags = m[PRINTABLE_AT] == 'N' ? t->printable : 0;
   tick->ts_event = time;
@@ -92,9 +93,10 @@ static inline uint32_t sd_itch_decode_hot(const sd_itch_layout *t, const uint8_t
   tick->price = (int64_t)(sd_load_u32(m + t->price_at) & t->price_mask) * SD_ITCH_PRICE_FACTOR | t->price_none;
   tick->size = sd_load_u32(m + t->size_at) & t->size_mask;
   tick->instrument_id = sd_load_u16(m + 1);
-  tick->sequence = sequence;
+  tick->sequence_low = (uint32_t)sequence;
   tick->ref_id = sd_load_u64(m + t->ref_at) & t->ref_mask;
-  sd_itch_store_tail(tick, t->tail | (uint64_t)side << SIDE_SHIFT | flags << FLAGS_SHIFT);
+  sd_itch_store_tail(tick, t->tail | (uint64_t)side << SIDE_SHIFT | flags << FLAGS_SHIFT |
+                               sequence >> 32 << SEQUENCE_HIGH_SHIFT);
   return side;
 }
 

@@ -2,13 +2,6 @@
 
 #include "decode/itch_layout.h"
 
-static uint32_t clip_size(sd_itch *itch, uint64_t shares, uint64_t *tail) {
-  if (shares <= UINT32_MAX) return (uint32_t)shares;
-  itch->clipped++;
-  *tail |= (uint64_t)SD_ITCH_SIZE_CLIPPED << FLAGS_SHIFT;
-  return UINT32_MAX;
-}
-
 static uint32_t cross_flags(uint8_t cross_type) {
   switch (cross_type) {
   case 'O':
@@ -30,12 +23,12 @@ static int64_t price_at(const uint8_t *p) { return (int64_t)sd_load_u32(p) * SD_
 
 int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick) {
   uint64_t tail;
-  sd_tick made = {.price = SD_UNDEF_PRICE, .instrument_id = sd_load_u16(m + 1), .sequence = itch->messages + 1};
-  made.ts_event = made.ts_recv = itch->midnight_ns + sd_itch_time(m);
+  sd_tick made = {.price = SD_UNDEF_PRICE, .instrument_id = sd_load_u16(m + 1)};
+  made.ts_event = made.ts_recv = (int64_t)(itch->midnight_ns + sd_itch_time(m));
   switch (m[0]) {
   case 'Q':
     tail = TAIL('T', 'N', cross_flags(m[39]), SD_KIND_TRADE);
-    made.size = clip_size(itch, sd_load_u64(m + 11), &tail);
+    made.size = (int64_t)sd_load_u64(m + 11);
     made.price = price_at(m + 27);
     made.ref_id = sd_load_u64(m + 31);
     break;
@@ -45,7 +38,7 @@ int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick) {
     break;
   case 'I':
     tail = TAIL('N', side_of(m[27]), SD_ITCH_IMBALANCE | (m[48] & 0x7F), SD_KIND_STATUS);
-    made.size = clip_size(itch, sd_load_u64(m + 11), &tail);
+    made.size = (int64_t)sd_load_u64(m + 11);
     made.price = price_at(m + 44);
     made.ref_id = sd_load_u64(m + 19);
     break;
@@ -88,6 +81,7 @@ int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick) {
   }
   *tick = made;
   sd_itch_store_tail(tick, tail);
+  sd_set_sequence(tick, itch->messages + 1);
   return 1;
 }
 

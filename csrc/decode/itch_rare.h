@@ -4,6 +4,9 @@
 
 #include "decode/itch.h"
 
+/* Whether a rare type has 64 bits of shares that no size holds. */
+static inline int sd_itch_size_beyond(const uint8_t *m) { return (m[0] == 'Q' || m[0] == 'I') && m[11] & 0x80; }
+
 /* The tick of a rare type at m, which holds the whole message. 0: the type makes none. */
 int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick);
 

@@ -33,15 +33,16 @@ typedef struct lane {
   uint64_t passed_before[HITS];
 } lane;
 
-/* What a walk has to know of a type: its length, that it is walked, and whether it has no side. R, S, V and W are not:
+/* What a walk has to know of a type: its length, that it is walked, whether it has no side, and whether it has 64 bits of shares. R, S, V and W are not:
  * they have more to say. */
-enum { WALKED = 1 << 16, SIDELESS = 1 << 17, SIDE_AT = 19 };
+enum { WALKED = 1 << 16, SIDELESS = 1 << 17, SIZED = 1 << 18, SIDE_AT = 19, SHARES_AT = 11 };
 #define SIDED(len) ((len) | WALKED)
 #define PLAIN(len) ((len) | WALKED | SIDELESS)
+#define LARGE(len) (PLAIN(len) | SIZED)
 
 static const uint32_t gaits[256] = {['A'] = SIDED(36), ['F'] = SIDED(40), ['P'] = SIDED(44), ['E'] = PLAIN(31),
                                     ['C'] = PLAIN(36), ['X'] = PLAIN(23), ['D'] = PLAIN(19), ['U'] = PLAIN(35),
-                                    ['Q'] = PLAIN(40), ['H'] = PLAIN(25), ['I'] = PLAIN(50), ['Y'] = PLAIN(20),
+                                    ['Q'] = LARGE(40), ['H'] = PLAIN(25), ['I'] = LARGE(50), ['Y'] = PLAIN(20),
                                     ['L'] = PLAIN(26), ['K'] = PLAIN(28), ['J'] = PLAIN(35), ['h'] = PLAIN(21),
                                     ['B'] = PLAIN(19), ['N'] = PLAIN(20), ['O'] = PLAIN(48)};
 
@@ -54,8 +55,9 @@ static inline __attribute__((always_inline)) const uint8_t *step(lane *l, const 
   uint32_t prefix = sd_load_u16(p);
   uint32_t beside = gaits[m[0]] - prefix; /* what is left where the prefix is the length */
   uint32_t wish = wanted[sd_load_u16(m + 1)];
-  if (UNLIKELY((beside & ~(uint32_t)SIDELESS) != WALKED)) return p;
+  if (UNLIKELY((beside & ~(uint32_t)(SIDELESS | SIZED)) != WALKED)) return p;
   if (UNLIKELY((sd_itch_sides[m[SIDE_AT]] | (beside & SIDELESS)) == 0)) return p;
+  if (UNLIKELY(beside & SIZED) && m[SHARES_AT] & 0x80) return p;
   if (UNLIKELY(wish != SD_ITCH_UNWANTED)) {
     if (wish == SD_ITCH_UNDECIDED || l->hits == HITS) return p;
     l->hit[l->hits] = p;
@@ -139,12 +141,10 @@ static sd_tick *take_hits(sd_itch *itch, const lane *l, sd_tick *tick) {
   for (uint32_t i = 0; i < l->hits; i++) {
     const uint8_t *m = l->hit[i] + PREFIX_BYTES;
     const sd_itch_layout *t = &sd_itch_layouts[m[0]];
-    uint64_t clipped = itch->clipped;
     itch->messages = before + l->passed_before[i];
     if (t->hot) sd_itch_decode_hot(t, m, itch->midnight_ns, itch->messages + 1, tick);
     else if (!sd_itch_decode_rare(itch, m, tick)) continue;
-    if (tick->ts_recv - itch->start_ns < itch->span_ns) tick++;
-    else itch->clipped = clipped;
+    if ((uint64_t)tick->ts_recv - itch->start_ns < itch->span_ns) tick++;
   }
   itch->messages = before + l->passed;
   return tick;

@@ -87,7 +87,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
 }
 
 void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *room, uint64_t piece) {
-  own->offset = own->messages = own->ticks = own->clipped = own->unselected = 0;
+  own->offset = own->messages = own->ticks = own->unselected = 0;
   own->skipped_unknown_type = own->skipped_bad_field = own->skipped_bytes = own->lost = 0;
   own->sampled = own->market_events = 0;
   memset(own->skips, 0, sizeof own->skips);
@@ -96,7 +96,6 @@ void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *
   stripe->end = stripe->begin + own->offset;
   stripe->made = own->ticks;
   stripe->messages = own->messages;
-  stripe->clipped = own->clipped;
   stripe->unselected = own->unselected;
   memcpy(stripe->counts, own->counts, sizeof stripe->counts);
   stripe->market_events = own->market_events;
@@ -117,14 +116,14 @@ void sd_itch_stripe_follow(sd_itch *own, const sd_itch *itch, uint8_t *wanted) {
 
 int sd_itch_stripe_adopt(sd_itch *itch, const sd_itch_stripe *stripe) {
   if (stripe->refused || stripe->begin != itch->offset || itch->lost || !itch->prefixed) return 0;
-  for (uint64_t i = 0; i < stripe->made; i++) stripe->ticks[i].sequence += itch->messages;
+  for (uint64_t i = 0; i < stripe->made; i++)
+    sd_set_sequence(&stripe->ticks[i], (uint64_t)sd_sequence(&stripe->ticks[i]) + itch->messages);
   for (int type = 0; type < 256; type++) itch->counts[type] += stripe->counts[type];
   for (uint32_t i = 0; i < stripe->market_events; i++)
     sd_itch_keep_market_event(itch, stripe->market[i], sd_itch_length(stripe->market[i][0]));
   itch->offset = stripe->end;
   itch->messages += stripe->messages;
   itch->ticks += stripe->made;
-  itch->clipped += stripe->clipped;
   itch->unselected += stripe->unselected;
   return 1;
 }

@@ -31,7 +31,6 @@ typedef struct sd_itch_stripe {
   uint64_t end;
   uint64_t made;
   uint64_t messages;
-  uint64_t clipped;
   uint64_t unselected;
   uint64_t counts[256];
   uint32_t market_events;

@@ -77,7 +77,7 @@ static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity) {
   itch->span_ns = !pcap->selective || ts - pcap->start_ns < pcap->span_ns ? UINT64_MAX : 0;
   uint64_t sampled = itch->sampled;
   int code = sd_itch_decode(itch, now->blocks + now->at, end - now->at, 1, ticks, capacity);
-  for (uint64_t i = 0; i < itch->made; i++) ticks[i].ts_recv = ts;
+  for (uint64_t i = 0; i < itch->made; i++) ticks[i].ts_recv = (int64_t)ts;
   for (uint64_t i = sampled; i < itch->sampled; i++) itch->samples[i].offset = now->offset;
   pcap->made += itch->made;
   pcap->ticks += itch->made;
@@ -198,7 +198,7 @@ static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   uint32_t count = length < MOLD_HEADER ? 0 : sd_load_u16(p + 18);
   uint64_t sequence = length < MOLD_HEADER ? 0 : sd_load_u64(p + 10);
   uint32_t messages = count == END_OF_SESSION ? 0 : count;
-  if (length < MOLD_HEADER || !is_session(p) || sequence == 0 || sequence > UINT64_MAX - END_OF_SESSION ||
+  if (length < MOLD_HEADER || !is_session(p) || sequence == 0 || sequence > SD_MOST_SEQUENCE - END_OF_SESSION ||
       !fills(p + MOLD_HEADER, length - MOLD_HEADER, messages)) {
     pcap->other_packets++;
     return pcap->any_port ? TAKEN : refuse(pcap, SD_PCAP_FAULT_MOLD, length, pcap->offset, 0);

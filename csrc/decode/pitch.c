@@ -31,7 +31,6 @@ typedef struct said {
   uint64_t name;  /* of the symbol, its 8 bytes as they are; 0: it names none */
   uint32_t adds;  /* it adds an order */
   uint32_t takes; /* it takes shares off one */
-  uint32_t clipped;
 } said;
 
 static uint64_t fault_at(line *l, uint32_t column) {
@@ -89,18 +88,12 @@ static uint64_t name(line *l, uint32_t at, uint32_t letters) {
   return word;
 }
 
-static uint32_t clip(said *s, uint64_t shares) {
-  if (shares <= UINT32_MAX) return (uint32_t)shares;
-  s->clipped = 1;
-  return UINT32_MAX;
-}
-
 static void parse_order(line *l, said *s, uint32_t letters) {
   const uint8_t *m = l->m;
   uint32_t price_at = 28 + letters;
   s->tick.order_id = base36(l, BODY_AT);
   s->tick.side = side(l, 21);
-  s->tick.size = (uint32_t)decimal(l, 22, 6);
+  s->tick.size = (int64_t)decimal(l, 22, 6);
   s->name = name(l, 28, letters);
   s->tick.price = price(l, price_at);
   if (m[TYPE_AT] == 'P' || m[TYPE_AT] == 'r') {
@@ -134,7 +127,7 @@ static void parse_status(line *l, said *s) {
   case 'I':
     s->tick.flags = SD_PITCH_AUCTION | (m[17] & 0x7F);
     s->tick.price = price(l, 18);
-    s->tick.size = clip(s, decimal(l, 28, 10));
+    s->tick.size = (int64_t)decimal(l, 28, 10);
     s->tick.ref_id = decimal(l, 38, 10);
     s->tick.order_id = (uint64_t)price(l, 48);
     decimal(l, 58, PRICE_DIGITS);
@@ -143,7 +136,7 @@ static void parse_status(line *l, said *s) {
     s->tick.flags = SD_PITCH_AUCTION_SUMMARY;
     s->tick.ref_id = m[17];
     s->tick.price = price(l, 18);
-    s->tick.size = clip(s, decimal(l, 28, 10));
+    s->tick.size = (int64_t)decimal(l, 28, 10);
     break;
   default:
     s->tick.flags = SD_PITCH_RETAIL_INTEREST;
@@ -156,7 +149,7 @@ static void parse_status(line *l, said *s) {
 static void parse(line *l, said *s) {
   uint64_t ms = decimal(l, 0, 8);
   if (ms >= DAY_MS) fault_at(l, 0);
-  s->tick.ts_event = ms * MS_NS;
+  s->tick.ts_event = (int64_t)(ms * MS_NS);
   switch (l->m[TYPE_AT]) {
   case 'A':
   case 'P':
@@ -173,7 +166,7 @@ static void parse(line *l, said *s) {
     s->tick.action = l->m[TYPE_AT] == 'E' ? 'F' : 'C';
     s->tick.kind = SD_KIND_ORDER;
     s->tick.order_id = base36(l, BODY_AT);
-    s->tick.size = (uint32_t)decimal(l, 21, 6);
+    s->tick.size = (int64_t)decimal(l, 21, 6);
     s->takes = 1;
     break;
   case 's':
@@ -213,22 +206,21 @@ static way take_message(sd_pitch *pitch, line *l, sd_tick *tick, uint64_t *made)
     }
   }
   if (s.adds && s.tick.size != 0 &&
-      sd_pitch_remember(pitch->memory, s.tick.order_id, s.tick.instrument_id, s.tick.size) != 0)
+      sd_pitch_remember(pitch->memory, s.tick.order_id, s.tick.instrument_id, (uint32_t)s.tick.size) != 0)
     return NO_MEMORY;
   if (s.takes) {
-    s.tick.instrument_id = sd_pitch_take(pitch->memory, s.tick.order_id, s.tick.size);
+    s.tick.instrument_id = sd_pitch_take(pitch->memory, s.tick.order_id, (uint32_t)s.tick.size);
     pitch->unknown_orders += s.tick.instrument_id == 0;
   }
   pitch->messages++;
   pitch->counts[l->m[TYPE_AT]]++;
-  uint64_t ts = s.tick.ts_event += pitch->midnight_ns;
+  const uint64_t ts = (uint64_t)s.tick.ts_event + pitch->midnight_ns;
   if (pitch->selective && (!pitch->wanted[s.tick.instrument_id] || ts - pitch->start_ns >= pitch->span_ns)) {
     pitch->unselected++;
     return TAKEN;
   }
-  s.tick.ts_recv = ts;
-  s.tick.sequence = pitch->lines + 1;
-  pitch->clipped += s.clipped;
+  s.tick.ts_event = s.tick.ts_recv = (int64_t)ts;
+  sd_set_sequence(&s.tick, pitch->lines + 1);
   *tick = s.tick;
   *made = 1;
   return TAKEN;

@@ -21,7 +21,7 @@
  *
  * `instrument_id` counts symbols from 1 in the order they first come. E and X name only the order, whose symbol is
  * remembered until nothing is left of it; those of an order never added, and B, carry 0, the symbol without a name.
- * `sequence` is the line's number from 1. A 10-digit count of shares beyond 32 bits stands as UINT32_MAX in `size`.
+ * `sequence` is the line's number from 1.
  */
 #ifndef SD_DECODE_PITCH_H
 #define SD_DECODE_PITCH_H
@@ -89,7 +89,6 @@ typedef struct sd_pitch {
   uint64_t unselected;
   uint64_t session_packets; /* heartbeats (H) and ends of session (Z) of one letter */
   uint64_t unknown_orders;  /* E and X of orders never added */
-  uint64_t clipped;
   uint64_t live_orders;
   uint64_t skips[SD_PITCH_FAULTS];
   uint64_t dropping; /* nonzero: inside a line that is passed over */

@@ -41,6 +41,10 @@ static const double EXACT = (double)(UINT64_C(1) << 51);
 
 /* The low bytes of a number into a field. */
 INLINE void put(unsigned char *field, uint64_t number, uint32_t width) {
+  if (width == SD_VALUES_SEQUENCE) {
+    field[offsetof(sd_tick, sequence_high) - offsetof(sd_tick, sequence_low)] = (unsigned char)(number >> 32);
+    width = 4;
+  }
   const unsigned char *low = (const unsigned char *)&number;
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
   low += 8 - width;
@@ -95,6 +99,8 @@ static uint32_t put_field(const sd_values *v, uint64_t at, uint32_t n, sd_tick *
     return put_width(v, at, n, ticks, 2);
   case 4:
     return put_width(v, at, n, ticks, 4);
+  case SD_VALUES_SEQUENCE:
+    return put_width(v, at, n, ticks, SD_VALUES_SEQUENCE);
   default:
     return put_width(v, at, n, ticks, 8);
   }
@@ -107,7 +113,7 @@ uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint
     const uint32_t all = count - at < AT_A_GO ? (uint32_t)(count - at) : AT_A_GO;
     uint32_t good = all;
     for (uint32_t i = 0; i < all; i++) {
-      tick.sequence = first + at + i;
+      sd_set_sequence(&tick, first + at + i);
       out[at + i] = tick;
     }
     for (uint32_t i = 0; i < n; i++) good = put_field(&values[i], at, good, out + at);

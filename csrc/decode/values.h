@@ -23,12 +23,15 @@ enum {
   SD_VALUES_F64 = 8
 };
 
+/* In place of a width: the sequence, which lies in two fields, the lower one at `at`. */
+enum { SD_VALUES_SEQUENCE = 5 };
+
 /* A column, of as many numbers as there are rows one behind the other, and the field it becomes. A float becomes the whole number of
  * units of 1/scale that it is the nearest double to; one that there is none for may not be, nor one of 2^51 units or more. */
 typedef struct sd_values {
   const void *values;
   uint32_t kind;
-  uint32_t at, width; /* the field: where it begins in a tick, and its 1, 2, 4 or 8 bytes */
+  uint32_t at, width; /* the field: where it begins in a tick, and its 1, 2, 4 or 8 bytes; or SD_VALUES_SEQUENCE */
   uint64_t lowest;    /* a number may be from this one on, as an int64_t's bits where the kind has a sign, ... */
   uint64_t more;      /* ... up to so many more; a float by its units */
   uint64_t factor;    /* what it is multiplied by then */

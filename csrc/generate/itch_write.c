@@ -120,16 +120,16 @@ void sd_itch_opening_ticks(uint32_t symbols, uint32_t first, int64_t n, uint64_t
   for (int64_t i = 0; i < n; i++) {
     uint64_t locate = first + (uint64_t)i + 1;
     uint64_t ts = midnight_ns + START_OF_SYSTEM_HOURS + locate * DIRECTORY_STEP;
-    out[i] = (sd_tick){.ts_event = ts,
-                       .ts_recv = ts,
+    out[i] = (sd_tick){.ts_event = (int64_t)ts,
+                       .ts_recv = (int64_t)ts,
                        .price = SD_UNDEF_PRICE,
                        .instrument_id = (uint32_t)locate,
-                       .sequence = symbols + 2 + locate, /* after two system events and the directory */
                        .ref_id = NO_REASON,
                        .action = 'N',
                        .side = 'N',
                        .flags = 'T',
                        .kind = SD_KIND_STATUS};
+    sd_set_sequence(&out[i], symbols + 2 + locate); /* after two system events and the directory */
   }
 }
 

@@ -364,14 +364,14 @@ int64_t sd_market_next_batch(sd_market *m, sd_tick *ticks, char *types, sd_marke
     if (m->made + NEAR < m->drawn) fetch_orders(m, &m->ahead[(m->made + NEAR) % AHEAD]);
     const slot *s = &m->ahead[m->made % AHEAD];
     uint64_t ts = m->config.midnight_ns + s->ts;
-    ticks[i] = (sd_tick){.ts_event = ts,
-                         .ts_recv = ts,
+    ticks[i] = (sd_tick){.ts_event = (int64_t)ts,
+                         .ts_recv = (int64_t)ts,
                          .price = SD_UNDEF_PRICE,
                          .instrument_id = s->symbol + 1,
-                         .sequence = m->config.first_sequence + m->made + (s->ts >= SD_MARKET_OPEN_NS) +
-                                     (s->ts >= SD_MARKET_CLOSE_NS),
                          .side = 'N',
                          .kind = SD_KIND_ORDER};
+    sd_set_sequence(&ticks[i],
+                    m->config.first_sequence + m->made + (s->ts >= SD_MARKET_OPEN_NS) + (s->ts >= SD_MARKET_CLOSE_NS));
     sd_market_order before = {0};
     char type = make_event(m, &m->books[s->symbol], s, &ticks[i], &before);
     if (!type) return SD_E_NO_MEMORY;

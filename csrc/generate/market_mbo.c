@@ -5,13 +5,13 @@ static sd_mbo record(const sd_tick *t, char action, char side, int64_t price, ui
   return (sd_mbo){.length = sizeof(sd_mbo) / 4,
                   .rtype = SD_MBO_RTYPE,
                   .instrument_id = t->instrument_id,
-                  .ts_event = t->ts_event,
+                  .ts_event = (uint64_t)t->ts_event,
                   .price = price,
                   .size = size,
                   .action = action,
                   .side = side,
-                  .ts_recv = t->ts_recv,
-                  .sequence = (uint32_t)t->sequence};
+                  .ts_recv = (uint64_t)t->ts_recv,
+                  .sequence = t->sequence_low};
 }
 
 static sd_mbo of_order(const sd_tick *t, char action, char side, uint64_t id, int64_t price, uint32_t size) {

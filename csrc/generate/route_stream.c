@@ -59,8 +59,8 @@ int sd_route_stream(sd_tick *ticks, int64_t n, const double *weights, uint32_t s
       uint64_t bits = next(&x) >> (64 - RANDOM_BITS);
       uint32_t b = (uint32_t)(bits >> (RANDOM_BITS - bucket_bits));
       uint32_t symbol = order[search(summed, bound[b], bound[b + 1], target(bits, sum))];
-      ticks[i] = (sd_tick){
-          .ts_event = (uint64_t)i, .price = i, .size = 1, .instrument_id = symbol, .sequence = ++count[symbol]};
+      ticks[i] = (sd_tick){.ts_event = i, .price = i, .size = 1, .instrument_id = symbol};
+      sd_set_sequence(&ticks[i], ++count[symbol]);
     }
   }
   free(summed);

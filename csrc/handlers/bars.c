@@ -18,8 +18,8 @@ INLINE int is_fresh(const sd_bars_row *row) { return row->high < row->low; }
 static void clear(sd_bars_row *row) {
   row->high = INT64_MIN;
   row->low = INT64_MAX;
-  row->volume = row->trades = row->notional_low = 0;
-  row->notional_high = 0;
+  row->volume = row->trades = row->notional_high = 0;
+  row->notional_low = 0;
 }
 
 static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t flags) {
@@ -35,7 +35,7 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
       .volume = row->volume,
       /* Both are rounded once; the usual one costs an instruction, the other a call. */
       .notional = (row->notional_high ? (double)notional : (double)row->notional_low) / (double)SD_PRICE_SCALE,
-      .trades = row->trades > UINT32_MAX ? UINT32_MAX : (uint32_t)row->trades,
+      .trades = (int32_t)row->trades,
       .flags = flags | (row->stretch.inside ? 0 : SD_BAR_OUTSIDE),
   };
   if (flags & SD_BAR_EMPTY) bar.open = bar.high = bar.low = row->close;
@@ -55,13 +55,13 @@ static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx,
 /* ---- which bar a moment belongs to */
 
 /* Opens the bar of a moment: none between sessions, where those make no bars. */
-static void open_at(sd_bars_row *row, const sd_bars_params *p, uint64_t time) {
+static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   sd_stretch *stretch = &row->stretch;
-  const uint64_t before = row->end;
+  const int64_t before = row->end;
   clear(row);
   if (!sd_stretch_at(stretch, &p->calendar, time) && !p->outside) {
     row->end = 0;
-    row->start = stretch->end == UINT64_MAX ? 0 : stretch->end;
+    row->start = stretch->end == INT64_MAX ? 0 : stretch->end;
     row->last_time = stretch->start;
     return;
   }
@@ -78,9 +78,9 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, uint64_t time) {
 }
 
 /* Closes what ends at or before a moment, and opens the bar that it belongs to. Nonzero: no room for what closed. */
-static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint64_t time) {
+static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, int64_t time) {
   for (;;) {
-    uint64_t at = time;
+    int64_t at = time;
     if (row->end) {
       if (time < row->end) return 0;
       const uint32_t cut = p->kind != SD_BARS_TIME || row->end - row->start < p->step ? SD_BAR_CUT : 0;
@@ -103,8 +103,8 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
 
 /* Where there are no timers, bars close at the symbol's next trade. */
 static void wish(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
-  uint64_t next = row->end ? row->end : row->start;
-  if (ctx->wake_at && next && next != UINT64_MAX) ctx->wake_at(ctx, key, next);
+  int64_t next = row->end ? row->end : row->start;
+  if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, next);
 }
 
 INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kind) {
@@ -120,7 +120,7 @@ INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kin
 
 /* Nonzero: no room for a bar that closed. */
 INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
-               uint64_t time, int64_t price, uint64_t size) {
+               int64_t time, int64_t price, int64_t size) {
   if (SD_UNLIKELY(time >= row->end)) {
     if (!row->end && time < row->last_time) {
       row->late++;
@@ -143,12 +143,17 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   if (price > row->high) row->high = price;
   if (price < row->low) row->low = price;
   row->close = price;
-  row->volume += size;
+  if (SD_UNLIKELY(sd_add_volume(&row->volume, size, ctx))) return -1;
   row->trades += size != 0;
+  if (SD_UNLIKELY(row->trades > INT32_MAX)) {
+    snprintf(ctx->message, sizeof ctx->message, "a bar has more than 2**31 - 1 trades: make its bars shorter");
+    return -1;
+  }
   const sd_wide sum = (sd_wide)row->notional_low + (sd_wide)price * (sd_wide)size;
   row->notional_low = (uint64_t)sum;
   /* Seldom: it is left alone, as it is on another line. */
-  if (SD_UNLIKELY(sum >> 64)) row->notional_high += (int64_t)(sum >> 64);
+  if (SD_UNLIKELY(sum >> 64) && __builtin_add_overflow(row->notional_high, (int64_t)(sum >> 64), &row->notional_high))
+    return sd_too_large(ctx, "its notional is");
   if (kind == SD_BARS_TIME) return 0;
   if (time > row->last_time) row->last_time = time;
   if (!is_full(row, p, kind)) return 0;
@@ -166,7 +171,7 @@ INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (i + ROWS_AHEAD < n) sd_prefetch_write((unsigned char *)rows + ticks[i + ROWS_AHEAD].instrument_id * stride);
-    if (!sd_is_trade(t, fills_report) || (t->size == 0 && !p->zero_sizes)) continue;
+    if (!sd_is_trade(t, fills_report) || (t->size <= 0 && !(p->zero_sizes && t->size == 0))) continue;
     sd_bars_row *row = (sd_bars_row *)((unsigned char *)rows + t->instrument_id * stride);
     if (SD_UNLIKELY(t->price == SD_UNDEF_PRICE || t->price == INT64_MIN)) {
       row->unpriced++;
@@ -207,7 +212,7 @@ int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   }
 }
 
-int sd_wake_bars(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_bars_row *row = row_of(rows, key, ctx);
   if (turn(row, p, ctx, -1, time)) return -1;

@@ -28,33 +28,33 @@ enum {
 
 /* A bar as it is emitted. Prices in 1e-9; `vwap` is SD_UNDEF_PRICE where the volume is 0. */
 typedef struct sd_bar {
-  uint64_t start, end; /* ns; of a time bar its span, of others the times of the first and the last trade */
+  int64_t start, end; /* ns; of a time bar its span, of others the times of the first and the last trade */
   int64_t open, high, low, close;
   int64_t vwap;
-  uint64_t volume;
+  int64_t volume;
   double notional; /* price x size in units of currency: the exact sum, rounded once */
-  uint32_t trades;
+  int32_t trades;
   uint32_t flags; /* SD_BAR_* */
 } sd_bar;
 
 /* A symbol's state: the bar under way, and the last one that closed. */
 typedef struct sd_bars_row {
-  uint64_t end;   /* when the bar under way ends at the latest; 0: there is none; UINT64_MAX: never */
-  uint64_t start; /* of it; where there is none, when sessions go on, or 0 */
+  int64_t end;   /* when the bar under way ends at the latest; 0: there is none; INT64_MAX: never */
+  int64_t start; /* of it; where there is none, when sessions go on, or 0 */
   int64_t high, low, close;
-  uint64_t volume;
+  int64_t volume;
   uint64_t notional_low;
-  uint64_t trades;
+  int64_t trades;
   /* what only some ticks touch */
   int64_t open;
   int64_t notional_high; /* notional, in 1e-9, is notional_high x 2^64 + notional_low */
-  uint64_t last_time;    /* of the last trade; where no bar is under way, the moment up to which all are closed */
+  int64_t last_time;     /* of the last trade; where no bar is under way, the moment up to which all are closed */
   sd_stretch stretch;    /* the session it is in, or what is between two */
-  uint64_t empty_left;   /* how many bars without a trade may come next; 0: none is told */
-  uint64_t bars;         /* closed so far */
-  uint64_t outside;      /* trades outside of sessions: left out */
-  uint64_t late;         /* trades that came after their bar was closed: in the next one */
-  uint64_t unpriced;     /* trades without a price: left out */
+  int64_t empty_left;    /* how many bars without a trade may come next; 0: none is told */
+  int64_t bars;          /* closed so far */
+  int64_t outside;       /* trades outside of sessions: left out */
+  int64_t late;          /* trades that came after their bar was closed: in the next one */
+  int64_t unpriced;      /* trades without a price: left out */
   sd_bar last;           /* all 0 before the first */
 } sd_bars_row;
 
@@ -65,7 +65,7 @@ typedef struct sd_bars_params {
   uint32_t outside;    /* trades outside of sessions make bars of their own */
   uint32_t partial;    /* the bar under way is emitted at the end */
   uint64_t zero_sizes; /* prices of trades of size 0 count: for feeds of ready-made bars */
-  uint64_t step;       /* ns, trades or volume */
+  int64_t step;        /* ns, trades or volume */
   uint64_t least_low;  /* notional, in 1e-9, as in a row */
   int64_t least_high;
   sd_calendar calendar;
@@ -73,7 +73,7 @@ typedef struct sd_bars_params {
 
 /* Emits sd_bar to output 0. */
 int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_bars(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

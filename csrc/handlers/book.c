@@ -33,7 +33,8 @@ void sd_books_destroy(sd_books *books) {
 
 /* ---- one tick */
 
-enum { NO_MEMORY = 1, NO_BOOK = 2 };
+/* What keeps a tick from being handled. */
+enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3, TOO_LARGE = 4 };
 
 /* What a tick is applied to, and with what guesses: the slot of the order it speaks of, the level its price has. */
 typedef struct sd_change {
@@ -43,11 +44,15 @@ typedef struct sd_change {
   uint32_t order, level;
 } sd_change;
 
-static void trade(sd_book_row *row, const sd_tick *t, int64_t price, uint32_t size) {
-  if (t->flags & SD_ITCH_NON_PRINTABLE || size == 0) return;
-  row->volume += size;
+/* Nonzero: no volume holds the sum. */
+static int trade(sd_book_row *row, const sd_tick *t, int64_t price) {
+  int64_t volume;
+  if (t->flags & SD_ITCH_NON_PRINTABLE || t->size <= 0) return 0;
+  if (SD_UNLIKELY(__builtin_add_overflow(row->volume, t->size, &volume))) return NO_VOLUME;
+  row->volume = volume;
   row->trades++;
   if (price != SD_UNDEF_PRICE) row->last_price = price;
+  return 0;
 }
 
 static inline uint32_t find(const sd_change *c, uint64_t id) {
@@ -61,40 +66,46 @@ static inline uint32_t find(const sd_change *c, uint64_t id) {
 }
 
 /* Takes `size` off an order, all of it where no more is left. */
-static inline void take(sd_change *c, uint32_t order, uint32_t size) {
+static inline void take(sd_change *c, uint32_t order, int64_t size) {
   const uint32_t left = sd_book_bucket(c->book, order)->size[sd_bucket_place(order)];
   if (SD_UNLIKELY(size > left)) c->row->clipped++;
-  if (size < left) sd_book_reduce(c->book, order, size);
+  if (size < left) sd_book_reduce(c->book, order, (uint32_t)size);
   else sd_book_remove(c->book, order);
 }
 
-static int usable(const sd_tick *t) { return t->price != SD_UNDEF_PRICE && t->price != INT64_MIN && t->size != 0; }
+static int usable(const sd_tick *t) { return t->price != SD_UNDEF_PRICE && t->price != INT64_MIN && t->size > 0; }
+
+/* What sd_book_add did: zero, or what keeps the tick from being handled. */
+static inline int added(sd_change *c, int code) {
+  c->row->duplicates += code == SD_BOOK_DUPLICATE;
+  return code ? 0 : NO_MEMORY;
+}
 
 static inline int add(sd_change *c, const sd_tick *t) {
   if (SD_UNLIKELY(!usable(t) || (t->side != 'A' && t->side != 'B'))) {
     c->row->unusable++;
-    return 1;
+    return 0;
   }
-  int added = sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, t->size, c->level);
-  c->row->duplicates += added == SD_BOOK_DUPLICATE;
-  return added;
+  if (SD_UNLIKELY(t->size > UINT32_MAX)) return TOO_LARGE;
+  return added(c, sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, (uint32_t)t->size, c->level));
 }
 
 static int change(sd_change *c, const sd_tick *t, uint32_t order) {
   if (!usable(t)) {
     c->row->unusable++;
-    return 1;
+    return 0;
   }
+  if (SD_UNLIKELY(t->size > UINT32_MAX)) return TOO_LARGE;
+  const uint32_t size = (uint32_t)t->size;
   if (t->ref_id == 0 || t->ref_id == t->order_id)
-    return sd_book_change(c->book, c->pool, order, t->price, t->size, c->level);
-  int added = sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->level);
-  c->row->duplicates += added == SD_BOOK_DUPLICATE;
-  return added;
+    return sd_book_change(c->book, c->pool, order, t->price, size, c->level) ? 0 : NO_MEMORY;
+  return added(c, sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, size, c->level));
 }
 
-/* Zero: no memory. */
+/* Zero, or what keeps the tick from being handled. */
 static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
   uint32_t order;
+  int fault;
   sd_book *b = c->book;
   switch (t->action) {
   case 'A':
@@ -102,34 +113,37 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
   case 'C':
     order = find(c, t->order_id);
     if (SD_UNLIKELY(order == SD_NO_ORDER)) c->row->unknown++;
+    else if (SD_UNLIKELY(t->size < 0)) c->row->unusable++;
     else take(c, order, t->size ? t->size : sd_book_bucket(b, order)->size[sd_bucket_place(order)]);
-    return 1;
+    return 0;
   case 'F':
-    if (fills_report) return 1;
+    if (fills_report) return 0;
+    if (SD_UNLIKELY(t->size < 0)) {
+      c->row->unusable++;
+      return 0;
+    }
     order = find(c, t->order_id);
     if (SD_UNLIKELY(order == SD_NO_ORDER)) {
       c->row->unknown++;
-      trade(c->row, t, t->price, t->size);
-      return 1;
+      return trade(c->row, t, t->price);
     }
-    trade(c->row, t, t->price == SD_UNDEF_PRICE ? sd_book_price(b, order) : t->price, t->size);
-    take(c, order, t->size);
-    return 1;
+    fault = trade(c->row, t, t->price == SD_UNDEF_PRICE ? sd_book_price(b, order) : t->price);
+    if (SD_LIKELY(!fault)) take(c, order, t->size);
+    return fault;
   case 'M':
     order = find(c, t->order_id);
     if (SD_LIKELY(order != SD_NO_ORDER)) return change(c, t, order);
     c->row->unknown++;
-    return 1;
+    return 0;
   case 'R':
     sd_book_clear(b);
-    return 1;
+    return 0;
   case 'T':
-    trade(c->row, t, t->price, t->size);
-    return 1;
+    return trade(c->row, t, t->price);
   default:
     if (t->kind == SD_KIND_STATUS && (t->flags == 'H' || t->flags == 'P' || t->flags == 'Q' || t->flags == 'T'))
       c->row->state = t->flags;
-    return 1;
+    return 0;
   }
 }
 
@@ -137,8 +151,8 @@ static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
   const sd_level *best = &b->levels[b->top[side]];
   const int is = b->n[side] != 0;
   *(side == SD_BID ? &row->bid_price : &row->ask_price) = is ? best->price : SD_UNDEF_PRICE;
-  *(side == SD_BID ? &row->bid_size : &row->ask_size) = is ? best->size : 0;
-  *(side == SD_BID ? &row->bid_orders : &row->ask_orders) = is ? best->orders : 0;
+  *(side == SD_BID ? &row->bid_size : &row->ask_size) = is ? (int64_t)best->size : 0;
+  *(side == SD_BID ? &row->bid_orders : &row->ask_orders) = is ? (int32_t)best->orders : 0;
 }
 
 /* Brings the row up to date. What the tick did not change is not even looked at. */
@@ -151,12 +165,12 @@ static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
       if (SD_UNLIKELY(tops == (SD_TOP(SD_ASK) | SD_TOP(SD_BID)))) show_best(b, SD_ASK, row);
     }
     if (b->changed & SD_LADDER) {
-      row->bid_levels = b->n[SD_BID];
-      row->ask_levels = b->n[SD_ASK];
+      row->bid_levels = (int32_t)b->n[SD_BID];
+      row->ask_levels = (int32_t)b->n[SD_ASK];
     }
     b->changed = 0;
   }
-  row->orders = b->live;
+  row->orders = (int32_t)b->live;
   row->ticks++;
   row->last_ts_recv = t->ts_recv;
   if (SD_UNLIKELY(row->bid_price >= row->ask_price) && b->n[SD_BID] && b->n[SD_ASK]) row->crossed++;
@@ -168,6 +182,16 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
   ctx->error_code = code;
   snprintf(ctx->message, sizeof ctx->message, what, number);
   return at;
+}
+
+static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at) {
+  if (fault == NO_MEMORY)
+    return fail(ctx, fault, "no memory for one more order beside %u", book_of(books, t)->live, at);
+  if (fault == NO_VOLUME)
+    return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
+                t->instrument_id, at);
+  return fail(ctx, fault, "symbol %u: an order of more than 2**32 - 1 units: read its sizes in a coarser unit",
+              t->instrument_id, at);
 }
 
 static inline int has_book(const sd_books *books, const sd_tick *t) { return t->instrument_id < books->n; }
@@ -188,9 +212,10 @@ static inline int handle(const sd_book_params *params, sd_pool *pool, unsigned c
   sd_book_row *row = row_of(rows, t, stride);
   if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
   sd_change c = {b, pool, row, guess.order, guess.level};
-  if (SD_UNLIKELY(!apply(&c, t, params->fills_report))) return 0;
+  const int fault = apply(&c, t, params->fills_report);
+  if (SD_UNLIKELY(fault)) return fault;
   show(b, row, t);
-  return 1;
+  return 0;
 }
 
 /* What a batch's ticks pass before their turn. */
@@ -229,9 +254,8 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
     }
     if (SD_LIKELY(second < s.end)) ask_for_order(books, &ticks[second]);
     if (SD_LIKELY(third < s.end)) s.guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
-    if (SD_UNLIKELY(!handle(params, pool, rows, &ticks[i], stride, s.guesses[i % GUESSES])))
-      return fail(ctx, NO_MEMORY, "no memory for one more order beside %u", book_of(books, &ticks[i])->live,
-                  (int64_t)i);
+    const int fault = handle(params, pool, rows, &ticks[i], stride, s.guesses[i % GUESSES]);
+    if (SD_UNLIKELY(fault)) return fail_on(ctx, books, &ticks[i], fault, (int64_t)i);
   }
   if (SD_UNLIKELY(s.end < (uint64_t)n))
     return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[s.end].instrument_id, (int64_t)s.end);
@@ -250,7 +274,7 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_bo
   uint64_t got = n < there ? n : there;
   for (uint64_t i = 0; i < got; i++) {
     const sd_level *l = &b->levels[sd_book_numbers(b, which)[there - 1 - i]];
-    levels[i] = (sd_book_level){l->price, l->size, l->orders};
+    levels[i] = (sd_book_level){l->price, (int64_t)l->size, l->orders};
   }
   return got;
 }
@@ -265,7 +289,7 @@ static sd_book_order describe(const sd_book *b, uint32_t slot) {
   const uint32_t place = sd_bucket_place(slot);
   const int64_t price = b->levels[bucket->level[place]].price;
   const char side = sd_bucket_side(bucket, place) == SD_BID ? 'B' : 'A';
-  return (sd_book_order){bucket->id[place], price, bucket->size[place], bucket->stamp[place], 0, side};
+  return (sd_book_order){bucket->id[place], price, bucket->size[place], bucket->stamp[place], 0, (uint64_t)side};
 }
 
 /* The first order from a slot on; SD_NO_ORDER: there is none. */

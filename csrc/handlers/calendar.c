@@ -1,23 +1,23 @@
 #include "handlers/calendar.h"
 
-void sd_find_stretch(sd_stretch *s, const sd_calendar *c, uint64_t time) {
+void sd_find_stretch(sd_stretch *s, const sd_calendar *c, int64_t time) {
   uint64_t low = 0, high = c->n; /* sessions that start at or before time */
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if (c->sessions[middle].start <= time) low = middle + 1;
     else high = middle;
   }
-  if (c->n == 0) *s = (sd_stretch){0, UINT64_MAX, 1};
+  if (c->n == 0) *s = (sd_stretch){0, INT64_MAX, 1};
   else if (low && time < c->sessions[low - 1].end)
     *s = (sd_stretch){c->sessions[low - 1].start, c->sessions[low - 1].end, 1};
-  else *s = (sd_stretch){low ? c->sessions[low - 1].end : 0, low < c->n ? c->sessions[low].start : UINT64_MAX, 0};
+  else *s = (sd_stretch){low ? c->sessions[low - 1].end : 0, low < c->n ? c->sessions[low].start : INT64_MAX, 0};
 }
 
-uint64_t sd_open_time(sd_stretch *s, const sd_calendar *c, uint64_t from, uint64_t to) {
-  uint64_t open = 0;
+int64_t sd_open_time(sd_stretch *s, const sd_calendar *c, int64_t from, int64_t to) {
+  int64_t open = 0;
   while (from < to) {
     int inside = sd_stretch_at(s, c, from);
-    uint64_t until = s->end < to ? s->end : to;
+    int64_t until = s->end < to ? s->end : to;
     if (inside) open += until - from;
     from = until;
   }

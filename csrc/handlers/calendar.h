@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 typedef struct sd_session {
-  uint64_t start, end; /* ns since the epoch, end not in it */
+  int64_t start, end; /* ns since the epoch, end not in it */
 } sd_session;
 
 /* Last in params. In order, none empty, none overlapping. */
@@ -16,23 +16,23 @@ typedef struct sd_calendar {
 
 /* A session, or what is between two. Zeroed: none yet. */
 typedef struct sd_stretch {
-  uint64_t start, end; /* end not in it; UINT64_MAX: no end */
-  uint64_t inside;     /* it is a session */
+  int64_t start, end; /* end not in it; INT64_MAX: no end */
+  uint64_t inside;    /* it is a session */
 } sd_stretch;
 
-void sd_find_stretch(sd_stretch *s, const sd_calendar *c, uint64_t time);
+void sd_find_stretch(sd_stretch *s, const sd_calendar *c, int64_t time);
 
 /* Makes *s the stretch that a moment is in. Zero: outside of sessions. */
-static inline int sd_stretch_at(sd_stretch *s, const sd_calendar *c, uint64_t time) {
+static inline int sd_stretch_at(sd_stretch *s, const sd_calendar *c, int64_t time) {
   if (__builtin_expect(time < s->start || time >= s->end, 0)) sd_find_stretch(s, c, time);
   return s->inside != 0;
 }
 
 /* The part of from .. to that is in sessions, ns; *s is the stretch of `to` afterwards. */
-uint64_t sd_open_time(sd_stretch *s, const sd_calendar *c, uint64_t from, uint64_t to);
+int64_t sd_open_time(sd_stretch *s, const sd_calendar *c, int64_t from, int64_t to);
 
 /* The step of a grid from the stretch's start that a moment is in: its start, and its end, which the stretch cuts. */
-static inline void sd_grid(const sd_stretch *s, uint64_t step, uint64_t time, uint64_t *start, uint64_t *end) {
+static inline void sd_grid(const sd_stretch *s, int64_t step, int64_t time, int64_t *start, int64_t *end) {
   *start = s->start + (time - s->start) / step * step;
   *end = s->end - *start > step ? *start + step : s->end;
 }

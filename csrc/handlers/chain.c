@@ -13,14 +13,12 @@ typedef struct part_context {
   int *asked; /* set where it asks for a timer */
 } part_context;
 
-static void ask(sd_context *ctx, uint32_t key, uint64_t ns) {
+static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   part_context *own = (part_context *)ctx;
   if (key >= ctx->n_rows) return;
   /* A part is given one record a call. */
-  uint64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
-  if (ns && ns <= now) ns = now + 1;
-  /* As the engine has it, also where a record says that time. */
-  own->wishes[key * own->stride] = ns == SD_NEVER ? 0 : ns;
+  const int64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
+  own->wishes[key * own->stride] = sd_wish_after(ns, now);
   *own->asked = 1;
 }
 
@@ -53,7 +51,7 @@ uint64_t sd_chain_wish(const sd_chain *chain, uint32_t key) {
 
 /* A timer is asked for, or over: the chain's is the next one. At the end of a chain that Python runs it is Python's to tell. */
 static void tell(const sd_chain *chain, uint32_t key, sd_context *ctx) {
-  if (ctx->wake_at) ctx->wake_at(ctx, key, sd_chain_wish(chain, key));
+  if (ctx->wake_at) ctx->wake_at(ctx, key, (int64_t)sd_chain_wish(chain, key));
 }
 
 /* ---- records */
@@ -101,14 +99,14 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
 
 /* ---- timers, and the end */
 
-int sd_wake_chain(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_chain *chain = ctx->params;
   uint64_t *wishes = chain->wishes + key * chain->wish_stride;
   part_context own;
   int code = 0, asked;
   for (uint64_t p = 0; p < chain->n && !code; p++) {
     const sd_chain_part *part = &chain->part[p];
-    if (!wishes[p] || wishes[p] > time) continue;
+    if (!wishes[p] || wishes[p] > (uint64_t)time) continue;
     wishes[p] = 0;
     open_part(chain, p, ctx, &own, &asked);
     code = part->wake((unsigned char *)rows + part->row_offset, key, time, &own.ctx);
@@ -116,7 +114,7 @@ int sd_wake_chain(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
   }
   /* Those behind one that failed come next: as late as the engine takes the chain's to be. */
   for (uint64_t p = 0; p < chain->n && code; p++)
-    if (wishes[p] && wishes[p] <= time) wishes[p] = time + 1;
+    if (wishes[p] && wishes[p] <= (uint64_t)time) wishes[p] = (uint64_t)time + 1;
   tell(chain, key, ctx);
   return code;
 }
@@ -169,7 +167,7 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
     memcpy(&key, record + d->arena->key_offset, sizeof key);
     if (chain->wishes) {
       uint64_t wish = sd_chain_wish(chain, key);
-      if (wish && wish <= marks[i].time) return i;
+      if (wish && wish <= (uint64_t)marks[i].time) return i;
     }
     if (sd_run_handler(d, handler, claim->strand, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
       say(&ctx, 0, failure);
@@ -187,7 +185,7 @@ int sd_chain_act(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, uin
   open_tracked(d, slot, handler, &d->handlers[d->strands[d->map[key]].handler], &ctx);
   sd_timer_context(&ctx, key, time);
   if (at_end) ctx.wake_number = SD_AT_END;
-  int code = at_end ? sd_finish_chain(d->rows, key, &ctx) : sd_wake_chain(d->rows, key, time, &ctx);
+  int code = at_end ? sd_finish_chain(d->rows, key, &ctx) : sd_wake_chain(d->rows, key, (int64_t)time, &ctx);
   if (ctx.n_outputs) {
     if (code) sd_sinks_void(&ctx, 0);
     else sd_sinks_commit(&ctx);

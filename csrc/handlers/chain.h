@@ -32,7 +32,7 @@ typedef struct sd_chain {
 /* A record that a part fails on has been handled by those before it. */
 int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* The timers of all parts that are due, in the parts' order. Those behind one that fails are due in the next ns. */
-int sd_wake_chain(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx);
 /* When the next timer of a symbol is due; 0: there is none. */
 uint64_t sd_chain_wish(const sd_chain *chain, uint32_t key);

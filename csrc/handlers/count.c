@@ -6,7 +6,7 @@ int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context 
     sd_count_row *row = (sd_count_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
     if (row->ticks++ == 0) row->first_ts_recv = t->ts_recv;
     row->last_ts_recv = t->ts_recv;
-    row->last_sequence = t->sequence;
+    row->last_sequence = sd_sequence(t);
     if (t->kind == SD_KIND_TRADE) {
       row->trades++;
       row->volume += t->size;

@@ -47,10 +47,10 @@ void sd_depths_destroy(sd_depths *depths) {
 /* ---- one side */
 
 static uint64_t side_bytes(uint32_t room) {
-  return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(uint64_t)) : 0;
+  return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(int64_t)) : 0;
 }
 
-static uint64_t *sizes_of(const sd_depth_side *s) { return (uint64_t *)(s->keys + s->room); }
+static int64_t *sizes_of(const sd_depth_side *s) { return s->keys + s->room; }
 
 static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
   uint32_t room = sd_ladder_room(s->room);
@@ -60,7 +60,7 @@ static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
   int64_t *keys = sd_ladder_begin(piece);
   if (s->n) {
     memcpy(keys, s->keys, s->n * sizeof *keys);
-    memcpy(keys + room, sizes_of(s), s->n * sizeof(uint64_t));
+    memcpy(keys + room, sizes_of(s), s->n * sizeof(int64_t));
   }
   if (s->keys) sd_pool_give(pool, s->keys - SD_LADDER_BEST, side_bytes(s->room));
   s->keys = keys;
@@ -74,12 +74,12 @@ static uint32_t place_of(const sd_depth_side *s, int64_t key) { return s->n ? sd
 static void cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
   uint32_t after = s->n - at - n;
   memmove(&s->keys[at], &s->keys[at + n], after * sizeof *s->keys);
-  memmove(&sizes_of(s)[at], &sizes_of(s)[at + n], after * sizeof(uint64_t));
+  memmove(&sizes_of(s)[at], &sizes_of(s)[at + n], after * sizeof(int64_t));
   s->n -= n;
 }
 
-static void put_in(sd_depth_side *s, uint32_t at, int64_t key, uint64_t size) {
-  uint64_t *sizes = sizes_of(s);
+static void put_in(sd_depth_side *s, uint32_t at, int64_t key, int64_t size) {
+  int64_t *sizes = sizes_of(s);
   memmove(&s->keys[at + 1], &s->keys[at], (s->n - at) * sizeof *s->keys);
   memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
   s->keys[at] = key;
@@ -89,7 +89,7 @@ static void put_in(sd_depth_side *s, uint32_t at, int64_t key, uint64_t size) {
 
 /* ---- one tick */
 
-enum { NO_MEMORY = 1, NO_BOOK = 2 };
+enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3 };
 
 /* What a tick is applied to, and from which level on, the best one being 0, a side of the row has to be written anew. */
 typedef struct sd_depth_change {
@@ -110,7 +110,7 @@ static void clear(sd_depth_change *c, int side) {
 }
 
 /* Zero: no memory. */
-static int set(sd_depth_change *c, int side, int64_t price, uint64_t size) {
+static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
   sd_depth_side *s = &c->book->side[side];
   int64_t key = sd_ladder_key(side, price);
   uint32_t at = place_of(s, key);
@@ -155,14 +155,18 @@ static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive)
 static int is_price(int64_t price) { return price != SD_UNDEF_PRICE && price != INT64_MIN; }
 
 static int view(sd_depth_change *c, const sd_tick *t) {
-  int64_t ask = (int64_t)t->order_id;
+  const int64_t bid = sd_bid_price(t), ask = sd_ask_price(t), bid_size = sd_bid_size(t), ask_size = sd_ask_size(t);
   if (t->depth == 0) {
     clear(c, SD_BID);
     clear(c, SD_ASK);
     c->row->snapshots++;
   }
-  if (is_price(t->price) && t->size && !set(c, SD_BID, t->price, t->size)) return 0;
-  return !is_price(ask) || !t->ref_id || set(c, SD_ASK, ask, t->ref_id);
+  if (bid_size < 0 || ask_size < 0) {
+    c->row->unusable++;
+    return 1;
+  }
+  if (is_price(bid) && bid_size && !set(c, SD_BID, bid, bid_size)) return 0;
+  return !is_price(ask) || !ask_size || set(c, SD_ASK, ask, ask_size);
 }
 
 /* Zero: no memory. */
@@ -184,11 +188,11 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
     else clear(c, side);
     return 1;
   }
-  if (!is_price(t->price)) {
+  if (!is_price(t->price) || t->size < 0) {
     c->row->unusable++;
     return 1;
   }
-  uint64_t size = t->action == 'C' ? 0 : t->order_id ? t->order_id : t->size;
+  const int64_t size = t->action == 'C' ? 0 : t->size;
   if (!update) {
     clear(c, SD_BID);
     clear(c, SD_ASK);
@@ -199,40 +203,44 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
   return set(c, side, t->price, size);
 }
 
-static void trade(sd_depth_row *row, const sd_tick *t) {
-  if (t->size == 0) return;
-  row->volume += t->size;
+/* Zero: no volume holds the sum. */
+static int trade(sd_depth_row *row, const sd_tick *t) {
+  int64_t volume;
+  if (t->size <= 0) return 1;
+  if (__builtin_add_overflow(row->volume, t->size, &volume)) return 0;
+  row->volume = volume;
   row->trades++;
   if (is_price(t->price)) row->last_price = t->price;
+  return 1;
 }
 
-/* Zero: no memory. */
+/* Zero: all was well; else what went wrong. */
 static int apply(sd_depth_change *c, const sd_tick *t) {
-  if (t->kind == SD_KIND_QUOTE) return quote(c, t);
-  if (t->kind == SD_KIND_TRADE) trade(c->row, t);
-  else c->row->passed_over++;
-  return 1;
+  if (t->kind == SD_KIND_QUOTE) return quote(c, t) ? 0 : NO_MEMORY;
+  if (t->kind == SD_KIND_TRADE) return trade(c->row, t) ? 0 : NO_VOLUME;
+  c->row->passed_over++;
+  return 0;
 }
 
 static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   const sd_depth_side *s = &c->book->side[side];
-  const uint64_t *sizes = sizes_of(s);
+  const int64_t *sizes = sizes_of(s);
   sd_depth_row *row = c->row;
   int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
   for (uint32_t i = c->from[side]; i < top; i++) {
     prices[i] = i < s->n ? sd_ladder_key(side, s->keys[s->n - 1 - i]) : SD_UNDEF_PRICE;
-    amounts[i] = i < s->n ? (int64_t)sizes[s->n - 1 - i] : 0;
+    amounts[i] = i < s->n ? sizes[s->n - 1 - i] : 0;
   }
   int64_t best = s->n ? sd_ladder_key(side, s->keys[s->n - 1]) : SD_UNDEF_PRICE;
-  uint64_t size = s->n ? sizes[s->n - 1] : 0;
+  const int64_t size = s->n ? sizes[s->n - 1] : 0;
   if (side == SD_BID) {
     row->bid_price = best;
     row->bid_size = size;
-    row->bid_levels = s->n;
+    row->bid_levels = (int32_t)s->n;
   } else {
     row->ask_price = best;
     row->ask_size = size;
-    row->ask_levels = s->n;
+    row->ask_levels = (int32_t)s->n;
   }
 }
 
@@ -264,8 +272,13 @@ int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context 
     sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
     sd_depth_change c = {&depths->book[t->instrument_id], row, pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
-    if (SD_UNLIKELY(!apply(&c, t)))
-      return fail(ctx, NO_MEMORY, "no memory for one more level beside %u", row->bid_levels + row->ask_levels, i);
+    const int fault = apply(&c, t);
+    if (SD_UNLIKELY(fault == NO_VOLUME))
+      return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
+                  t->instrument_id, i);
+    if (SD_UNLIKELY(fault))
+      return fail(ctx, fault, "no memory for one more level beside %u", (uint32_t)(row->bid_levels + row->ask_levels),
+                  i);
     show(&c, t, params->top);
   }
   return n;

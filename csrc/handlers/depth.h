@@ -8,8 +8,7 @@
  *                any other        a view of one side: it holds this price alone, the other side nothing
  *   side N                        a view of both sides, the ask's price and size in order_id and ref_id, one tick a level:
  *                                 `depth` 0 begins a new view, further levels add to it
- * Sizes are `size`, or for sides A and B the exact amount in `order_id` where there is one. SD_DEPTH_SNAPSHOT in `flags` of
- * sides A and B: part of a snapshot; the first one after a tick that was not clears the book.
+ * SD_DEPTH_SNAPSHOT in `flags` of sides A and B: part of a snapshot; the first one after a tick that was not clears the book.
  * Ticks of kind TRADE count into volume and last price; all others are passed over.
  */
 #ifndef SD_HANDLERS_DEPTH_H
@@ -22,20 +21,20 @@ enum { SD_DEPTH_BEST = 4, SD_DEPTH_SNAPSHOT = 32, SD_DEPTH_TOP_MOST = 64 };
 /* A symbol's state after its last tick, followed by bid prices, bid sizes, ask prices and ask sizes of the best `top` levels.
  * Prices are SD_UNDEF_PRICE where there is no level; all 0 before the first tick. */
 typedef struct sd_depth_row {
-  uint64_t ticks;
-  uint64_t last_ts_recv;
+  int64_t ticks;
+  int64_t last_ts_recv;
   int64_t bid_price, ask_price;
-  uint64_t bid_size, ask_size;
-  uint32_t bid_levels, ask_levels;
-  uint64_t volume;
-  uint64_t trades;
-  int64_t last_price;   /* of the last trade; 0: none yet */
-  uint64_t crossed;     /* ticks that left the best bid at or above the best ask */
-  uint32_t snapshots;   /* that cleared the book, and views that began */
-  uint32_t absent;      /* prices that were to go and were not there */
-  uint32_t beyond;      /* levels left out or let go because a side was at its bound */
-  uint32_t unusable;    /* updates without a price, or with a side that is none */
-  uint64_t passed_over; /* ticks that speak neither of levels nor of trades */
+  int64_t bid_size, ask_size;
+  int32_t bid_levels, ask_levels;
+  int64_t volume;
+  int64_t trades;
+  int64_t last_price;  /* of the last trade; 0: none yet */
+  int64_t crossed;     /* ticks that left the best bid at or above the best ask */
+  int32_t snapshots;   /* that cleared the book, and views that began */
+  int32_t absent;      /* prices that were to go and were not there */
+  int32_t beyond;      /* levels left out or let go because a side was at its bound */
+  int32_t unusable;    /* updates without a price, with a size below 0, or a side that is none */
+  int64_t passed_over; /* ticks that speak neither of levels nor of trades */
   int64_t top[];
 } sd_depth_row;
 
@@ -50,7 +49,7 @@ typedef struct sd_depth_params {
 
 typedef struct sd_depth_level {
   int64_t price;
-  uint64_t size;
+  int64_t size;
 } sd_depth_level;
 
 /* Books of symbols 0 .. n - 1, empty. NULL: no memory, or n is 0. */

@@ -2,27 +2,27 @@
 
 #include <math.h>
 
-int64_t sd_order_flow(const sd_top *was, const sd_top *is) {
+sd_wide sd_order_flow(const sd_top *was, const sd_top *is) {
   const int64_t bid_was = was->bid == SD_UNDEF_PRICE ? INT64_MIN : was->bid;
   const int64_t bid_is = is->bid == SD_UNDEF_PRICE ? INT64_MIN : is->bid;
-  uint64_t flow = 0; /* modulo 2^64 */
+  sd_wide flow = 0;
   if (bid_is >= bid_was) flow += is->bid_size;
   if (bid_is <= bid_was) flow -= was->bid_size;
   /* An undefined ask is the greatest number already. */
   if (is->ask <= was->ask) flow -= is->ask_size;
   if (is->ask >= was->ask) flow += was->ask_size;
-  return (int64_t)flow;
+  return flow;
 }
 
 static int both(const sd_top *top) {
-  return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && top->bid_size + top->ask_size != 0;
+  return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && (top->bid_size | top->ask_size) != 0;
 }
 
 /* Gives what was in force the time since the last event. */
-static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, uint64_t time) {
+static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && row->quotes && both(&row->top)) {
-    const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
+    const int64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
     row->queue_ns += ns;
     row->queue_sum += row->queue * (double)ns;
     row->interval_ns += ns;
@@ -32,7 +32,7 @@ static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, uint64
   row->last_time = time;
 }
 
-static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint32_t flags) {
+static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
   const sd_imbalance interval = {
       .start = row->interval.start,
       .end = row->interval.end,
@@ -42,14 +42,14 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
       .ask = row->top.ask,
       .bid_size = row->top.bid_size,
       .ask_size = row->top.ask_size,
-      .events = row->interval_events > UINT32_MAX ? UINT32_MAX : (uint32_t)row->interval_events,
+      .events = row->interval_events,
       .flags = flags,
   };
   return sd_emit(ctx, 0, i, &interval);
 }
 
 /* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
-static int end_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint64_t time) {
+static int end_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, int64_t time) {
   if (!sd_interval_over(&row->interval, time)) return 0;
   if (row->last_time) pass_time(row, p, row->interval.end);
   if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
@@ -58,7 +58,7 @@ static int end_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_c
 }
 
 static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, uint32_t key,
-                           uint64_t time) {
+                           int64_t time) {
   sd_interval begun;
   sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
   /* From then on the top that is in force counts for the interval. */
@@ -72,7 +72,7 @@ static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, s
 /* Nonzero: no room. */
 static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
-  const uint64_t time = e->time > row->last_time ? e->time : row->last_time;
+  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
   const int first = row->quotes == 0;
   if (first) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
   if (end_interval(row, p, ctx, i, time)) return -1;
@@ -88,11 +88,12 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
                                      ((double)row->top.bid_size + (double)row->top.ask_size)
                                : 0;
   if (!inside || first || new_session) return 0;
-  const int64_t flow = sd_order_flow(&was, &row->top);
+  const sd_wide flow = sd_order_flow(&was, &row->top);
   row->events++;
-  row->ofi += flow;
   row->interval_events++;
-  row->interval_ofi += flow;
+  if (__builtin_add_overflow(row->ofi, flow, &row->ofi) ||
+      __builtin_add_overflow(row->interval_ofi, flow, &row->interval_ofi))
+    return sd_too_large(ctx, "its order flow is");
   return 0;
 }
 
@@ -109,7 +110,7 @@ int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_cont
   return n;
 }
 
-int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
   return end_interval(row, ctx->params, ctx, -1, time);
 }

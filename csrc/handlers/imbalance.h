@@ -17,39 +17,39 @@
 
 /* Emitted; also the interval's state. */
 typedef struct sd_imbalance {
-  uint64_t start, end; /* ns, end not in it; cut by the session */
+  int64_t start, end; /* ns, end not in it; cut by the session */
   int64_t ofi;
   double queue_mean; /* weighted by time with both sides; not a number: there was none */
   int64_t bid, ask;  /* at the end; SD_UNDEF_PRICE: empty */
-  uint64_t bid_size, ask_size;
-  uint32_t events; /* changes of the top */
-  uint32_t flags;  /* SD_INTERVAL_PARTIAL */
+  int64_t bid_size, ask_size;
+  int64_t events; /* changes of the top */
+  uint64_t flags; /* SD_INTERVAL_PARTIAL */
 } sd_imbalance;
 
 typedef struct sd_imbalance_row {
   sd_top top; /* all 0 before the first quote */
-  uint64_t last_time;
-  uint64_t quotes;   /* that changed the top */
-  uint64_t events;   /* of them, those in sessions that have a flow */
+  int64_t last_time;
+  int64_t quotes;    /* that changed the top */
+  int64_t events;    /* of them, those in sessions that have a flow */
   int64_t ofi;       /* of all of them */
   double queue;      /* now; 0 where a side is empty */
   double queue_mean; /* of all time in sessions with both sides */
-  uint64_t queue_ns; /* that time */
+  int64_t queue_ns;  /* that time */
   double queue_sum;  /* ns */
   sd_interval interval;
   int64_t interval_ofi;
   double interval_sum;
-  uint64_t interval_ns, interval_events;
+  int64_t interval_ns, interval_events;
   sd_stretch stretch;
-  uint64_t session; /* start of the stretch that the last change was in */
+  int64_t session; /* start of the stretch that the last change was in */
 } sd_imbalance_row;
 
 /* The flow of one change of the top. */
-int64_t sd_order_flow(const sd_top *was, const sd_top *is);
+sd_wide sd_order_flow(const sd_top *was, const sd_top *is);
 
 /* Emits sd_imbalance to output 0. Its params are sd_interval_params. */
 int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_imbalance(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

@@ -14,22 +14,22 @@ enum { SD_INTERVAL_PARTIAL = 1 }; /* in the flags of what is emitted: the run en
 enum { SD_MOST_EMPTY = 1 << 22 };
 
 typedef struct sd_interval {
-  uint64_t start, end; /* ns, end not in it; cut by the session. end 0: none is under way */
+  int64_t start, end; /* ns, end not in it; cut by the session. end 0: none is under way */
 } sd_interval;
 
 /* The params of a handler that is told nothing else. */
 typedef struct sd_interval_params {
   sd_source source;
-  uint64_t every;   /* ns; 0: nothing is emitted */
+  int64_t every;    /* ns; 0: nothing is emitted */
   uint64_t partial; /* the interval under way is emitted at the end */
   sd_calendar calendar;
 } sd_interval_params;
 
 /* Nonzero: it ends at or before a moment. */
-static inline int sd_interval_over(const sd_interval *v, uint64_t time) { return v->end && time >= v->end; }
+static inline int sd_interval_over(const sd_interval *v, int64_t time) { return v->end && time >= v->end; }
 
 /* Nonzero: no further empty one is to be told. *left: how many are. */
-static inline int sd_tell_empty(uint64_t *left, sd_context *ctx) {
+static inline int sd_tell_empty(int64_t *left, sd_context *ctx) {
   if (--*left) return 0;
   snprintf(ctx->message, sizeof ctx->message,
            "%d empty intervals in a row: the next tick's time is wrong, or the intervals are too short", SD_MOST_EMPTY);
@@ -37,10 +37,10 @@ static inline int sd_tell_empty(uint64_t *left, sd_context *ctx) {
 }
 
 /* Begins the one that a moment of stretch *s belongs to, and wishes to be woken at its end. */
-static inline void sd_interval_begin(sd_interval *v, const sd_stretch *s, uint64_t every, uint64_t time,
-                                     sd_context *ctx, uint32_t key) {
+static inline void sd_interval_begin(sd_interval *v, const sd_stretch *s, int64_t every, int64_t time, sd_context *ctx,
+                                     uint32_t key) {
   sd_grid(s, every, time, &v->start, &v->end);
-  if (ctx->wake_at && v->end != UINT64_MAX) ctx->wake_at(ctx, key, v->end);
+  if (ctx->wake_at && v->end != INT64_MAX) ctx->wake_at(ctx, key, v->end);
 }
 
 #endif

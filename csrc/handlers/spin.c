@@ -3,8 +3,8 @@
 #include "sd_atomic.h"
 
 static inline void spin(sd_spin_row *row, const sd_tick *tick, int64_t steps) {
-  row->broken += tick->sequence != row->last_sequence + 1;
-  row->last_sequence = tick->sequence;
+  row->broken += sd_sequence(tick) != row->last_sequence + 1;
+  row->last_sequence = sd_sequence(tick);
   row->ticks++;
   uint64_t x = row->value + (uint64_t)tick->price;
   for (int64_t i = 0; i < steps; i++) x = x * 6364136223846793005u + 1442695040888963407u;

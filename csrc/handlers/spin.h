@@ -6,10 +6,10 @@
 #include "sd_handler.h"
 
 typedef struct sd_spin_row {
-  uint64_t ticks;
+  int64_t ticks;
   uint64_t value;
-  uint64_t last_sequence;
-  uint64_t broken; /* ticks whose sequence did not follow the last one's: out of order, lost or doubled */
+  int64_t last_sequence;
+  int64_t broken; /* ticks whose sequence did not follow the last one's: out of order, lost or doubled */
 } sd_spin_row;
 
 typedef struct sd_spin_params {

@@ -8,17 +8,21 @@ static sd_spread_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
 
 /* ---- sums, and what they make */
 
-static void add_time(sd_spread_totals *t, int64_t spread, double relative, uint64_t ns) {
+static void add_time(sd_spread_totals *t, sd_wide spread, double relative, int64_t ns) {
   t->of.quoted_ns += ns;
-  sd_wide_add(&t->quoted_low, &t->quoted_high, (sd_wide)spread * (sd_wide)ns);
+  /* Less than 2^64 for less than 2^63 ns in all: 128 bits hold it. */
+  const sd_wide sum = sd_wide_of(t->quoted_low, t->quoted_high) + spread * ns;
+  t->quoted_low = (uint64_t)sum;
+  t->quoted_high = (int64_t)(sum >> 64);
   t->relative_sum += relative * (double)ns;
 }
 
-static void add_trade(sd_spread_totals *t, sd_wide twice, uint64_t size) {
+/* Nonzero: no volume holds the sum. */
+static int add_trade(sd_spread_totals *t, sd_context *ctx, sd_wide twice, int64_t size) {
+  if (sd_add_volume(&t->of.volume, size, ctx)) return -1;
   t->of.trades++;
-  t->of.volume += size;
-  sd_wide_add(&t->mean_low, &t->mean_high, twice);
-  sd_wide_add(&t->effective_low, &t->effective_high, twice * (sd_wide)size);
+  return sd_wide_add(&t->mean_low, &t->mean_high, twice, 1, ctx) ||
+         sd_wide_add(&t->effective_low, &t->effective_high, twice, size, ctx);
 }
 
 static void average_time(sd_spread_totals *t) {
@@ -33,11 +37,11 @@ static void average_trades(sd_spread_totals *t) {
 }
 
 /* Gives the top that was in force the time since the last event. */
-static void pass_time(sd_spread_row *row, const sd_spread_params *p, uint64_t time) {
+static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && sd_top_sound(&row->top)) {
-    const uint64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
-    const int64_t spread = (int64_t)((uint64_t)row->top.ask - (uint64_t)row->top.bid);
+    const int64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
+    const sd_wide spread = (sd_wide)row->top.ask - row->top.bid;
     const double mid = 0.5 * ((double)row->top.bid + (double)row->top.ask);
     const double relative = mid != 0 ? (double)spread / mid : 0;
     add_time(&row->all, spread, relative, ns);
@@ -64,7 +68,7 @@ static int is_told(const sd_spread_row *row, const sd_spread_params *p) {
 }
 
 /* Begins the interval of a moment in a session. */
-static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, uint32_t key, uint64_t time) {
+static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, uint32_t key, int64_t time) {
   sd_interval begun;
   sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
   /* From its start on the top that is in force counts for it. */
@@ -76,9 +80,9 @@ static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx
 
 /* Ends what ends at or before a moment, and begins what is to be told though nothing comes. Nonzero: no room. */
 static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                   uint64_t time) {
+                   int64_t time) {
   for (;;) {
-    uint64_t at = row->interval.end;
+    int64_t at = row->interval.end;
     if (at) {
       if (time < at) return 0;
       if (row->last_time) pass_time(row, p, at);
@@ -94,7 +98,7 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
     /* Between two sessions it goes on with the next. */
     if (!sd_stretch_at(&row->stretch, &p->calendar, at)) at = row->stretch.end;
     if (at > time) {
-      if (ctx->wake_at && at != UINT64_MAX) ctx->wake_at(ctx, key, at);
+      if (ctx->wake_at && at != INT64_MAX) ctx->wake_at(ctx, key, at);
       return 0;
     }
     sd_stretch_at(&row->stretch, &p->calendar, at);
@@ -104,20 +108,21 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
 
 /* ---- events */
 
-static void trade(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
+/* Nonzero: no volume holds the sum. */
+static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, const sd_event *e) {
   pass_time(row, p, e->time);
-  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return;
+  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
   if (p->every) row->events++;
   if (e->price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
     row->all.of.unmatched++;
     if (p->every) row->its.of.unmatched++;
-    return;
+    return 0;
   }
   sd_wide twice = 2 * (sd_wide)e->price - row->top.bid - row->top.ask;
   if (twice < 0) twice = -twice;
-  add_trade(&row->all, twice, e->size);
+  if (add_trade(&row->all, ctx, twice, e->size)) return -1;
   average_trades(&row->all);
-  if (p->every) add_trade(&row->its, twice, e->size);
+  return p->every ? add_trade(&row->its, ctx, twice, e->size) : 0;
 }
 
 static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
@@ -140,7 +145,7 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
     if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, e->time)) begin(row, p, ctx, key, e->time);
   }
   /* The trade first: it met the top that its own fill changes. */
-  if (e->size) trade(row, p, e);
+  if (e->size && trade(row, p, ctx, e)) return -1;
   if (e->bid || e->ask) quote(row, p, e);
   if (!p->fill || !row->last_time) return 0;
   row->empty_left = SD_MOST_EMPTY;
@@ -159,7 +164,7 @@ int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context
   return n;
 }
 
-int sd_wake_spread(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   return advance(row_of(rows, key, ctx), ctx->params, ctx, -1, key, time);
 }
 

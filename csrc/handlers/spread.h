@@ -19,12 +19,12 @@
 
 /* Of a stretch of time, in currency units. */
 typedef struct sd_spreads {
-  uint64_t quoted_ns; /* time that counts */
+  int64_t quoted_ns; /* time that counts */
   double quoted;
   double relative;       /* share of the mid */
-  uint64_t trades;       /* that have an effective spread */
-  uint64_t volume;       /* of these */
-  uint64_t unmatched;    /* trades in sessions that have none */
+  int64_t trades;        /* that have an effective spread */
+  int64_t volume;        /* of these */
+  int64_t unmatched;     /* trades in sessions that have none */
   double effective;      /* weighted by size */
   double effective_mean; /* plain */
 } sd_spreads;
@@ -43,7 +43,7 @@ typedef struct sd_spread_totals {
 
 /* Emitted. What has no time, or no trade, to be divided by is not a number. */
 typedef struct sd_spread {
-  uint64_t start, end; /* ns, end not in it */
+  int64_t start, end; /* ns, end not in it */
   sd_spreads of;
   sd_top top;     /* at the end */
   uint64_t flags; /* SD_INTERVAL_PARTIAL */
@@ -51,22 +51,22 @@ typedef struct sd_spread {
 
 typedef struct sd_spread_row {
   sd_top top; /* prevailing; all 0 before the first quote */
-  uint64_t last_time;
-  uint64_t quotes;    /* that changed the top */
-  uint64_t locked;    /* of them, those that left the bid at or above the ask */
-  uint64_t one_sided; /* of them, those that left a side empty */
+  int64_t last_time;
+  int64_t quotes;    /* that changed the top */
+  int64_t locked;    /* of them, those that left the bid at or above the ask */
+  int64_t one_sided; /* of them, those that left a side empty */
   sd_spread_totals all;
   sd_stretch stretch;
   /* only with `every` */
   sd_interval interval;
-  uint64_t events;     /* in it: trades and changes of the top */
-  uint64_t empty_left; /* how many without any may come next; 0: none is told */
+  int64_t events;     /* in it: trades and changes of the top */
+  int64_t empty_left; /* how many without any may come next; 0: none is told */
   sd_spread_totals its;
 } sd_spread_row;
 
 typedef struct sd_spread_params {
   sd_source source;
-  uint64_t every; /* ns; 0: nothing is emitted */
+  int64_t every; /* ns; 0: nothing is emitted */
   uint32_t fill;
   uint32_t partial; /* the interval under way is emitted at the end */
   sd_calendar calendar;
@@ -74,7 +74,7 @@ typedef struct sd_spread_params {
 
 /* Emits sd_spread to output 0. */
 int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_spread(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

@@ -49,7 +49,7 @@ static char aggressor(const sd_top *before, const sd_tick *t, int64_t price) {
 
 int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e) {
   sd_book_row *row = &tape->rows[t->instrument_id].book;
-  const uint64_t trades = row->trades, volume = row->volume, unknown = row->unknown;
+  const int64_t trades = row->trades, volume = row->volume, unknown = row->unknown;
   /* Zeroes before the first tick: no top. */
   const int fresh = row->ticks == 0;
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,

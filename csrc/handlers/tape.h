@@ -18,7 +18,7 @@ enum { SD_DOES_NOT_COUNT = 1 }; /* in the flags of a trade */
 /* The best of both sides; a price of SD_UNDEF_PRICE: the side is empty. */
 typedef struct sd_top {
   int64_t bid, ask;
-  uint64_t bid_size, ask_size;
+  int64_t bid_size, ask_size;
 } sd_top;
 
 typedef struct sd_tape sd_tape;
@@ -31,9 +31,9 @@ typedef struct sd_source {
 
 /* What one tick said. */
 typedef struct sd_event {
-  uint64_t time; /* ts_recv */
+  int64_t time;  /* ts_recv */
   int64_t price; /* of a trade; SD_UNDEF_PRICE: it has none */
-  uint64_t size; /* 0: no trade */
+  int64_t size;  /* 0: no trade */
   char side;     /* the trade's: the tick's own, or where a book knows better the aggressor's; A, B or N */
   uint8_t bid, ask;
   sd_top top; /* valid where `bid`, `ask` say so */
@@ -50,8 +50,10 @@ static inline int sd_is_trade(const sd_tick *t, uint64_t fills_report) {
   return (t->action == 'T' || (t->action == 'F' && !fills_report)) && !(t->flags & SD_DOES_NOT_COUNT);
 }
 
-/* Times stay below UINT64_MAX, which stands for never. */
-static inline uint64_t sd_time_of(const sd_tick *t) { return t->ts_recv - (t->ts_recv == UINT64_MAX); }
+/* Times stay below INT64_MAX, which stands for never. One below 0 lies before the epoch, as no feed's does: it is none. */
+static inline int64_t sd_time_of(const sd_tick *t) {
+  return t->ts_recv < 0 ? 0 : t->ts_recv - (t->ts_recv == INT64_MAX);
+}
 
 static inline int64_t sd_price_or_none(int64_t price) { return price == INT64_MIN ? SD_UNDEF_PRICE : price; }
 
@@ -59,11 +61,8 @@ static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
   if (t->kind != SD_KIND_QUOTE || t->depth) return;
   e->bid = t->side != 'A';
   e->ask = t->side != 'B';
-  int both = e->bid && e->ask;
-  e->top.bid = sd_price_or_none(t->price);
-  e->top.bid_size = t->size;
-  e->top.ask = sd_price_or_none(both ? (int64_t)t->order_id : t->price);
-  e->top.ask_size = both ? t->ref_id : t->size;
+  e->top =
+      (sd_top){sd_price_or_none(sd_bid_price(t)), sd_price_or_none(sd_ask_price(t)), sd_bid_size(t), sd_ask_size(t)};
 }
 
 /* What tick t says. Nonzero: see sd_tape_event. */
@@ -74,7 +73,7 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *t, sd_co
   e->time = sd_time_of(t);
   if (sd_is_trade(t, source->fills_report)) {
     e->price = sd_price_or_none(t->price);
-    e->size = t->size;
+    e->size = t->size > 0 ? t->size : 0;
     e->side = t->side;
   }
   sd_quote_of(t, e);
@@ -100,25 +99,44 @@ static inline int sd_top_sound(const sd_top *top) {
   return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && top->bid < top->ask;
 }
 
-/* ---- sums that do not overflow */
+/* ---- sums that do not overflow, or say that they do */
+
+/* Fails with what a sum is that no field holds. */
+static __attribute__((noinline, cold, unused)) int sd_too_large(sd_context *ctx, const char *what) {
+  ctx->error_code = -3; /* SD_E_ARGUMENT */
+  snprintf(ctx->message, sizeof ctx->message, "%s more than its field holds: read its sizes in a coarser unit", what);
+  return -1;
+}
+
+/* Adds a size of at least 0. Nonzero: no volume holds the sum, and *ctx says so. */
+static inline int sd_add_volume(int64_t *volume, int64_t size, sd_context *ctx) {
+  int64_t sum;
+  if (__builtin_expect(__builtin_add_overflow(*volume, size, &sum), 0)) return sd_too_large(ctx, "its volume is");
+  *volume = sum;
+  return 0;
+}
 
 typedef __int128 sd_wide;
 
 static inline sd_wide sd_wide_of(uint64_t low, int64_t high) {
-  return (sd_wide)((unsigned __int128)(uint64_t)high << 64 | low);
+  return (sd_wide)((unsigned __int128)(uint64_t)high << 64 | (unsigned __int128)low);
 }
 
-static inline void sd_wide_add(uint64_t *low, int64_t *high, sd_wide more) {
-  sd_wide sum = (sd_wide)((unsigned __int128)sd_wide_of(*low, *high) + (unsigned __int128)more);
+/* Adds a x b. Nonzero: 128 bits do not hold it, and *ctx says so. */
+static inline int sd_wide_add(uint64_t *low, int64_t *high, sd_wide a, sd_wide b, sd_context *ctx) {
+  sd_wide more, sum;
+  if (__builtin_mul_overflow(a, b, &more) || __builtin_add_overflow(sd_wide_of(*low, *high), more, &sum))
+    return sd_too_large(ctx, "its sum of price x size is");
   *low = (uint64_t)sum;
   *high = (int64_t)(sum >> 64);
+  return 0;
 }
 
 /* notional / volume to the nearest unit, halves up. */
-static inline int64_t sd_average_price(sd_wide notional, uint64_t volume) {
-  if (volume == 0) return SD_UNDEF_PRICE;
-  if (notional >= 0 && notional < (INT64_MAX >> 1) - (int64_t)(volume >> 1) && volume < (UINT64_C(1) << 62))
-    return (int64_t)(((uint64_t)notional + (volume >> 1)) / volume); /* the usual case, by a plain division */
+static inline int64_t sd_average_price(sd_wide notional, int64_t volume) {
+  if (volume <= 0) return SD_UNDEF_PRICE;
+  if (notional >= 0 && notional < (INT64_MAX >> 1) - (volume >> 1) && volume < (INT64_C(1) << 62))
+    return ((int64_t)notional + (volume >> 1)) / volume; /* the usual case, by a plain division */
   sd_wide twice = 2 * notional + (sd_wide)volume, by = 2 * (sd_wide)volume;
   sd_wide whole = twice / by;
   return (int64_t)(whole - (twice % by < 0));

@@ -17,7 +17,7 @@ static int64_t direction_of(sd_trade_stats_row *row, const sd_event *e, uint64_t
   return sign == SD_SIGN_SIDE ? of_side : -of_side;
 }
 
-static void take_size(sd_trade_totals *t, uint64_t size) {
+static void take_size(sd_trade_totals *t, int64_t size) {
   sd_trade_figures *of = &t->of;
   if (of->trades == 1 || size < of->size_min) of->size_min = size;
   if (of->trades == 1 || size > of->size_max) of->size_max = size;
@@ -27,11 +27,12 @@ static void take_size(sd_trade_totals *t, uint64_t size) {
   if (of->trades > 1) of->size_variance = t->size_squares / (double)(of->trades - 1);
 }
 
-static void take(sd_trade_totals *t, const sd_event *e, int64_t direction) {
+/* Nonzero: no volume holds the sum. */
+static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t direction) {
   sd_trade_figures *of = &t->of;
+  if (sd_add_volume(&of->volume, e->size, ctx)) return -1;
   of->trades++;
-  of->volume += e->size;
-  sd_wide_add(&t->notional_low, &t->notional_high, (sd_wide)e->price * (sd_wide)e->size);
+  if (sd_wide_add(&t->notional_low, &t->notional_high, e->price, e->size, ctx)) return -1;
   of->notional = (double)sd_wide_of(t->notional_low, t->notional_high) / (double)SD_PRICE_SCALE;
   take_size(t, e->size);
   if (of->trades == 1) {
@@ -41,11 +42,12 @@ static void take(sd_trade_totals *t, const sd_event *e, int64_t direction) {
   if (e->price < of->price_min) of->price_min = e->price;
   if (e->price > of->price_max) of->price_max = e->price;
   of->price_last = e->price;
-  of->signed_volume += direction * (int64_t)e->size;
+  of->signed_volume += direction * e->size;
   of->buys += direction > 0;
   of->sells += direction < 0;
   if (e->time > of->last_time) of->last_time = e->time;
   if (of->trades > 1) of->interarrival_ns = (double)(of->last_time - of->first_time) / (double)(of->trades - 1);
+  return 0;
 }
 
 /* ---- intervals */
@@ -56,7 +58,7 @@ static int emit_interval(const sd_trade_stats_row *row, sd_context *ctx, int64_t
 }
 
 /* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
-static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, uint64_t time) {
+static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (time > row->now) row->now = time;
   if (!sd_interval_over(&row->interval, time)) return 0;
   if (row->its.of.trades && emit_interval(row, ctx, i, 0)) return -1;
@@ -82,9 +84,8 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
     return 0;
   }
   const int64_t direction = direction_of(row, e, p->sign);
-  take(&row->all, e, direction);
-  if (p->every) take(&row->its, e, direction);
-  return 0;
+  if (take(&row->all, ctx, e, direction)) return -1;
+  return p->every ? take(&row->its, ctx, e, direction) : 0;
 }
 
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
@@ -99,7 +100,7 @@ int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_co
   return n;
 }
 
-int sd_wake_trade_stats(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_trade_stats(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   return pass_time(row_of(rows, key, ctx), ctx, -1, time);
 }
 

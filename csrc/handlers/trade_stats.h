@@ -22,17 +22,17 @@ enum { SD_SIGN_TICK = 0, SD_SIGN_SIDE = 1, SD_SIGN_OTHER_SIDE = 2 };
 
 /* Of some trades. All 0 before the first. */
 typedef struct sd_trade_figures {
-  uint64_t trades; /* in sessions, with a price */
-  uint64_t volume;
+  int64_t trades; /* in sessions, with a price */
+  int64_t volume;
   double notional; /* currency units: the exact sum, rounded once */
   double size_mean, size_variance;
-  uint64_t size_min, size_max;
+  int64_t size_min, size_max;
   int64_t price_min, price_max, price_first, price_last;
   int64_t signed_volume;
-  uint64_t buys, sells; /* trades */
-  uint64_t first_time, last_time;
+  int64_t buys, sells; /* trades */
+  int64_t first_time, last_time;
   double interarrival_ns;
-  uint64_t unpriced; /* trades in sessions without a price: left out */
+  int64_t unpriced; /* trades in sessions without a price: left out */
 } sd_trade_figures;
 
 typedef struct sd_trade_totals {
@@ -45,7 +45,7 @@ typedef struct sd_trade_totals {
 
 /* Emitted. */
 typedef struct sd_trade_stats {
-  uint64_t start, end; /* ns, end not in it */
+  int64_t start, end; /* ns, end not in it */
   sd_trade_figures of;
   uint64_t flags; /* SD_INTERVAL_PARTIAL */
 } sd_trade_stats;
@@ -57,20 +57,20 @@ typedef struct sd_trade_stats_row {
   /* only with `every` */
   sd_interval interval;
   sd_trade_totals its;
-  uint64_t now; /* the latest time so far */
+  int64_t now; /* the latest time so far */
 } sd_trade_stats_row;
 
 typedef struct sd_trade_stats_params {
   sd_source source;
   uint64_t sign;    /* SD_SIGN_* */
-  uint64_t every;   /* ns; 0: nothing is emitted */
+  int64_t every;    /* ns; 0: nothing is emitted */
   uint64_t partial; /* the interval under way is emitted at the end */
   sd_calendar calendar;
 } sd_trade_stats_params;
 
 /* Emits sd_trade_stats to output 0. */
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_trade_stats(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_trade_stats(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

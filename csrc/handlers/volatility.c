@@ -34,7 +34,7 @@ static void sample(sd_volatility_row *row) {
 }
 
 /* So many more samples of a price that stayed the same: returns of zero. */
-static void sample_same(sd_volatility_row *row, uint64_t n) {
+static void sample_same(sd_volatility_row *row, int64_t n) {
   if (n == 0) return;
   row->of.returns += n;
   if (row->end) row->window.returns += n;
@@ -42,13 +42,15 @@ static void sample_same(sd_volatility_row *row, uint64_t n) {
 }
 
 /* Takes the samples of the grid that are due at or before a moment; all of them lie in one session. */
-static void sample_until(sd_volatility_row *row, const sd_volatility_params *p, uint64_t time) {
+static void sample_until(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
   if (!p->by_time || row->next == 0 || time < row->next) return;
-  const uint64_t more = (time - row->next) / p->step;
+  const int64_t more = (time - row->next) / p->step;
   sample(row);
   sample_same(row, more);
   /* A session's end is a point of the grid too, and its last: what comes after starts anew. */
-  row->next = UINT64_MAX - row->next < p->step * (more + 1) ? UINT64_MAX : row->next + p->step * (more + 1);
+  int64_t span;
+  if (__builtin_mul_overflow(p->step, more + 1, &span) || __builtin_add_overflow(row->next, span, &row->next))
+    row->next = INT64_MAX;
 }
 
 /* ---- windows and sessions */
@@ -58,19 +60,19 @@ static int emit_window(const sd_volatility_row *row, sd_context *ctx, int64_t i,
   return sd_emit(ctx, 0, i, &window);
 }
 
-static void start_window(sd_volatility_row *row, const sd_volatility_params *p, uint64_t time) {
+static void start_window(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
   sd_grid(&row->stretch, p->every, time, &row->start, &row->end);
   memset(&row->window, 0, sizeof row->window);
 }
 
 /* Samples and closes all that ends at or before a moment. Nonzero: no room. */
-static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint64_t time) {
-  const uint64_t session_end = row->stretch.inside ? row->stretch.end : 0;
-  const uint64_t last = session_end && time > session_end ? session_end : time;
+static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, int64_t time) {
+  const int64_t session_end = row->stretch.inside ? row->stretch.end : 0;
+  const int64_t last = session_end && time > session_end ? session_end : time;
   while (row->end && row->end <= last) {
     sample_until(row, p, row->end);
     if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
-    const uint64_t end = row->end;
+    const int64_t end = row->end;
     row->end = 0;
     if (end == session_end || row->next == 0) break;
     /* Windows in which nothing is traded have returns of zero alone. */
@@ -86,15 +88,15 @@ static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_c
 
 /* When something is due though nothing is traded. */
 static void wish(const sd_volatility_row *row, const sd_volatility_params *p, uint32_t key, sd_context *ctx) {
-  uint64_t next = UINT64_MAX;
+  int64_t next = INT64_MAX;
   if (p->by_time && row->next && (row->sampled == 0 || row->price != row->sampled)) next = row->next;
   if (row->end && row->end < next) next = row->end;
-  if (ctx->wake_at && next != UINT64_MAX) ctx->wake_at(ctx, key, next);
+  if (ctx->wake_at && next != INT64_MAX) ctx->wake_at(ctx, key, next);
 }
 
 /* Nonzero: no room. */
 static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                      uint64_t time, int64_t price) {
+                      int64_t time, int64_t price) {
   if (time < row->last_time) time = row->last_time;
   row->last_time = time;
   if (pass_time(row, p, ctx, i, time)) return -1;
@@ -113,7 +115,7 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
       sample(row);
     }
   } else if (row->next == 0 && time) {
-    uint64_t start;
+    int64_t start;
     sd_grid(&row->stretch, p->step, time, &start, &row->next);
   }
   wish(row, p, key, ctx);
@@ -145,7 +147,7 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
   return n;
 }
 
-int sd_wake_volatility(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_volatility_row *row = row_of(rows, key, ctx);
   if (pass_time(row, ctx->params, ctx, -1, time)) return -1;
   if (time > row->last_time) row->last_time = time;

@@ -22,47 +22,47 @@
 /* Emitted; also what a row sums up. */
 typedef struct sd_variation {
   double rv, bv, volatility;
-  double sum;       /* of returns: the window's whole return */
-  uint64_t returns; /* zero returns, where nothing was traded, are some */
+  double sum;      /* of returns: the window's whole return */
+  int64_t returns; /* zero returns, where nothing was traded, are some */
 } sd_variation;
 
 typedef struct sd_volatility {
-  uint64_t start, end; /* ns, end not in it; cut by the session */
+  int64_t start, end; /* ns, end not in it; cut by the session */
   sd_variation of;
   uint64_t flags; /* 1: the run ended before the window did */
 } sd_volatility;
 
 typedef struct sd_volatility_row {
-  sd_variation of;   /* since the start, all windows */
-  int64_t price;     /* the last one */
-  int64_t sampled;   /* of the last sample; 0: none yet in this session */
-  uint64_t next;     /* time grid: when the next sample is due; 0: no price yet in this session */
-  uint64_t prices;   /* seen in sessions */
-  uint64_t left_out; /* prices at or below 0, or none */
-  double last;       /* |r| of the last return; below 0: none that the next one could be multiplied with */
-  uint64_t last_time;
-  uint64_t count;      /* prices since the last sample, where every n-th is one */
-  uint64_t start, end; /* of the window under way; end 0: none */
-  uint64_t empty_left; /* how many without a price may come next */
+  sd_variation of;  /* since the start, all windows */
+  int64_t price;    /* the last one */
+  int64_t sampled;  /* of the last sample; 0: none yet in this session */
+  int64_t next;     /* time grid: when the next sample is due; 0: no price yet in this session */
+  int64_t prices;   /* seen in sessions */
+  int64_t left_out; /* prices at or below 0, or none */
+  double last;      /* |r| of the last return; below 0: none that the next one could be multiplied with */
+  int64_t last_time;
+  int64_t count;      /* prices since the last sample, where every n-th is one */
+  int64_t start, end; /* of the window under way; end 0: none */
+  int64_t empty_left; /* how many without a price may come next */
   sd_variation window;
   sd_top top;
   sd_stretch stretch;
-  uint64_t quoted; /* there has been a quote */
+  int64_t quoted; /* there has been a quote */
 } sd_volatility_row;
 
 typedef struct sd_volatility_params {
   sd_source source;
   uint32_t by_time; /* step is ns; else prices */
   uint32_t mid;     /* of the mid, whenever a sound top changes it; else of trades */
-  uint64_t step;
-  uint64_t every;   /* ns; 0: nothing is emitted */
+  int64_t step;
+  int64_t every;    /* ns; 0: nothing is emitted */
   uint64_t partial; /* the window under way is emitted at the end */
   sd_calendar calendar;
 } sd_volatility_params;
 
 /* Emits sd_volatility to output 0. */
 int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_volatility(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_volatility(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

@@ -1,25 +1,27 @@
 #include "handlers/vwap.h"
 
-static inline void add(sd_vwap_row *row, int64_t price, uint64_t size) {
+/* Nonzero: no volume holds the sum. */
+static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context *ctx) {
+  if (sd_add_volume(&row->volume, size, ctx)) return -1;
   row->trades++;
-  row->volume += size;
   row->notional += (double)price * 1e-9 * (double)size;
   row->vwap = row->notional / (double)row->volume;
+  return 0;
 }
 
 static inline int counts(const sd_tick *t) {
-  return t->kind == SD_KIND_TRADE && t->price != SD_UNDEF_PRICE && t->size != 0 && !(t->flags & SD_DOES_NOT_COUNT);
+  return t->kind == SD_KIND_TRADE && t->price != SD_UNDEF_PRICE && t->size > 0 && !(t->flags & SD_DOES_NOT_COUNT);
 }
 
-static inline void take(void *rows, uint32_t key, const sd_context *ctx, int64_t price, uint64_t size) {
-  add((sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride), price, size);
+static inline int take(void *rows, uint32_t key, sd_context *ctx, int64_t price, int64_t size) {
+  return add((sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride), price, size, ctx);
 }
 
 static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_source *source) {
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, &ticks[i], ctx, &e)) return i;
-    if (e.size && e.price != SD_UNDEF_PRICE) take(rows, ticks[i].instrument_id, ctx, e.price, e.size);
+    if (e.size && e.price != SD_UNDEF_PRICE && take(rows, ticks[i].instrument_id, ctx, e.price, e.size)) return i;
   }
   return n;
 }
@@ -29,7 +31,7 @@ int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   if (source->tape) return over_books(rows, ticks, n, ctx, source);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (counts(t)) take(rows, t->instrument_id, ctx, t->price, t->size);
+    if (counts(t) && take(rows, t->instrument_id, ctx, t->price, t->size)) return i;
   }
   return n;
 }
@@ -46,7 +48,7 @@ static int emit_interval(const sd_vwap_every_row *row, sd_context *ctx, int64_t 
 }
 
 /* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
-static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint64_t time) {
+static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (time > row->now) row->now = time;
   if (!sd_interval_over(&row->interval, time)) return 0;
   if (emit_interval(row, ctx, i, 0)) return -1;
@@ -57,17 +59,16 @@ static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint64_
 /* Nonzero: no room. */
 static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  const uint64_t time = e->time > row->now ? e->time : row->now;
+  const int64_t time = e->time > row->now ? e->time : row->now;
   if (pass_time(row, ctx, i, time)) return -1;
   if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
-  add(&row->all, e->price, e->size);
+  if (add(&row->all, e->price, e->size, ctx)) return -1;
   if (!p->every) return 0;
   if (row->interval.end == 0) {
     row->its = (sd_vwap_row){0};
     sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
   }
-  add(&row->its, e->price, e->size);
-  return 0;
+  return add(&row->its, e->price, e->size, ctx);
 }
 
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
@@ -83,7 +84,7 @@ int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_con
   return n;
 }
 
-int sd_wake_vwap_every(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   return pass_time(row_of(rows, key, ctx), ctx, -1, time);
 }
 

@@ -12,8 +12,8 @@
 #include "handlers/interval.h"
 
 typedef struct sd_vwap_row {
-  uint64_t trades;
-  uint64_t volume;
+  int64_t trades;
+  int64_t volume;
   double notional; /* price in currency units x size */
   double vwap;     /* currency units; 0 before the first trade */
 } sd_vwap_row;
@@ -23,7 +23,7 @@ int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 
 /* Emitted. */
 typedef struct sd_vwap {
-  uint64_t start, end; /* ns, end not in it */
+  int64_t start, end; /* ns, end not in it */
   sd_vwap_row of;
   uint64_t flags; /* SD_INTERVAL_PARTIAL */
 } sd_vwap;
@@ -33,12 +33,12 @@ typedef struct sd_vwap_every_row {
   sd_stretch stretch;
   sd_interval interval;
   sd_vwap_row its;
-  uint64_t now; /* the latest time so far */
+  int64_t now; /* the latest time so far */
 } sd_vwap_every_row;
 
 /* Emits sd_vwap to output 0. Its params are sd_interval_params. */
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_vwap_every(void *rows, uint32_t key, uint64_t time, sd_context *ctx);
+int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx);
 
 #endif

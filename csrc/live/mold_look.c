@@ -68,10 +68,10 @@ const sd_mold_counts *sd_mold_look(sd_mold *m) {
 void sd_mold_stamp(sd_tick *ticks, uint64_t count, const sd_mold_run *runs, uint64_t run_count, uint64_t shift) {
   uint64_t r = 0;
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t position = ticks[i].sequence + shift;
+    uint64_t position = (uint64_t)sd_sequence(&ticks[i]) + shift;
     while (r + 1 < run_count && runs[r + 1].position <= position) r++;
     if (run_count == 0 || runs[r].position > position) continue;
     ticks[i].ts_recv = runs[r].ts_recv;
-    ticks[i].sequence = runs[r].sequence + (position - runs[r].position);
+    sd_set_sequence(&ticks[i], runs[r].sequence + (position - runs[r].position));
   }
 }

@@ -7,6 +7,8 @@
 #ifndef SD_LIVE_MOLD_PACKET_H
 #define SD_LIVE_MOLD_PACKET_H
 
+#include "sd_tick.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -18,8 +20,8 @@ enum {
   SD_MOLD_PACKET = 9216 /* a jumbo frame: the longest packet taken */
 };
 
-/* No venue comes near it; it keeps sums of sequences far from the end of u64. */
-#define SD_MOLD_SEQUENCE_MAX (UINT64_C(1) << 62)
+/* A tick holds no greater one, nor one of the messages behind it. */
+#define SD_MOLD_SEQUENCE_MAX (SD_MOST_SEQUENCE - UINT16_MAX)
 /* More messages than any venue's busiest day has. */
 #define SD_MOLD_JUMP (UINT64_C(1) << 32)
 

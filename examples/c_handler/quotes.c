@@ -4,8 +4,8 @@
 
 /* As run.py declares it. */
 typedef struct quotes_row {
-  uint64_t last;   /* time of the last tick, ns */
-  uint64_t time;   /* time with both sides quoted, ns */
+  int64_t last;    /* time of the last tick, ns */
+  int64_t time;    /* time with both sides quoted, ns */
   double weighted; /* spread x time, in currency units x ns */
   int64_t spread;  /* now, in 1e-9; 0: a side is empty */
 } quotes_row;

@@ -7,7 +7,7 @@ from pathlib import Path
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
-ROW = [("last", "u8"), ("time", "u8"), ("weighted", "f8"), ("spread", "i8")]
+ROW = [("last", "i8"), ("time", "i8"), ("weighted", "f8"), ("spread", "i8")]
 
 
 def main() -> None:

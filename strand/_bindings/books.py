@@ -14,15 +14,15 @@ from strand._bindings.native import NativeFunction, builtin
 __all__ = ["LEVEL", "ORDER", "BookMemory"]
 
 #: One price of one side: ``price`` in 1e-9, ``size`` and ``orders`` of all that rests there.
-LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<u8"), ("orders", "<u8")])
+LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<i8"), ("orders", "<i8")])
 #: One resting order; ``ahead_orders`` and ``ahead_size``: what is before it in its level's queue.
 ORDER: Final = np.dtype(
     [
         ("order_id", "<u8"),
         ("price", "<i8"),
-        ("size", "<u8"),
-        ("ahead_orders", "<u8"),
-        ("ahead_size", "<u8"),
+        ("size", "<i8"),
+        ("ahead_orders", "<i8"),
+        ("ahead_size", "<i8"),
         ("side", "<u8"),
     ]
 )

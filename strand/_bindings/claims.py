@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand._bindings import ffi, lib
 from strand._bindings.memory import bytes_of
 from strand.errors import EngineError
+from strand.ticks import named
 
 if TYPE_CHECKING:
     from strand._bindings.engine import Engine
@@ -29,7 +30,7 @@ END: Final[int] = ffi.offsetof("sd_hand", "end") // 8
 
 _RECORDS_AT: Final[int] = (ffi.offsetof("sd_hand", "claim") + ffi.offsetof("sd_claim", "records")) // 8
 
-_MARK: Final = np.dtype([("number", "<u8"), ("time", "<u8")])
+_MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: Bytes of a failure's message, its end not counted.
 _MESSAGE: Final = 255
 
@@ -74,8 +75,8 @@ class Claims:
         self._arena_at, self._arena = engine.memory(slot, copied=False)
         self._copied_at, copied = engine.memory(slot, copied=True)
         #: The arena as records, from its start on: slicing takes a third of the time of making an array.
-        self.records = _whole(self._arena, dtype)
-        self._copied = _whole(copied, dtype)
+        self.records = named(_whole(self._arena, dtype))
+        self._copied = named(_whole(copied, dtype))
         #: All of the records in ``hand`` were handled: the next strand, as ``more``.
         self.go_on: Callable[[Any], int] = lib.sd_hand_go_on
 
@@ -96,17 +97,17 @@ class Claims:
         if address == self._copied_at:
             return strand, self._copied[:n]
         at = address - self._arena_at
-        return strand, self._arena[at : at + n * self._dtype.itemsize].view(self._dtype)
+        return strand, named(self._arena[at : at + n * self._dtype.itemsize].view(self._dtype))
 
     @property
     def n(self) -> int:
         """Records of the claim in hand."""
         return int(self._claim.n)
 
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each record of the claim in hand, ns, shape (n,): where records carry marks."""
         marks = ffi.buffer(self._claim.marks, self.n * _MARK.itemsize)
-        times: npt.NDArray[np.uint64] = np.frombuffer(marks, _MARK)["time"].copy()
+        times: npt.NDArray[np.int64] = np.frombuffer(marks, _MARK)["time"].copy()
         return times
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
@@ -176,7 +177,7 @@ class EndClaim:
         self._key = key
         self._time = time
 
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """None: there is no tick in hand."""
         return np.empty(0, np.uint64)
 

@@ -20,7 +20,6 @@ __all__ = [
     "MAX_TICKS",
     "QUOTING",
     "SHORT_SELL_RESTRICTED",
-    "SIZE_CLIPPED",
     "STATISTIC",
     "TRADING",
     "UNWANTED",
@@ -40,7 +39,6 @@ UNWANTED: Final[int] = lib.SD_DBN_UNWANTED
 TRADING: Final[int] = lib.SD_DBN_TRADING
 QUOTING: Final[int] = lib.SD_DBN_QUOTING
 SHORT_SELL_RESTRICTED: Final[int] = lib.SD_DBN_SHORT_SELL_RESTRICTED
-SIZE_CLIPPED: Final[int] = lib.SD_DBN_SIZE_CLIPPED
 STATISTIC: Final[int] = lib.SD_DBN_STATISTIC
 IMBALANCE: Final[int] = lib.SD_DBN_IMBALANCE
 
@@ -49,6 +47,8 @@ _SKIPPABLE: Final = {
     lib.SD_DBN_FAULT_UNKNOWN_TYPE: "unknown type",
     lib.SD_DBN_FAULT_ACTION: "no action",
     lib.SD_DBN_FAULT_SIDE: "no side",
+    lib.SD_DBN_FAULT_TIME: "time beyond 2262",
+    lib.SD_DBN_FAULT_SIZE: "volume beyond 2**63",
 }
 
 
@@ -158,6 +158,8 @@ class DbnDecoder:
             lib.SD_DBN_FAULT_UNKNOWN_TYPE: f"record type 0x{state.fault_type:02x} is none of DBN's{skippable}",
             lib.SD_DBN_FAULT_ACTION: f"a record's action is {_letter(value)}, not one of ACMRTFN{skippable}",
             lib.SD_DBN_FAULT_SIDE: f"a record's side is {_letter(value)}, not one of ABN{skippable}",
+            lib.SD_DBN_FAULT_TIME: f"a record's time lies beyond 2262-04-11, which no tick holds{skippable}",
+            lib.SD_DBN_FAULT_SIZE: f"a bar's volume is beyond 2**63 - 1, which no tick holds{skippable}",
         }[kind]
         error = TruncatedFeedError if kind == lib.SD_DBN_FAULT_TRUNCATED else FormatError
         return error(text, path=path, offset=base + state.fault_offset)
@@ -179,7 +181,6 @@ class DbnDecoder:
             "records": state.records,
             "ticks": state.ticks,
             "not_selected": state.not_selected,
-            "sizes_clipped": state.clipped,
             "skipped_records": sum(state.skipped),
             "bytes_decoded": state.offset,
         }

@@ -14,7 +14,7 @@ from strand._bindings.native import NativeFunction, builtin
 __all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
 
 #: One price of one side: ``price`` in 1e-9, ``size`` in the feed's units (docs/handlers/depth.md).
-DEPTH_LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<u8")])
+DEPTH_LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<i8")])
 #: Levels of a side that a row may hold.
 MOST_TOP: Final = 64
 

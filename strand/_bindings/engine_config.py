@@ -42,6 +42,7 @@ class EngineConfig:
     record_size: int
     key_offset: int
     sequence_offset: int | None
+    sequence_high: int
     row_bytes: int
     n_blocks: int
     idle: str
@@ -81,6 +82,7 @@ def config_struct(config: EngineConfig) -> Any:
                  "n_blocks", "counters_start"):  # fmt: skip
         setattr(c.sizes, name, getattr(config, name))
     c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
+    c.sizes.sequence_high = config.sequence_high
     c.sizes.marked = config.marked
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.shared = config.shared

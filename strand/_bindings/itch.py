@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.ticks import TICK
+from strand.ticks import TICK, empty
 
 __all__ = [
     "ATTRIBUTED",
@@ -38,7 +38,6 @@ __all__ = [
     "OPERATIONAL_RESUME",
     "REG_SHO",
     "RETAIL_INTEREST",
-    "SIZE_CLIPPED",
     "ItchDecoder",
     "Keeps",
     "letter_of",
@@ -53,7 +52,6 @@ MAX_FRAME: Final[int] = lib.SD_ITCH_MAX_FRAME
 NON_PRINTABLE: Final[int] = lib.SD_ITCH_NON_PRINTABLE
 ATTRIBUTED: Final[int] = lib.SD_ITCH_ATTRIBUTED
 CROSS: Final[int] = lib.SD_ITCH_CROSS
-SIZE_CLIPPED: Final[int] = lib.SD_ITCH_SIZE_CLIPPED
 CROSS_OPENING: Final[int] = lib.SD_ITCH_CROSS_OPENING
 CROSS_CLOSING: Final[int] = lib.SD_ITCH_CROSS_CLOSING
 CROSS_HALT: Final[int] = lib.SD_ITCH_CROSS_HALT
@@ -79,7 +77,7 @@ NAME_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
 
 _FOREVER: Final = (1 << 64) - 1
 _WHOLE: Final = f"V{TICK.itemsize}"
-_NO_TICKS: Final = np.empty(0, TICK)
+_NO_TICKS: Final = empty(0)
 
 #: What a directory message says of a stock beside its name, as it says it: text, and big-endian numbers.
 ATTRIBUTES: Final = np.dtype(
@@ -114,6 +112,7 @@ _REASONS: Final = {
     lib.SD_ITCH_FAULT_SIDE: "bad side",
     lib.SD_ITCH_FAULT_SYMBOL: "bad symbol",
     lib.SD_ITCH_FAULT_RENAMED: "renamed locate",
+    lib.SD_ITCH_FAULT_SIZE: "bad shares",
 }
 
 
@@ -153,7 +152,7 @@ class ItchDecoder:
         self._keeps = keeps
         self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
         self._attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
-        self._adopted = _NO_TICKS
+        self._adopted: npt.NDArray[Any] = _NO_TICKS
         state = self._state
         if directory_of is not None:
             old = directory_of._state
@@ -317,6 +316,10 @@ class ItchDecoder:
                 "a stock locate is given a second name: the file holds more than one day or is damaged; "
                 "on_error='skip' keeps the first name"
             ),
+            lib.SD_ITCH_FAULT_SIZE: (
+                f"the shares of a {letter} message are beyond 2**63 - 1, which no tick holds; "
+                "on_error='skip' passes over such messages"
+            ),
         }[kind]
         error = TruncatedFeedError if kind == lib.SD_ITCH_FAULT_TRUNCATED else FormatError
         return error(place + text, path=path, offset=state.fault_offset if offset is None else offset)
@@ -343,7 +346,6 @@ class ItchDecoder:
             "skipped_unknown_type": state.skipped_unknown_type,
             "skipped_bad_field": state.skipped_bad_field,
             "skipped_bytes": state.skipped_bytes,
-            "sizes_clipped": state.clipped,
         }
         counts.update({f"type_{chr(i)}": n for i, n in enumerate(state.counts) if n})
         return counts

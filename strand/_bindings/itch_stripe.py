@@ -8,7 +8,7 @@ import numpy as np
 
 from strand._bindings import ffi, lib
 from strand._bindings.itch import LOCATES, PREFIX_BYTES, ItchDecoder, message_length, new_state
-from strand.ticks import TICK
+from strand.ticks import empty
 
 __all__ = ["Outlook", "Stripe", "StripeDecoder"]
 
@@ -43,7 +43,7 @@ class Stripe:
 
     def __init__(self, size: int) -> None:
         # No message that makes a tick is shorter.
-        self.ticks = np.empty(size // (PREFIX_BYTES + message_length(ord("D"))) + 2, TICK)
+        self.ticks = empty(size // (PREFIX_BYTES + message_length(ord("D"))) + 2)
         self.state: Any = ffi.new("sd_itch_stripe *")
         self.state.ticks = ffi.from_buffer("sd_tick[]", self.ticks, require_writable=True)
         self.state.capacity = len(self.ticks)

@@ -10,6 +10,7 @@ from strand._bindings import ffi, lib
 __all__ = [
     "CONTEXT_OFFSETS",
     "EMITTED_BYTES",
+    "HANDLER_LAYOUT",
     "SINK_OFFSETS",
     "NativeFunction",
     "address_of_pointer",
@@ -27,6 +28,8 @@ CONTEXT_OFFSETS: Final = {
     )
 }  # fmt: skip
 SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_sink", name)) for name in ("at", "end", "more")}
+#: Of ticks and contexts, as objects of handlers in C are built for.
+HANDLER_LAYOUT: Final = int(lib.SD_HANDLER_LAYOUT)
 EMITTED_BYTES: Final = int(ffi.sizeof("sd_emitted"))
 
 

@@ -166,7 +166,6 @@ class PitchDecoder:
             "session_packets": state.session_packets,
             "unknown_orders": state.unknown_orders,
             "live_orders": state.live_orders,
-            "sizes_clipped": state.clipped,
         }
         counts.update({f"type_{chr(i)}": n for i, n in enumerate(state.counts) if n})
         return counts

@@ -48,9 +48,9 @@ class Stumble:
 
 
 #: A record's place: its number in the order of publishing, and the feed's time there.
-MARK: Final = np.dtype([("number", "<u8"), ("time", "<u8")])
+MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: What precedes a record that was emitted.
-HEAD: Final = np.dtype([("number", "<u8"), ("time", "<u8"), ("key", "<u4"), ("link", "<u4")])
+HEAD: Final = np.dtype([("number", "<u8"), ("time", "<i8"), ("key", "<u4"), ("link", "<u4")])
 
 
 class SerialOutput:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.memory import owned
+from strand.ticks import empty
 
 __all__ = [
     "CLOCK",
@@ -237,7 +238,7 @@ def blank_ticks(
     """
     if len(event) != len(recv) or (names is not None and len(names) != len(recv)):
         raise ValueError(f"{len(event)} times of events and {len(recv)} of receipts")
-    ticks = np.empty(len(recv), blank.dtype)
+    ticks = empty(len(recv))
     out, like = (ffi.cast("sd_tick *", ffi.from_buffer(array.view(np.uint8))) for array in (ticks, blank))
     times = (ffi.from_buffer("int64_t[]", values) for values in (event, recv))
     indices = ffi.NULL if names is None else ffi.from_buffer("uint32_t[]", names)
@@ -246,9 +247,9 @@ def blank_ticks(
 
 
 def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDArray[Any], flag: int) -> int:
-    """Amounts (contiguous) in ``unit`` to the fields ``sizes`` (u4) and ``flags`` (u1) of the same records.
+    """Amounts (contiguous) in ``unit`` to the fields ``sizes`` (i8) and ``flags`` (u1) of the same records.
 
-    Rounded down and clipped to 2^32-1, which sets ``flag`` in ``flags``. Returns how many rows it was set in.
+    Rounded down, which sets ``flag`` in ``flags``. Returns how many rows it was set in.
     """
     if not len(amounts) == len(sizes) == len(flags) or sizes.strides != flags.strides or unit < 1:
         raise ValueError("amounts, sizes and flags differ")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand.ticks import TICK
+from strand.ticks import TICK, empty
 
 __all__ = ["Field", "look_up", "value_ticks", "whole"]
 
@@ -55,7 +55,7 @@ def value_ticks(
 ) -> tuple[npt.NDArray[Any], int]:
     """Ticks (TICK), shape (rows,), like ``blank``, an array of one, numbered from ``first``, with those fields; and how
     many are good: up to the first row with a value out of its bounds. The others are undefined."""
-    ticks = np.empty(rows, TICK)
+    ticks = empty(rows)
     columns = ffi.new("sd_values[]", len(fields))
     kept = []
     for column, (name, field) in zip(columns, fields.items(), strict=True):
@@ -63,8 +63,9 @@ def value_ticks(
             raise ValueError(f"{len(field.values)} values of {name} for {rows} rows")
         kind, values = _numbers(field.values)
         kept.append(values)
-        dtype, column.at = TICK.fields[name][:2]  # type: ignore[index]
-        column.width = dtype.itemsize
+        at = "sequence_low" if name == "sequence" else name
+        dtype, column.at = TICK.fields[at][:2]  # type: ignore[index]
+        column.width = lib.SD_VALUES_SEQUENCE if name == "sequence" else dtype.itemsize
         column.kind = kind
         column.values = ffi.cast("void *", values.ctypes.data)
         column.lowest = field.lowest & _WORD

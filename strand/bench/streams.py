@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.feeds.synthetic import route_stream, stream
+from strand.ticks import named
 
 __all__ = ["all_at_once", "market_day", "numbered", "paced", "squeezed", "with_hot_symbol"]
 
@@ -20,8 +21,10 @@ def numbered(ticks: Ticks) -> Ticks:
     by_symbol = np.argsort(keys, kind="stable")
     counts = np.bincount(keys)
     starts = np.cumsum(counts) - counts
-    places = np.arange(1, len(ticks) + 1, dtype=np.uint64)
-    ticks["sequence"][by_symbol] = places - np.repeat(starts, counts).astype(np.uint64)
+    places = np.empty(len(ticks), np.int64)
+    places[by_symbol] = np.arange(1, len(ticks) + 1) - np.repeat(starts, counts)
+    ticks = named(ticks)
+    ticks["sequence"] = places
     return ticks
 
 

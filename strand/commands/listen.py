@@ -27,6 +27,7 @@ from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
 from strand.handlers import Handler
 from strand.replay import ReplayResult, replay
+from strand.ticks import MOST_SEQUENCE
 
 __all__ = ["listen"]
 
@@ -70,7 +71,7 @@ _MOLD_ONLY: Final = (
 )
 @click.option("--session", help="The session to follow. [default: the first one heard]")
 @click.option(
-    "--first", type=click.IntRange(1, 1 << 62), help="The first message wanted. [default: the first one heard]"
+    "--first", type=click.IntRange(1, MOST_SEQUENCE), help="The first message wanted. [default: the first one heard]"
 )
 @click.option(
     "--gap-timeout",

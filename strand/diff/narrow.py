@@ -14,6 +14,7 @@ from strand.diff.plain import plain
 from strand.diff.rerun import Load, Rerun, Ticks, chosen, open_input
 from strand.diff.runs import Parting
 from strand.errors import StrandError
+from strand.ticks import FIELDS
 
 __all__ = ["Exact", "Narrowed", "narrow"]
 
@@ -131,7 +132,7 @@ def _first(symbol: str, a: _Symbol | None, b: _Symbol | None) -> Exact | None:
     x, y = (side[i] if i < len(side) else None for side in (mine, other))
     shown = x if x is not None else y
     assert shown is not None
-    names = [n for n in shown.dtype.names if n != "instrument_id" and (x is None or y is None or x[n] != y[n])]
+    names = [n for n in FIELDS if n != "instrument_id" and (x is None or y is None or x[n] != y[n])]
     return Exact(
         "input",
         symbol,

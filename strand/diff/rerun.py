@@ -19,6 +19,7 @@ from strand.handlers.loading import load_handler
 from strand.run_header import describe_source
 from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
+from strand.ticks import named
 
 __all__ = ["Load", "Rerun", "Ticks", "chosen", "handlers_of", "open_input"]
 
@@ -66,8 +67,7 @@ class Ticks:
 def chosen(batch: npt.NDArray[Any], keep: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     """A copy of some ticks. numpy copies records field by field, unless they look like one field."""
     whole = np.ascontiguousarray(batch).view(f"V{batch.dtype.itemsize}")
-    found: npt.NDArray[Any] = whole[keep].view(batch.dtype)
-    return found
+    return named(whole[keep].view(batch.dtype))
 
 
 @contextmanager

@@ -29,16 +29,16 @@ BAR_OUTSIDE: Final = 8
 #: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency.
 BAR: Final = np.dtype(
     [
-        ("start", "<u8"),
-        ("end", "<u8"),
+        ("start", "<i8"),
+        ("end", "<i8"),
         ("open", "<i8"),
         ("high", "<i8"),
         ("low", "<i8"),
         ("close", "<i8"),
         ("vwap", "<i8"),
-        ("volume", "<u8"),
+        ("volume", "<i8"),
         ("notional", "<f8"),
-        ("trades", "<u4"),
+        ("trades", "<i4"),
         ("flags", "<u4"),
     ]
 )
@@ -46,23 +46,23 @@ BAR: Final = np.dtype(
 #: A symbol's row: the bar under way, counts, and the last bar that closed as ``last_*``. Fields: csrc/handlers/bars.h.
 BARS_ROW: Final = np.dtype(
     [
-        ("end", "<u8"),
-        ("start", "<u8"),
+        ("end", "<i8"),
+        ("start", "<i8"),
         ("high", "<i8"),
         ("low", "<i8"),
         ("close", "<i8"),
-        ("volume", "<u8"),
+        ("volume", "<i8"),
         ("notional_low", "<u8"),
-        ("trades", "<u8"),
+        ("trades", "<i8"),
         ("open", "<i8"),
         ("notional_high", "<i8"),
-        ("last_time", "<u8"),
+        ("last_time", "<i8"),
         *STRETCH,
-        ("empty_left", "<u8"),
-        ("bars", "<u8"),
-        ("outside", "<u8"),
-        ("late", "<u8"),
-        ("unpriced", "<u8"),
+        ("empty_left", "<i8"),
+        ("bars", "<i8"),
+        ("outside", "<i8"),
+        ("late", "<i8"),
+        ("unpriced", "<i8"),
         *((f"last_{name}", BAR[name]) for name in BAR.names or ()),
     ]
 )

@@ -47,40 +47,40 @@ OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], N
 
 COUNT_ROW = np.dtype(
     [
-        ("ticks", "<u8"),
-        ("trades", "<u8"),
-        ("volume", "<u8"),
+        ("ticks", "<i8"),
+        ("trades", "<i8"),
+        ("volume", "<i8"),
         ("last_price", "<i8"),
-        ("first_ts_recv", "<u8"),
-        ("last_ts_recv", "<u8"),
-        ("last_sequence", "<u8"),
+        ("first_ts_recv", "<i8"),
+        ("last_ts_recv", "<i8"),
+        ("last_sequence", "<i8"),
     ]
 )
-VWAP_ROW = np.dtype([("trades", "<u8"), ("volume", "<u8"), ("notional", "<f8"), ("vwap", "<f8")])
-SPIN_ROW = np.dtype([("ticks", "<u8"), ("value", "<u8"), ("last_sequence", "<u8"), ("broken", "<u8")])
+VWAP_ROW = np.dtype([("trades", "<i8"), ("volume", "<i8"), ("notional", "<f8"), ("vwap", "<f8")])
+SPIN_ROW = np.dtype([("ticks", "<i8"), ("value", "<u8"), ("last_sequence", "<i8"), ("broken", "<i8")])
 
 BOOK_ROW = np.dtype(
     [
-        ("ticks", "<u8"),
-        ("last_ts_recv", "<u8"),
+        ("ticks", "<i8"),
+        ("last_ts_recv", "<i8"),
         ("bid_price", "<i8"),
         ("ask_price", "<i8"),
-        ("bid_size", "<u8"),
-        ("ask_size", "<u8"),
-        ("bid_orders", "<u4"),
-        ("ask_orders", "<u4"),
-        ("orders", "<u4"),
+        ("bid_size", "<i8"),
+        ("ask_size", "<i8"),
+        ("bid_orders", "<i4"),
+        ("ask_orders", "<i4"),
+        ("orders", "<i4"),
         ("state", "<u4"),
-        ("bid_levels", "<u4"),
-        ("ask_levels", "<u4"),
-        ("volume", "<u8"),
-        ("trades", "<u8"),
+        ("bid_levels", "<i4"),
+        ("ask_levels", "<i4"),
+        ("volume", "<i8"),
+        ("trades", "<i8"),
         ("last_price", "<i8"),
-        ("crossed", "<u8"),
-        ("unknown", "<u4"),
-        ("duplicates", "<u4"),
-        ("clipped", "<u4"),
-        ("unusable", "<u4"),
+        ("crossed", "<i8"),
+        ("unknown", "<i4"),
+        ("duplicates", "<i4"),
+        ("clipped", "<i4"),
+        ("unusable", "<i4"),
     ]
 )
 

@@ -148,13 +148,14 @@ def _compile(
     from strand.handlers.compiled_clock import AT_END, AT_TICK, AT_TIMER
     from strand.handlers.compiled_emit import emit_type
     from strand.handlers.compiled_loop import FunctionCache, check_comparisons, entry_of
+    from strand.handlers.compiled_ticks import record_type
 
     names, at_tick = _arguments(given), given is handler.on_tick
     dtypes = {name: dtype for name, dtype in zip(names, first, strict=False) if dtype is not None}
     if handler.params_dtype is not None:
         dtypes["params"] = handler.params_dtype
     try:
-        types = {name: numba.from_dtype(dtype) for name, dtype in dtypes.items()}
+        types = {name: record_type(dtype) for name, dtype in dtypes.items()}
         if handler.outputs:
             types["emit"] = emit_type(handler.outputs, at_timer=not at_tick)
     except Exception as error:

@@ -113,7 +113,7 @@ def _ask(typingctx: Any, clock: Any, ns: Any) -> Any:
         builder.call(wake_at, [at, builder.trunc(value.key, _KEY), arguments[1]])
         return context.get_dummy_value()
 
-    return types.none(clock, types.uint64), generate
+    return types.none(clock, types.int64), generate
 
 
 @overload_attribute(_Clock, "time")
@@ -130,6 +130,6 @@ def _wake_at(ctx: Any, ns: Any) -> Any:
         return None  # strand.handlers.compile_errors says why
 
     def wake_at(ctx: Any, ns: Any) -> None:
-        _ask(ctx, types.uint64(ns))
+        _ask(ctx, types.int64(ns))
 
     return wake_at

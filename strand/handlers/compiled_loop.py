@@ -27,7 +27,7 @@ intrinsic: Any = numba_intrinsic
 __all__ = ["FunctionCache", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
 
 #: Changes with the loop and what is checked before: code of another one is compiled again.
-LOOP = 4
+LOOP = 5
 
 
 @intrinsic
@@ -152,7 +152,7 @@ def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) ->
         return 0
 
     row = types.CPointer(records[arguments[0]])
-    return wake, types.int32(row, types.uint32, types.uint64, types.voidptr)
+    return wake, types.int32(row, types.uint32, types.int64, types.voidptr)
 
 
 def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:

@@ -109,7 +109,7 @@ class Context:
         return int(ticks["ts_recv"][: None if self.at is None else self.at + 1].max())
 
     @property
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick of the batch in hand, ns, shape (n,), never falling: what timers go by. Raises
         ConfigurationError for a handler without timers."""
         return self._timer.times

@@ -40,7 +40,7 @@ __all__ = [
 
 _Fields = list[tuple[str, str]]
 #: An interval's span in ns, its end not in it; and, last, whether the run ended first (1).
-_SPAN: Final = [("start", "<u8"), ("end", "<u8")]
+_SPAN: Final = [("start", "<i8"), ("end", "<i8")]
 _FLAGS: Final = [("flags", "<u8")]
 
 
@@ -51,12 +51,12 @@ def _interval(fields: _Fields) -> _Fields:
 
 #: Spreads in units of currency; ``quoted_ns`` is the time, ``volume`` the size they are weighted by.
 _SPREADS: Final = [
-    ("quoted_ns", "<u8"),
+    ("quoted_ns", "<i8"),
     ("quoted", "<f8"),
     ("relative", "<f8"),
-    ("trades", "<u8"),
-    ("volume", "<u8"),
-    ("unmatched", "<u8"),
+    ("trades", "<i8"),
+    ("volume", "<i8"),
+    ("unmatched", "<i8"),
     ("effective", "<f8"),
     ("effective_mean", "<f8"),
 ]
@@ -72,10 +72,10 @@ _SPREAD_SUMS: Final = [
 SPREAD_ROW: Final = np.dtype(
     [
         *TOP,
-        ("last_time", "<u8"),
-        ("quotes", "<u8"),
-        ("locked", "<u8"),
-        ("one_sided", "<u8"),
+        ("last_time", "<i8"),
+        ("quotes", "<i8"),
+        ("locked", "<i8"),
+        ("one_sided", "<i8"),
         *_SPREADS,
         *_SPREAD_SUMS,
         *STRETCH,
@@ -85,8 +85,8 @@ _SPREAD_EVERY_ROW: Final = np.dtype(
     [
         *SPREAD_ROW.descr,
         *_SPAN,
-        ("events", "<u8"),
-        ("empty_left", "<u8"),
+        ("events", "<i8"),
+        ("empty_left", "<i8"),
         *_interval(_SPREADS),
         *_interval(_SPREAD_SUMS),
     ]
@@ -98,92 +98,92 @@ SPREAD: Final = np.dtype([*_SPAN, *_SPREADS, *TOP, *_FLAGS])
 #: ``start``, ``end`` in ns, the end not in it; the top as of the end. ``flags`` 1: the run ended first.
 IMBALANCE: Final = np.dtype(
     [
-        ("start", "<u8"),
-        ("end", "<u8"),
+        ("start", "<i8"),
+        ("end", "<i8"),
         ("ofi", "<i8"),
         ("queue_mean", "<f8"),
         *TOP,
-        ("events", "<u4"),
-        ("flags", "<u4"),
+        ("events", "<i8"),
+        *_FLAGS,
     ]
 )
 IMBALANCE_ROW: Final = np.dtype(
     [
         *TOP,
-        ("last_time", "<u8"),
-        ("quotes", "<u8"),
-        ("events", "<u8"),
+        ("last_time", "<i8"),
+        ("quotes", "<i8"),
+        ("events", "<i8"),
         ("ofi", "<i8"),
         ("queue", "<f8"),
         ("queue_mean", "<f8"),
-        ("queue_ns", "<u8"),
+        ("queue_ns", "<i8"),
         ("queue_sum", "<f8"),
-        ("start", "<u8"),
-        ("end", "<u8"),
+        ("start", "<i8"),
+        ("end", "<i8"),
         ("interval_ofi", "<i8"),
         ("interval_sum", "<f8"),
-        ("interval_ns", "<u8"),
-        ("interval_events", "<u8"),
+        ("interval_ns", "<i8"),
+        ("interval_events", "<i8"),
         *STRETCH,
-        ("session", "<u8"),
+        ("session", "<i8"),
     ]
 )
 
-_VARIATION: Final = [("rv", "<f8"), ("bv", "<f8"), ("volatility", "<f8"), ("sum", "<f8"), ("returns", "<u8")]
+_VARIATION: Final = [("rv", "<f8"), ("bv", "<f8"), ("volatility", "<f8"), ("sum", "<f8"), ("returns", "<i8")]
 #: A window's realised variance, bipower variation, volatility, sum and number of returns.
-VOLATILITY: Final = np.dtype([("start", "<u8"), ("end", "<u8"), *_VARIATION, ("flags", "<u8")])
+VOLATILITY: Final = np.dtype([("start", "<i8"), ("end", "<i8"), *_VARIATION, ("flags", "<u8")])
 VOLATILITY_ROW: Final = np.dtype(
     [
         *_VARIATION,
         ("price", "<i8"),
         ("sampled", "<i8"),
-        ("next", "<u8"),
-        ("prices", "<u8"),
-        ("left_out", "<u8"),
+        ("next", "<i8"),
+        ("prices", "<i8"),
+        ("left_out", "<i8"),
         ("last", "<f8"),
-        ("last_time", "<u8"),
-        ("count", "<u8"),
-        ("start", "<u8"),
-        ("end", "<u8"),
-        ("empty_left", "<u8"),
+        ("last_time", "<i8"),
+        ("count", "<i8"),
+        ("start", "<i8"),
+        ("end", "<i8"),
+        ("empty_left", "<i8"),
         *((f"window_{name}", dtype) for name, dtype in _VARIATION),
         *TOP,
         *STRETCH,
-        ("quoted", "<u8"),
+        ("quoted", "<i8"),
     ]
 )
 
 #: Prices in 1e-9, ``notional`` in units of currency, times in ns.
 _FIGURES: Final = [
-    ("trades", "<u8"),
-    ("volume", "<u8"),
+    ("trades", "<i8"),
+    ("volume", "<i8"),
     ("notional", "<f8"),
     ("size_mean", "<f8"),
     ("size_variance", "<f8"),
-    ("size_min", "<u8"),
-    ("size_max", "<u8"),
+    ("size_min", "<i8"),
+    ("size_max", "<i8"),
     ("price_min", "<i8"),
     ("price_max", "<i8"),
     ("price_first", "<i8"),
     ("price_last", "<i8"),
     ("signed_volume", "<i8"),
-    ("buys", "<u8"),
-    ("sells", "<u8"),
-    ("first_time", "<u8"),
-    ("last_time", "<u8"),
+    ("buys", "<i8"),
+    ("sells", "<i8"),
+    ("first_time", "<i8"),
+    ("last_time", "<i8"),
     ("interarrival_ns", "<f8"),
-    ("unpriced", "<u8"),
+    ("unpriced", "<i8"),
 ]
 _FIGURE_SUMS: Final = [("size_squares", "<f8"), ("notional_low", "<u8"), ("notional_high", "<i8")]
 TRADE_STATS_ROW: Final = np.dtype([*_FIGURES, *_FIGURE_SUMS, ("direction", "<i8"), *STRETCH])
 _TRADE_STATS_EVERY_ROW: Final = np.dtype(
-    [*TRADE_STATS_ROW.descr, *_SPAN, *_interval(_FIGURES), *_interval(_FIGURE_SUMS), ("now", "<u8")]
+    [*TRADE_STATS_ROW.descr, *_SPAN, *_interval(_FIGURES), *_interval(_FIGURE_SUMS), ("now", "<i8")]
 )
 #: The figures of an interval with a trade.
 TRADE_STATS: Final = np.dtype([*_SPAN, *_FIGURES, *_FLAGS])
 
-_VWAP_FIELDS: Final = [("trades", "<u8"), ("volume", "<u8"), ("notional", "<f8"), ("vwap", "<f8")]
-_VWAP_EVERY_ROW: Final = np.dtype([*VWAP_ROW.descr, *STRETCH, *_SPAN, *_interval(_VWAP_FIELDS), ("now", "<u8")])
+_VWAP_FIELDS: Final = [("trades", "<i8"), ("volume", "<i8"), ("notional", "<f8"), ("vwap", "<f8")]
+_VWAP_EVERY_ROW: Final = np.dtype([*VWAP_ROW.descr, *STRETCH, *_SPAN, *_interval(_VWAP_FIELDS), ("now", "<i8")])
 #: An interval with a trade: prices in units of currency.
 VWAP: Final = np.dtype([*_SPAN, *_VWAP_FIELDS, *_FLAGS])
 

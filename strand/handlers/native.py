@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand._bindings.native import (
+    HANDLER_LAYOUT,
     NativeFunction,
     address_of_pointer,
     finish_pointer,
@@ -55,6 +56,8 @@ def native(
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else row_dtype(params, "params")
     library = _library(Path(source)) if isinstance(source, str | os.PathLike) else None
+    if library is not None:
+        _check_layout(library, source)
 
     def address(field: str, given: Any) -> int:
         if given is None:
@@ -104,6 +107,20 @@ def _address(field: str, given: Any) -> int:
             f"{field}: {given!r} is not the address of a function, nor a pointer to one (ctypes, cffi, numba's cfunc)"
         )
     return found
+
+
+def _check_layout(library: ctypes.CDLL, source: object) -> None:
+    """Raises ConfigurationError for an object that was built for other ticks than today's."""
+    try:
+        layout = ctypes.c_uint32.in_dll(library, "sd_handler_layout").value
+    except ValueError:
+        layout = 0
+    if layout != HANDLER_LAYOUT:
+        built = f"for layout {layout} of ticks" if layout else "without sd_handler.h, or for ticks of an earlier layout"
+        raise ConfigurationError(
+            f"source: {source} was built {built}, and this is layout {HANDLER_LAYOUT}: compile it again with the "
+            "headers that  strand include  names"
+        )
 
 
 def _library(path: Path) -> ctypes.CDLL:

@@ -16,7 +16,7 @@ from strand.handlers.context import Bound, Context, FailedOnTick
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
 from strand.handlers.watches import STATES, Events, watches_of
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE
 
 __all__ = ["METHODS", "Tick", "is_object_class", "object_handler"]
 
@@ -31,13 +31,14 @@ BY_KIND: Final = {
 METHODS: Final = (*BY_KIND, *STATES, "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
 #: What an object handler has where it declares no state.
-OBJECT_ROW = np.dtype([("ticks", "<u8")])
+OBJECT_ROW = np.dtype([("ticks", "<i8")])
 
 
 class Tick(NamedTuple):
     """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
 
-    ``action`` and ``side`` are bytes of one letter.
+    ``action`` and ``side`` are bytes of one letter. ``sequence`` is the whole one, which lies in two fields. Of a quote
+    both sides are read by ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.
     """
 
     ts_event: int
@@ -46,7 +47,7 @@ class Tick(NamedTuple):
     price: int
     size: int
     instrument_id: int
-    sequence: int
+    sequence_low: int
     ref_id: int
     publisher_id: int
     action: bytes
@@ -54,11 +55,46 @@ class Tick(NamedTuple):
     flags: int
     depth: int
     kind: int
+    sequence_high: int
+
+    @property
+    def sequence(self) -> int:
+        """The venue's sequence, else the place in the file, from 1."""
+        return self.sequence_high << 32 | self.sequence_low
+
+    @property
+    def bid_price(self) -> int:
+        """Of a quote: the bid's price; ``UNDEF_PRICE`` where it speaks of the ask alone."""
+        return UNDEF_PRICE if self.side == b"A" else self.price
+
+    @property
+    def bid_size(self) -> int:
+        """Of a quote: the bid's size; 0 where it speaks of the ask alone."""
+        return 0 if self.side == b"A" else self.size
+
+    @property
+    def ask_price(self) -> int:
+        """Of a quote: the ask's price; ``UNDEF_PRICE`` where it speaks of the bid alone."""
+        if self.side == b"B":
+            return UNDEF_PRICE
+        return self.price if self.side == b"A" else _signed(self.order_id)
+
+    @property
+    def ask_size(self) -> int:
+        """Of a quote: the ask's size; 0 where it speaks of the bid alone."""
+        if self.side == b"B":
+            return 0
+        return self.size if self.side == b"A" else _signed(self.ref_id)
+
+
+def _signed(word: int) -> int:
+    """The i8 of the same 64 bits."""
+    return word - (1 << 64) if word >> 63 else word
 
 
 #: Unpacked so a tick takes a third of what numpy's tolist() does; from bytes, for to find out how a structured array's
 #: memory is laid out takes more than a copy of it.
-_FIELDS: Final = struct.Struct("<QQQqIIQQHccBBH")
+_FIELDS: Final = struct.Struct("<qqQqqIIQHccBBBB")
 _new_tick: Final = partial(tuple.__new__, Tick)
 
 
@@ -220,6 +256,6 @@ _KIND: Final = Tick._fields.index("kind")
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:
     """By kind of a tick, whether it is wanted."""
-    mask = np.zeros(1 << 16, dtype=bool)
+    mask = np.zeros(1 << 8, dtype=bool)
     mask[list(kinds)] = True
     return mask

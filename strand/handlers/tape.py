@@ -21,9 +21,9 @@ FILLS: Final = ("reduce", "report")
 _WITHOUT_PRICES: Final = frozenset(("itch50", "moldudp64", "pcap", "pitch", "recording", "synthetic"))
 
 #: The best bid and ask in a row: prices in 1e-9, ``UNDEF_PRICE`` where a side is empty, all 0 before the first quote.
-TOP: Final = [("bid", "<i8"), ("ask", "<i8"), ("bid_size", "<u8"), ("ask_size", "<u8")]
+TOP: Final = [("bid", "<i8"), ("ask", "<i8"), ("bid_size", "<i8"), ("ask_size", "<i8")]
 #: The session a row is in, or what is between two: ns since the epoch, and whether it is one.
-STRETCH: Final = [("stretch_start", "<u8"), ("stretch_end", "<u8"), ("inside", "<u8")]
+STRETCH: Final = [("stretch_start", "<i8"), ("stretch_end", "<i8"), ("inside", "<u8")]
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> int:

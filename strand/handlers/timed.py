@@ -17,7 +17,7 @@ __all__ = ["AtWork", "Clock", "Timed", "acting"]
 class Clock(Protocol):
     """Where a timed handler runs, with ticks of its symbol in hand."""
 
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each of them."""
 
     def arm(self, handled: int, wish: int) -> None:

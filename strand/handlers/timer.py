@@ -12,9 +12,9 @@ from strand.errors import ConfigurationError
 
 __all__ = ["Timer"]
 
-_NO_TICKS: Final = np.empty(0, np.uint64)
+_NO_TICKS: Final = np.empty(0, np.int64)
 #: The greatest time: no timer fires then, also where a tick says it.
-_NEVER: Final = 2**64 - 1
+_NEVER: Final = 2**63 - 1
 
 
 def _ns(value: Any) -> int:
@@ -23,10 +23,8 @@ def _ns(value: Any) -> int:
         ns = operator.index(value)
     except TypeError:
         raise ConfigurationError(f"wake_at: {value!r} is no time: give whole nanoseconds since the epoch") from None
-    if not 0 <= ns < 2**64:
-        raise ConfigurationError(
-            f"wake_at: {ns} is no time: nanoseconds since the epoch fit in 64 bits, without a sign"
-        )
+    if not 0 <= ns < 2**63:
+        raise ConfigurationError(f"wake_at: {ns} is no time: nanoseconds since the epoch are from 0 to 2**63 - 1")
     return ns
 
 
@@ -45,7 +43,7 @@ class Timer:
     def __init__(self, handler: str) -> None:
         self.handler = handler
         self.wish = 0
-        self.times: npt.NDArray[np.uint64] = _NO_TICKS
+        self.times: npt.NDArray[np.int64] = _NO_TICKS
         self.end = 0
         #: The places of ticks that have asked, and for when.
         self._asked: list[tuple[int, int]] = []
@@ -53,7 +51,7 @@ class Timer:
         self._early: int | None = None
         self._ended = False
 
-    def begin(self, times: npt.NDArray[np.uint64]) -> None:
+    def begin(self, times: npt.NDArray[np.int64]) -> None:
         """Ticks are in hand, all of them before ``wish``."""
         self.times = times
         self.end = len(times)
@@ -81,7 +79,7 @@ class Timer:
             )
         wish = _wish(ns, int(self.times[place]))
         self._asked.append((place, wish))
-        self.end = n if not wish else int(np.searchsorted(self.times, np.uint64(wish)))
+        self.end = n if not wish else int(np.searchsorted(self.times, np.int64(wish)))
         return self.end
 
     def ask_again(self, ns: Any, now: int) -> int:

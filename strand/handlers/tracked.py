@@ -39,13 +39,13 @@ class Tracked:
         #: The native part's rows after the last tick, or timer, that Python has seen.
         self._last = np.zeros(1, self._prefix)
         self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
-        self._times = np.empty(0, np.uint64)
+        self._times = np.empty(0, np.int64)
         self.call: Call = self._call
         self.plain = None
 
     # ---- what the Python part asks its place for
 
-    def times(self) -> npt.NDArray[np.uint64]:
+    def times(self) -> npt.NDArray[np.int64]:
         """Of the ticks that it is given."""
         return self._times
 

@@ -67,7 +67,7 @@ def final_rows(result: ReplayResult, busiest: Sequence[int]) -> FinalRows | None
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, np.int64) and is_price(name, value.dtype):
         return "" if int(value) in (0, UNDEF_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
-    if isinstance(value, np.uint64) and name.rpartition("_")[2] in _TIMES:
+    if isinstance(value, np.int64) and name.rpartition("_")[2] in _TIMES:
         return str(np.datetime64(int(value), "ns"))[:23].replace("T", " ") if value else ""
     if isinstance(value, np.bytes_):
         return value.decode(errors="replace")

@@ -168,7 +168,7 @@ def _columns(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _as_array(columns: Mapping[str, npt.NDArray[Any]], series: Sequence[tuple[int, int, _Values]]) -> npt.NDArray[Any]:
-    dtype = [("feed_ns", "<u8"), ("position", "<u8"), *((name, column.dtype) for name, column in columns.items())]
+    dtype = [("feed_ns", "<i8"), ("position", "<u8"), *((name, column.dtype) for name, column in columns.items())]
     rows = np.zeros(len(series), dtype)
     rows["feed_ns"] = [feed_ns for feed_ns, _, _ in series]
     rows["position"] = [position for _, position, _ in series]

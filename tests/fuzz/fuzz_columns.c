@@ -28,9 +28,9 @@ static void ticks_are_what_their_columns_say(const uint8_t *head, uint64_t rows,
   sd_blank_ticks(ticks, rows, &blank, first, events, receipts, names);
   for (uint64_t i = 0; i < rows; i++) {
     sd_tick expected = blank;
-    expected.sequence = first + i;
-    expected.ts_recv = (uint64_t)receipts[i];
-    expected.ts_event = (uint64_t)(events[i] ? events[i] : receipts[i]);
+    sd_set_sequence(&expected, first + i);
+    expected.ts_recv = receipts[i];
+    expected.ts_event = events[i] ? events[i] : receipts[i];
     if (names) expected.instrument_id = names[i];
     REQUIRE(memcmp(&ticks[i], &expected, sizeof expected) == 0);
   }

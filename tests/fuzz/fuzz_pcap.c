@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   REQUIRE(whole->duplicates == pieces->duplicates && whole->skipped_bytes == pieces->skipped_bytes);
   REQUIRE(memcmp(whole->skips, pieces->skips, sizeof whole->skips) == 0);
   REQUIRE(memcmp(itch[0].counts, itch[1].counts, sizeof itch[0].counts) == 0);
-  for (uint64_t i = 1; i < a.ticks; i++) REQUIRE(ticks[0][i].sequence > ticks[0][i - 1].sequence);
+  for (uint64_t i = 1; i < a.ticks; i++) REQUIRE(sd_sequence(&ticks[0][i]) > sd_sequence(&ticks[0][i - 1]));
   sd_pcap_free(whole);
   sd_pcap_free(pieces);
   return 0;

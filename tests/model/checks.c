@@ -88,7 +88,7 @@ static int64_t handler(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   return n;
 }
 
-static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_schedule_point("timer");
   W.wakes++;
   ctx->wake_at(ctx, key, sd_scheduler_random(2) ? time + one_of(1, 4) : 0);

@@ -97,7 +97,8 @@ typedef struct emission {
   unsigned char more[56]; /* two a chunk */
 } emission;
 
-static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
+  const uint64_t time = (uint64_t)at;
   before_wake(key, time);
   R.running[R.map[key]] = 1;
   sd_schedule_point("timer");

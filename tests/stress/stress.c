@@ -81,12 +81,12 @@ static void fill(unsigned char *at, uint32_t key, uint32_t who, uint64_t sequenc
   sd_tick *t = (sd_tick *)at;
   memset(at, 0, S.record_size);
   t->instrument_id = key;
-  t->sequence = sequence;
+  sd_set_sequence(t, sequence);
   t->size = who;
-  t->ts_recv = sequence * 7 % 97 + sequence;
+  t->ts_recv = (int64_t)(sequence * 7 % 97 + sequence);
   t->flags = (uint8_t)mark; /* 1: fails, 2: publishes */
   /* A clock of all publishers, which their records reach in another order now and then. */
-  if (S.timed) t->ts_recv = 1000 + sd_fetch_add(&S.clock, 3, relaxed, X1);
+  if (S.timed) t->ts_recv = (int64_t)(1000 + sd_fetch_add(&S.clock, 3, relaxed, X1));
 }
 
 /* A symbol's timers: asked for by some of its records, and again by some timers. */
@@ -110,7 +110,8 @@ typedef struct emission {
   uint32_t key;
 } emission;
 
-static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
+  const uint64_t time = (uint64_t)at;
   row *r = (row *)((char *)rows + key * ctx->row_stride);
   uint64_t wish = at_timer(r, time);
   emission e = {r->wakes, key};
@@ -120,7 +121,7 @@ static int wake(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
 }
 
 static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
-  for (uint32_t k = 0; k < t->sequence % 3; k++) {
+  for (uint32_t k = 0; k < (uint64_t)sd_sequence(t) % 3; k++) {
     /* What a tick emits that fails is void: its numbers come again. */
     emission e = {r->emitted + k + 1, t->instrument_id};
     char message[104];
@@ -139,22 +140,22 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
     else if (t->size < SOURCES) {
       uint64_t *seen = &r->seen[t->size];
       int whole = S.config.on_full == SD_BLOCK;
-      if (whole ? t->sequence != *seen + 1 : t->sequence <= *seen) r->errors++;
-      *seen = t->sequence;
+      if (whole ? (uint64_t)sd_sequence(t) != *seen + 1 : (uint64_t)sd_sequence(t) <= *seen) r->errors++;
+      *seen = (uint64_t)sd_sequence(t);
     }
     if ((t->flags & 2) && ctx) {
       _Alignas(64) unsigned char more[256];
       int64_t in;
-      fill(more, (t->instrument_id * 7 + 1) % S.n_symbols, SOURCES, t->sequence, 0);
+      fill(more, (t->instrument_id * 7 + 1) % S.n_symbols, SOURCES, (uint64_t)sd_sequence(t), 0);
       ctx->publish(ctx, more, 1, &in);
       sd_fetch_add(&S.nested, (uint64_t)in, relaxed, X1);
     }
     if (S.emits && emit(r, t, i, ctx, claim, slot)) r->errors++;
     if (t->flags & 1) return i;
     r->handled++;
-    if (S.emits) r->emitted += t->sequence % 3;
-    if (S.timed && ctx && t->sequence % 3 == 0) {
-      r->wish = some_wish(t->sequence * 0x9e3779b9u >> 7, ctx->marks[i].time);
+    if (S.emits) r->emitted += (uint64_t)sd_sequence(t) % 3;
+    if (S.timed && ctx && (uint64_t)sd_sequence(t) % 3 == 0) {
+      r->wish = some_wish((uint64_t)sd_sequence(t) * 0x9e3779b9u >> 7, ctx->marks[i].time);
       ctx->wake_at(ctx, t->instrument_id, r->wish);
       if (S.yields && ctx->yield) return i + 1;
     }
@@ -204,7 +205,7 @@ static void *worker(void *argument) {
       int64_t done = handle(rows, claim.records, most, NULL, stride, &claim, slot);
       if (done == most) {
         row *r = (row *)((char *)rows + last->instrument_id * stride);
-        r->wish = claim.marks[most - 1].time + 1 + last->sequence % 200;
+        r->wish = claim.marks[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
         if (sd_claim_wake_at(S.d, &claim, most, r->wish)) r->errors++;
       }
       sd_worker_done(S.d, slot, &claim, done, done < most, "as told");
@@ -380,8 +381,9 @@ static void prepare(void) {
                         .n_workers = S.n_workers,
                         .n_publishers = S.n_publishers + 2,
                         .record_size = S.record_size,
-                        .key_offset = 36,
-                        .sequence_offset = 40,
+                        .key_offset = offsetof(sd_tick, instrument_id),
+                        .sequence_offset = offsetof(sd_tick, sequence_low),
+                        .sequence_high = offsetof(sd_tick, sequence_high),
                         .row_bytes = sizeof(row),
                         .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
                         .marked = S.emits || S.timed,

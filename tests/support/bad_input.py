@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from strand import TICK, feeds
+from strand import feeds
 from strand.errors import ConfigurationError, FeedError
+from strand.ticks import empty
 
 #: A sanitized core takes several times as long, and keeps what is freed: it gets every eleventh input of a file. Eleven
 #: steps of a bit come to each bit of a byte.
@@ -35,7 +36,7 @@ class Outcome:
 
 def outcome(path: Path | str, suite: str, **options: Any) -> Outcome:
     TRIED[suite] += 1
-    parts = [np.empty(0, TICK)]
+    parts = [empty(0)]
     feed = None
     error = None
     try:

@@ -25,8 +25,8 @@ int64_t on_order(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
     order_row *row = row_of(rows, &ticks[i], ctx);
     if (atomic_exchange(&row->busy, 1)) row->overlaps++;
     uint64_t *last = &row->last[ticks[i].publisher_id & 7];
-    if (ticks[i].sequence != *last + 1) row->disorder++;
-    *last = ticks[i].sequence;
+    if ((uint64_t)sd_sequence(&ticks[i]) != *last + 1) row->disorder++;
+    *last = (uint64_t)sd_sequence(&ticks[i]);
     row->ticks++;
     if (row->ticks % 97 == 0) sched_yield(); /* leaves time to be caught in the middle */
     atomic_store(&row->busy, 0);
@@ -89,7 +89,8 @@ int64_t on_sum(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   for (int64_t i = 0; i < n; i++) {
     if (ticks[i].action == 'X') {
       ctx->error_code = 42;
-      snprintf(ctx->message, sizeof ctx->message, "action X at sequence %llu", (unsigned long long)ticks[i].sequence);
+      snprintf(ctx->message, sizeof ctx->message, "action X at sequence %llu",
+               (unsigned long long)sd_sequence(&ticks[i]));
       return i;
     }
     sum_row *row = row_of(rows, &ticks[i], ctx);
@@ -227,7 +228,7 @@ int64_t on_alarm(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   for (int64_t i = 0; i < n; i++) {
     alarm_row *row = row_of(rows, &ticks[i], ctx);
     row->ticks++;
-    row->hash = mixed(row->hash, ticks[i].sequence * 0x9e3779b97f4a7c15u, ctx);
+    row->hash = mixed(row->hash, (uint64_t)sd_sequence(&ticks[i]) * 0x9e3779b97f4a7c15u, ctx);
     if (row->hash >> 62 == 0 && say(row, 0, i, ctx)) return i;
     ctx->yield = 0;
     ask(row, ticks[i].instrument_id, ctx->marks[i].time, ctx);
@@ -236,7 +237,7 @@ int64_t on_alarm(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   return n;
 }
 
-int wake_alarm(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int wake_alarm(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   alarm_row *row = (alarm_row *)((char *)rows + key * ctx->row_stride);
   row->wakes++;
   row->hash = mixed(row->hash, time, ctx);
@@ -260,7 +261,7 @@ int64_t on_bomb(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   return n;
 }
 
-int wake_bomb(void *rows, uint32_t key, uint64_t time, sd_context *ctx) {
+int wake_bomb(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   (void)rows, (void)key;
   snprintf(ctx->message, sizeof ctx->message, "boom at %llu", (unsigned long long)time);
   ctx->error_code = 7;

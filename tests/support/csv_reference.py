@@ -83,8 +83,7 @@ def clock_ns(text: str, digits: int) -> int:
 
 def crypto_size(text: str) -> Tick:
     amount = times(text, 10**8)
-    size = min(amount // 1000, (1 << 32) - 1)
-    return {"size": size, "order_id": amount, "flags": 0x08 if size * 1000 != amount else 0}
+    return {"size": amount, "order_id": amount, "flags": 0}
 
 
 def hashed(text: str) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from strand import TICK, UNDEF_PRICE
+from strand import UNDEF_PRICE
+from strand.ticks import zeros
 
 UNDEF_TIME = (1 << 64) - 1
 DAY = 86_400 * 10**9
@@ -113,10 +114,11 @@ def by_library(data: bytes) -> list[Any]:
 def ticks_of(records: Iterable[Any], keys: dict[int, int], depth: int = 1) -> np.ndarray:
     """What the header of csrc/decode/dbn.h says of the library's records."""
     rows = [row for position, found in enumerate(records, 1) for row in _rows(found, position, keys, depth)]
-    out = np.zeros(len(rows), TICK)
+    out = zeros(len(rows))
     for at, row in enumerate(rows):
+        tick = out[at]
         for name, value in row.items():
-            out[name][at] = value
+            tick[name] = value
     return out
 
 
@@ -164,9 +166,8 @@ def _rows(found: Any, position: int, keys: dict[int, int], depth: int) -> list[d
         return [row | more | {"kind": 4, "side": str(found.side).encode(), "flags": flags}]
     if rtype == 0x18:
         size = 0 if found.quantity == (1 << 63) - 1 else found.quantity
-        clipped = not 0 <= size < 1 << 32
-        more = {"price": found.price, "kind": 4, "ref_id": int(found.stat_type), "order_id": size & UNDEF_TIME}
-        return [row | more | {"size": min(max(size, 0), (1 << 32) - 1), "flags": 0x10 | 0x08 * clipped}]
+        more = {"price": found.price, "kind": 4, "ref_id": int(found.stat_type)}
+        return [row | more | {"size": size, "flags": 0x10}]
     if rtype in (0x20, 0x21, 0x22, 0x23, 0x24):
         end = event + {0x20: 1, 0x21: 60, 0x22: 3600}.get(rtype, 86_400) * 10**9
         bar = row | {"ts_recv": end, "action": b"T", "kind": 2}
@@ -174,10 +175,7 @@ def _rows(found: Any, position: int, keys: dict[int, int], depth: int) -> list[d
             bar | {"price": price, "depth": i}
             for i, price in enumerate((found.open, found.high, found.low, found.close))
         ]
-        clipped = found.volume >= 1 << 32
-        corners[3] |= {
-            "ref_id": found.volume, "size": min(found.volume, (1 << 32) - 1), "flags": 0x08 * clipped
-        }  # fmt: skip
+        corners[3] |= {"size": found.volume}
         return corners
     return []
 

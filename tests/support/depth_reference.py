@@ -36,7 +36,7 @@ class PlainDepth:
             if side == "N":
                 self._view(t, price, size)
             elif side in self.sides:
-                self._update(t, side, price, int(t["order_id"]) or size)
+                self._update(t, side, price, size)
             else:
                 self.count["unusable"] += 1
         elif kind != TRADE:

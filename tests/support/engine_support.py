@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand import TICK, Dispatcher, Handler, native
+from strand import Dispatcher, Handler, native
+from strand.ticks import zeros
 
 SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
@@ -47,7 +48,7 @@ def compile_handlers(folder: Path) -> Path:
 def ticks_for(keys: npt.ArrayLike, *, publisher: int = 0, kind: int = 0) -> npt.NDArray[Any]:
     """Ticks of the symbols ``keys``, in that order; ``sequence`` counts each symbol's from 1, ``size`` all from 0."""
     keys = np.asarray(keys, dtype=np.int64)
-    ticks = np.zeros(len(keys), TICK)
+    ticks = zeros(len(keys))
     ticks["instrument_id"] = keys
     ticks["sequence"] = numbered(keys)
     ticks["size"] = np.arange(len(keys)) % 2**32

@@ -17,10 +17,10 @@ from typing import Any
 import itch_reference as ref
 import numpy as np
 
-from strand import TICK
 from strand.feeds._websocket_lines import Header, entry_line, message_line
 from strand.feeds.formats import formats
 from strand.feeds.json_profile import read_profile
+from strand.ticks import zeros
 
 Pack = Callable[[Path, bytes], object]
 
@@ -94,7 +94,7 @@ def zipped(member: str, method: int = zipfile.ZIP_DEFLATED, **others: bytes) -> 
 
 def some_ticks(count: int = COUNT) -> np.ndarray:
     """Ticks of two symbols, no two alike."""
-    ticks = np.zeros(count, TICK)
+    ticks = zeros(count)
     ticks["ts_event"] = ticks["ts_recv"] = 1_580_394_600 * 10**9 + np.arange(count) * 1_000_003
     ticks["order_id"] = np.arange(count) * 7919
     ticks["price"] = 10**9 + np.arange(count) * 10**7

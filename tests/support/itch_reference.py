@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tick_rows import tick_row
 
 from strand import TICK, UNDEF_PRICE
+from strand.ticks import Ticks
 
 # What follows type, locate, tracking number and time.
 BODIES = {
@@ -19,7 +21,7 @@ BODIES = {
 STRUCTS = {letter: struct.Struct(">cHH6s" + body) for letter, body in BODIES.items()}
 DAY_NS = 86_400 * 10**9
 SYNC_FRAMES = 4
-NON_PRINTABLE, ATTRIBUTED, CROSS, CLIPPED, IMBALANCE = 1, 2, 4, 8, 0x80
+NON_PRINTABLE, ATTRIBUTED, CROSS, IMBALANCE = 1, 2, 4, 0x80
 CROSSES = {b"O": 0x10, b"C": 0x20, b"H": 0x30, b"I": 0x40}
 ORDER, TRADE, STATUS = 1, 2, 4
 
@@ -52,15 +54,17 @@ class Decoded:
 
     @property
     def ticks(self) -> np.ndarray:
-        return np.array(self.rows, TICK)
+        return np.array(self.rows, TICK).view(Ticks)
 
 
 def _side(letter: bytes) -> bytes:
     return {b"B": b"B", b"S": b"A"}[letter]
 
 
-def _clip(shares: int) -> tuple[int, int]:
-    return (shares, 0) if shares < 1 << 32 else ((1 << 32) - 1, CLIPPED)
+def _shares(shares: int) -> int:
+    if shares >= 1 << 63:
+        raise KeyError("no size holds it")
+    return shares
 
 
 def _tick(letter: str, fields: tuple[Any, ...]) -> dict[str, Any] | None:  # noqa: PLR0911
@@ -85,17 +89,16 @@ def _tick(letter: str, fields: tuple[Any, ...]) -> dict[str, Any] | None:  # noq
             traded = {"order_id": order, "side": _side(side), "size": shares, "ref_id": match, "kind": TRADE}
             return {**traded, "price": price * 100_000, "action": b"T"}
         case "Q", shares, _, price, match, cross:
-            size, clipped = _clip(shares)
-            crossed = {"size": size, "flags": CROSS | clipped | CROSSES.get(cross, 0), "ref_id": match, "kind": TRADE}
+            flags = CROSS | CROSSES.get(cross, 0)
+            crossed = {"size": _shares(shares), "flags": flags, "ref_id": match, "kind": TRADE}
             return {**crossed, "price": price * 100_000, "action": b"T"}
         case "H", _, state, _, reason:
             halt = {"flags": state[0] & 0x7F, "ref_id": int.from_bytes(reason, "big")}
             return {**halt, "action": b"N", "kind": STATUS}
         case "I", paired, imbalance, direction, _, _, _, reference, cross, _:
-            size, clipped = _clip(paired)
             side = {b"B": b"B", b"S": b"A"}.get(direction, b"N")
-            flags = IMBALANCE | cross[0] & 0x7F | clipped
-            status = {"size": size, "side": side, "flags": flags, "ref_id": imbalance, "kind": STATUS}
+            flags = IMBALANCE | cross[0] & 0x7F
+            status = {"size": _shares(paired), "side": side, "flags": flags, "ref_id": imbalance, "kind": STATUS}
             return {**status, "price": reference * 100_000, "action": b"N"}
         case "B", match:
             return _status(0x0A, ref_id=match)
@@ -206,7 +209,7 @@ def decode(data: bytes, midnight_ns: int = 0, *, skip: bool = False) -> Decoded:
                 blank = {"order_id": 0, "price": UNDEF_PRICE, "size": 0, "ref_id": 0, "side": b"N", "flags": 0}
                 row = {**blank, "publisher_id": 0, "depth": 0, "kind": ORDER, **tick}
                 row |= {"ts_event": ns, "ts_recv": ns, "instrument_id": locate, "sequence": decoded.messages}
-                decoded.rows.append(tuple(row[name] for name in TICK.names or ()))
+                decoded.rows.append(tick_row(row))
         true_lengths |= length != 0
         at += 2 + size
     decoded.offset = at

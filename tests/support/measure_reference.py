@@ -10,7 +10,7 @@ from typing import Any
 
 from strand import UNDEF_PRICE
 
-FOREVER = 2**64 - 1
+FOREVER = 2**63 - 1
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from strand import TICK
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.ticks import zeros
 
 __all__ = ["ArrayFeed", "keys", "stamped"]
 
@@ -54,12 +54,12 @@ class ArrayFeed(BaseFeed):
         return len(self.names) if self._capacity is None else self._capacity
 
     def batches(self) -> Iterator[TickBatch]:
-        buffer = np.zeros(self.batch_ticks, TICK)
+        buffer = zeros(self.batch_ticks)
         self.read = 0
         try:
             for number, first in enumerate(range(0, len(self.ticks), self.batch_ticks)):
                 batch = self.ticks[first : first + self.batch_ticks]
-                buffer[:] = np.zeros(1, TICK)
+                buffer[:] = zeros(1)
                 buffer[: len(batch)] = batch
                 if number < len(self.learns):
                     self.names = list(self.learns[number])
@@ -82,7 +82,7 @@ class ArrayFeed(BaseFeed):
 
 def stamped(times: Sequence[int], feed: int = 0, ids: Sequence[int] | int = 0) -> TickBatch:
     """Ticks of these receive times: ``publisher_id`` is the feed, ``sequence`` the position, ``order_id`` the id."""
-    ticks = np.zeros(len(times), TICK)
+    ticks = zeros(len(times))
     ticks["ts_recv"] = np.array(times, np.uint64)
     ticks["publisher_id"] = feed
     ticks["sequence"] = np.arange(len(ticks))

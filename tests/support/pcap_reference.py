@@ -11,6 +11,7 @@ import itch_reference as itch
 import numpy as np
 
 from strand import TICK
+from strand.ticks import Ticks
 
 SESSION = b"000000001A"
 PORT = 26477
@@ -97,7 +98,7 @@ class Decoded:
 
     @property
     def ticks(self) -> np.ndarray:
-        return np.array(self.rows, TICK)
+        return np.array(self.rows, TICK).view(Ticks)
 
 
 def arbitrate(
@@ -115,7 +116,7 @@ def arbitrate(
                 continue
             turn = number + 1
             for row in itch.decode(itch.frame(body), midnight_ns).rows:
-                tick = np.array(row, TICK)
+                tick = np.array(row, TICK).view(Ticks)
                 tick["ts_recv"], tick["sequence"] = ns, number
                 decoded.rows.append(tuple(tick.item()))
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tick_rows import tick_row
 
 from strand import TICK, UNDEF_PRICE
+from strand.ticks import Ticks
 
 ORDER, TRADE, STATUS = 1, 2, 4
 NON_DISPLAYED, ATTRIBUTED, RETAIL, BROKEN, SUMMARY, AUCTION = 1, 2, 7, 0x0A, 0x0B, 0x80
@@ -68,7 +70,7 @@ class Decoded:
 
     @property
     def ticks(self) -> np.ndarray:
-        return np.array(self.rows, TICK)
+        return np.array(self.rows, TICK).view(Ticks)
 
 
 def _fields(letter: str, values: list[Any]) -> dict[str, Any]:  # noqa: PLR0911
@@ -93,10 +95,10 @@ def _fields(letter: str, values: list[Any]) -> dict[str, Any]:  # noqa: PLR0911
             return {"flags": ord(halt) & 0x7F, "ref_id": ord(sho)}
         case "I", _, kind, reference, buy, sell, indicative, _:
             auction = {"flags": AUCTION | ord(kind) & 0x7F, "price": reference * 100_000, "ref_id": sell}
-            return {**auction, "size": min(buy, 0xFFFFFFFF), "order_id": indicative * 100_000}
+            return {**auction, "size": buy, "order_id": indicative * 100_000}
         case "J", _, kind, price, shares:
             summary = {"flags": SUMMARY, "ref_id": ord(kind), "price": price * 100_000}
-            return {**summary, "size": min(shares, 0xFFFFFFFF)}
+            return {**summary, "size": shares}
         case "R", _, interest:
             side = {"B": b"B", "S": b"A"}.get(interest, b"N")
             return {"flags": RETAIL, "ref_id": ord(interest), "side": side}
@@ -160,7 +162,7 @@ def decode(data: bytes, midnight_ns: int = 0, *, skip: bool = False) -> Decoded:
                 orders[row["order_id"]] = (index, left - row["size"])
         row["ts_event"] = row["ts_recv"] = midnight_ns + ms * 1_000_000
         row["sequence"] = number
-        decoded.rows.append(tuple(row[name] for name in TICK.names or ()))
+        decoded.rows.append(tick_row(row))
         decoded.offset += len(whole)
     return decoded
 

@@ -17,9 +17,9 @@ static int no_more(sd_context *ctx, sd_sink *sink) {
 }
 
 /* A wish for what is past is one for the next moment. */
-static void wake_at(sd_context *ctx, uint32_t key, uint64_t ns) {
+static void wake_at(sd_context *ctx, uint32_t key, int64_t ns) {
   plain_run *run = ctx->engine;
-  run->wishes[key] = ns && ns <= run->now ? run->now + 1 : ns;
+  run->wishes[key] = ns && ns <= (int64_t)run->now ? run->now + 1 : (uint64_t)ns;
 }
 
 static int fire(plain_run *run, sd_wake_fn wake, void *rows, uint64_t now) {
@@ -31,9 +31,9 @@ static int fire(plain_run *run, sd_wake_fn wake, void *rows, uint64_t now) {
     run->wishes[key] = 0;
     run->now = first;
     run->ctx.wake_key = (uint32_t)key;
-    run->ctx.wake_time = first;
+    run->ctx.wake_time = (int64_t)first;
     run->ctx.wake_number = SD_TIMER;
-    if (wake(rows, (uint32_t)key, first, &run->ctx)) return -1;
+    if (wake(rows, (uint32_t)key, (int64_t)first, &run->ctx)) return -1;
   }
 }
 
@@ -59,13 +59,13 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   run.ctx.sinks = sinks;
   run.ctx.n_outputs = record_bytes ? 1 : 0;
   for (i = 0; i < n; i++) {
-    if (ticks[i].ts_recv > now) now = ticks[i].ts_recv;
-    marks[i] = (sd_mark){(uint64_t)i, now};
+    if (ticks[i].ts_recv > (int64_t)now) now = (uint64_t)ticks[i].ts_recv;
+    marks[i] = (sd_mark){(uint64_t)i, (int64_t)now};
   }
   for (i = 0; i < n && !failed; i++) {
     const int64_t some = timers ? 1 : n;
-    if (timers && wake && (failed = fire(&run, wake, rows, marks[i].time))) break;
-    run.now = marks[i].time;
+    if (timers && wake && (failed = fire(&run, wake, rows, (uint64_t)marks[i].time))) break;
+    run.now = (uint64_t)marks[i].time;
     run.ctx.marks = marks + i;
     run.ctx.keys = (const unsigned char *)(ticks + i) + offsetof(sd_tick, instrument_id);
     const int64_t done = fn(rows, ticks + i, some, &run.ctx);

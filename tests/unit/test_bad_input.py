@@ -27,7 +27,7 @@ import pytest
 from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome, write_anew
 from feed_samples import COUNT, SAMPLES, Sample, dbn_records, itch_messages, pitch
 
-from strand import TICK, feeds
+from strand import feeds
 from strand._bindings.dbn import DbnDecoder
 from strand._bindings.itch import ItchDecoder
 from strand._bindings.pitch import PitchDecoder
@@ -37,6 +37,7 @@ from strand.feeds.formats import formats
 from strand.feeds.lean import LeanFeed
 from strand.feeds.npy import NpyFeed, write_npy
 from strand.feeds.streams import InflateLimits, open_stream
+from strand.ticks import empty, zeros
 
 # Bits flipped of each sample without --exhaustive.
 SAMPLED_FLIPS = 400
@@ -136,20 +137,20 @@ class InMemory:
 
 def decode_itch(data: bytes) -> Outcome:
     decoder = ItchDecoder(midnight_ns=0, skip=False)
-    ticks = np.empty(len(data) // 14 + 1, TICK)
+    ticks = empty(len(data) // 14 + 1)
     made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
 
 
 def decode_pitch(data: bytes) -> Outcome:
-    ticks = np.empty(len(data) // 8 + 1, TICK)
+    ticks = empty(len(data) // 8 + 1)
     decoder = PitchDecoder(midnight_ns=0, skip=False)
     made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
 
 
 def decode_dbn(data: bytes) -> Outcome:
-    ticks = np.empty(len(data) // 16 + 11, TICK)
+    ticks = empty(len(data) // 16 + 11)
     decoder = DbnDecoder(version=3, skip=False, tail=0, levels=1, span=(0, (1 << 64) - 1))
     for instrument in (7, 8):
         decoder.add(instrument, 0, (1 << 64) - 1, instrument)
@@ -281,7 +282,7 @@ def test_a_file_that_shrinks_while_it_is_read_gives_what_was_read(tmp_path: Path
     deletes[:, -8:] = np.arange(len(deletes), dtype=">u8").view(np.uint8).reshape(-1, 8)
     itch.write_bytes(deletes.tobytes())
     npy = tmp_path / "big.npy"
-    ticks = np.zeros(200_000, TICK)
+    ticks = zeros(200_000)
     ticks["order_id"] = np.arange(len(ticks))
     write_npy(npy, ticks)
     for path in (itch, npy):
@@ -413,7 +414,7 @@ def test_rows_before_a_bad_one_come_first_and_skip_goes_on_behind_it(tmp_path: P
 
 
 def test_records_before_a_bad_key_come_first_and_skip_goes_on_behind_it(tmp_path: Path) -> None:
-    ticks = np.zeros(1000, TICK)
+    ticks = zeros(1000)
     ticks["sequence"] = np.arange(1000)
     ticks["instrument_id"][[333, 700]] = 9
     write_npy(tmp_path / "a.npy", ticks)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from plain_run import AT_END, TIMER, plain_run
 
-from strand import TICK, UNDEF_PRICE, Handler, Sessions, bars
+from strand import UNDEF_PRICE, Handler, Sessions, bars
 from strand.errors import ConfigurationError
 from strand.handlers import BAR
 from strand.handlers.bars import BAR_CUT, BAR_EMPTY, BAR_OUTSIDE, BAR_PARTIAL
-from strand.ticks import KIND_ORDER, KIND_TRADE
+from strand.ticks import KIND_ORDER, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
@@ -25,7 +25,7 @@ SYMBOLS = 5
 
 def trades(*rows: tuple[int, int, int], key: int = 0) -> Any:
     """Ticks of one symbol: (ts_recv, price, size)."""
-    ticks = np.zeros(len(rows), TICK)
+    ticks = zeros(len(rows))
     ticks["instrument_id"] = key
     ticks["kind"] = KIND_TRADE
     ticks["action"] = b"T"
@@ -37,7 +37,7 @@ def trades(*rows: tuple[int, int, int], key: int = 0) -> Any:
 def market(n: int, seed: int, span: int, start: int = 0) -> Any:
     """Trades among other ticks, some without a price or a size or marked as not counting."""
     rng = np.random.default_rng(seed)
-    ticks = np.zeros(n, TICK)
+    ticks = zeros(n)
     ticks["instrument_id"] = rng.choice(SYMBOLS, n, p=[0.5, 0.3, 0.15, 0.04, 0.01])
     # Bursts and gaps: times are drawn from a few centres.
     centres = rng.integers(0, span, 20)
@@ -242,7 +242,7 @@ def test_a_session_that_is_over_is_not_opened_again() -> None:
 
 
 def test_a_time_that_is_undefined_is_the_end_of_time() -> None:
-    ran = plain_run(bars(100), trades((5, 1, 1), (2**64 - 1, 2, 1)), 1)
+    ran = plain_run(bars(100), trades((5, 1, 1), (2**63 - 1, 2, 1)), 1)
     assert ran.records["close"].tolist() == [1, 2]
 
 
@@ -258,7 +258,7 @@ def test_fills_of_dbn_only_report() -> None:
 
 def orders() -> Any:
     """An ask and a bid, an execution of the ask without a price, a trade of what was hidden, another execution."""
-    ticks = np.zeros(6, TICK)
+    ticks = zeros(6)
     ticks["action"] = [b"A", b"A", b"F", b"T", b"F", b"F"]
     ticks["kind"] = [1, 1, 1, 2, 1, 1]
     ticks["side"] = [b"A", b"B", b"N", b"B", b"N", b"N"]

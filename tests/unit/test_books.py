@@ -15,12 +15,13 @@ from engine_support import balanced, run_python, ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strand import TICK, UNDEF_PRICE, Dispatcher, book, feeds, replay
+from strand import UNDEF_PRICE, Dispatcher, book, feeds, replay
 from strand._bindings.books import BookMemory
 from strand.books import Book
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW, base
+from strand.ticks import zeros
 
 LEVEL_FIELDS = ("price", "size", "orders")
 ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
@@ -94,7 +95,7 @@ CHANGES = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(CHANGES, st.sampled_from(["reduce", "report"]), st.integers(1, 50))
 def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], fills: str, batch: int) -> None:
-    ticks = np.zeros(len(changes), TICK)
+    ticks = zeros(len(changes))
     for t, (action, order_id, price, size, side, ref, flags, key) in zip(ticks, changes, strict=True):
         t["action"], t["order_id"], t["price"], t["size"] = action.encode(), order_id, price, size
         t["side"], t["ref_id"], t["flags"], t["instrument_id"] = side.encode(), ref, flags, key

@@ -13,9 +13,9 @@ import pytest
 from plain_run import plain_run
 
 import strand
-from strand import TICK, Handler, Sessions
+from strand import Handler, Sessions
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.ticks import KIND_QUOTE, KIND_TRADE
+from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000
 SYMBOLS = 6
@@ -26,12 +26,12 @@ OPEN = [(95 * SECOND, 301 * SECOND), (301 * SECOND, 340 * SECOND), (600 * SECOND
 def market(n: int, seed: int) -> Any:
     """Trades and quotes of unevenly busy symbols, with lulls; times run backwards here and there."""
     rng = np.random.default_rng(seed)
-    ticks = np.zeros(n, TICK)
+    ticks = zeros(n)
     ticks["instrument_id"] = rng.choice(SYMBOLS, n, p=[0.5, 0.3, 0.15, 0.04, 0.009, 0.001])
     centres = rng.integers(0, 1_200 * SECOND, 30)
     ticks["ts_recv"] = np.sort(rng.choice(centres, n) + rng.integers(0, 60 * SECOND, n))
     late = rng.random(n) < 0.01
-    ticks["ts_recv"][late] -= rng.integers(0, 20 * SECOND, n, dtype=np.uint64)[late].clip(max=ticks["ts_recv"][late])
+    ticks["ts_recv"][late] -= rng.integers(0, 20 * SECOND, n)[late].clip(max=ticks["ts_recv"][late])
     ticks["kind"] = rng.choice([KIND_QUOTE, KIND_TRADE], n)
     ticks["action"] = np.where(ticks["kind"] == KIND_TRADE, b"T", b"N")
     ticks["side"] = b"N"

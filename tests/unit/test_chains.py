@@ -130,7 +130,7 @@ def test_an_object_is_told_of_each_bar_that_a_handler_before_it_closes() -> None
 
 
 def test_native_handlers_are_chained_and_each_finds_its_own_row_and_parameters(c_handlers: Path) -> None:
-    raw = native(c_handlers, "on_raw", state=[("ticks", "u8")], params=np.array([36, 60], "<u4").tobytes())
+    raw = native(c_handlers, "on_raw", state=[("ticks", "u8")], params=np.array([40, 60], "<u4").tobytes())
     summed = native(c_handlers, "on_sum", state=PAIR_ROW)
     like = chain(raw, "count", last=summed)
     assert like.state.names == ("on_raw", "count", "last")

@@ -16,10 +16,11 @@ import click
 import numpy as np
 import pytest
 
-from strand import TICK, demo, get_include
+from strand import demo, get_include
 from strand.cli import cli, main
 from strand.feeds.npy import write_npy
 from strand.feeds.sample import sample_path
+from strand.ticks import zeros
 
 SAMPLE = str(sample_path())
 
@@ -99,7 +100,7 @@ def test_info_counts_what_the_file_holds() -> None:
 
 
 def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one(tmp_path: Path) -> None:
-    ticks = np.zeros(2, TICK)
+    ticks = zeros(2)
     ticks["ts_recv"] = ticks["ts_event"] = [1_767_600_000_000_000_000, 1_767_700_000_000_000_000]
     write_npy(tmp_path / "days.npz", ticks, ["A"])
     shown = " ".join(strand("info", str(tmp_path / "days.npz")).stdout.split())

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strand import TICK
 from strand.errors import ConfigurationError
 from strand.feeds import calibration
 from strand.feeds.base import FeedInfo
 from strand.feeds.closeness import measure_closeness
 from strand.feeds.npy import NpyFeed
 from strand.feeds.synthetic import SyntheticFeed
+from strand.ticks import zeros
 
 PAGE = Path(__file__).parents[2] / "docs" / "feeds" / "generator.md"
 TEN_MILLION = {"symbols": 8172, "messages": 10_000_000, "seed": 1, "batch_ticks": 1 << 18}
@@ -69,7 +69,7 @@ def test_measures_are_what_a_plain_computation_gives() -> None:
 
 
 def test_a_feed_without_a_date_or_without_ticks_in_the_session_is_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.zeros(10, TICK))
+    np.save(tmp_path / "a.npy", zeros(10))
     feed = NpyFeed(tmp_path / "a.npy")
     assert isinstance(feed.info, FeedInfo)
     with pytest.raises(ConfigurationError, match="trading day"):

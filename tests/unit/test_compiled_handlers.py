@@ -41,7 +41,7 @@ HANDLER = """
         return real(self)
 
     CFunc._compile_uncached = counts
-    ticks = np.zeros(10, strand.TICK)
+    ticks = strand.ticks.zeros(10)
     ticks["size"] = 2
     with strand.Dispatcher(1, sums, workers=1, cores=None) as d:
         d.publish(ticks)
@@ -97,7 +97,7 @@ def test_a_helper_of_another_module_is_part_of_what_the_code_depends_on(tmp_path
             def sums(row, tick):
                 row.volume += scaled(tick.size)
 
-            ticks = np.zeros(10, strand.TICK)
+            ticks = strand.ticks.zeros(10)
             ticks["size"] = 2
             with strand.Dispatcher(1, sums, workers=1, cores=None) as d:
                 d.publish(ticks)
@@ -126,7 +126,7 @@ def test_a_handler_typed_at_a_prompt_has_no_file_and_works() -> None:
             row.n += 1
 
         with strand.Dispatcher(1, counts, workers=1, cores=None) as d:
-            d.publish(np.zeros(7, strand.TICK))
+            d.publish(strand.ticks.zeros(7))
         print(d.rows[0]["n"])
     """)
     assert (result.stdout, result.stderr) == ("7\n", "")

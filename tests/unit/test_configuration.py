@@ -14,7 +14,7 @@ from strand.configuration import merging_cores
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.policies import Policy
 from strand.symbols import SymbolTable
-from strand.ticks import TICK
+from strand.ticks import zeros
 
 MISSING = max(os.sched_getaffinity(0)) + 1
 
@@ -71,7 +71,7 @@ def test_an_argument_that_cannot_work_is_named(options: dict[str, Any], text: st
 
 @pytest.mark.parametrize("wrong", ["1", float("nan"), True, [1]])
 def test_a_limit_of_time_that_is_none_is_refused_by_name(wrong: Any) -> None:
-    ticks = np.zeros(1, TICK)
+    ticks = zeros(1)
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         for wait in (
             lambda: d.publish(ticks, timeout_s=wrong),
@@ -86,7 +86,7 @@ def test_a_limit_of_time_that_is_none_is_refused_by_name(wrong: Any) -> None:
 def test_a_limit_of_time_may_be_endless_or_over_already() -> None:
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         for limit in (float("inf"), 1e300, np.float32(60), 5, -1):
-            assert d.publish(np.zeros(3, TICK), timeout_s=limit) == 3
+            assert d.publish(zeros(3), timeout_s=limit) == 3
         assert d.drain(float("inf"))
         assert d.call(0, lambda view: int(view.row["ticks"]), timeout_s=float("inf")) == 15
 

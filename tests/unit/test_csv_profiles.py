@@ -17,17 +17,17 @@ from csv_reference import reference, text_of
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.csv import CsvFeed, profiles, recognise
-from strand.ticks import TICK
+from strand.ticks import FIELDS, zeros
 
 pytest.importorskip("pyarrow")
 
 
 def as_dicts(feed: CsvFeed) -> list[dict[str, Any]]:
     batches = list(feed.batches())
-    ticks = np.concatenate(batches) if batches else np.zeros(0, TICK)
+    ticks = np.concatenate(batches) if batches else zeros(0)
     rows = []
     for tick in ticks:
-        row = {name: tick[name].item() for name in TICK.names or ()}
+        row = {name: tick[name].item() for name in FIELDS}
         row["action"], row["side"] = row["action"].decode(), row["side"].decode()
         row["symbol"] = feed.symbols[row.pop("instrument_id")]
         rows.append(row)

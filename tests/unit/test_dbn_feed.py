@@ -12,12 +12,12 @@ import dbn_reference as ref
 import numpy as np
 import pytest
 
-from strand import TICK
 from strand._bindings.dbn import DbnDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.dbn import DbnFeed, recognise
+from strand.ticks import FIELDS, empty, zeros
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
@@ -38,7 +38,7 @@ def one_name(version: int = 3, **changes: Any) -> bytes:
 
 
 def read(feed: DbnFeed) -> tuple[np.ndarray, FeedError | None]:
-    parts = [np.empty(0, TICK)]
+    parts = [empty(0)]
     try:
         for batch in feed.batches():
             parts.append(batch.copy())
@@ -175,7 +175,7 @@ def test_a_selection_gives_what_masking_would(tmp_path: Path) -> None:
         chosen, error = read(feed)
         assert error is None
         assert names_of(feed, chosen) == names_of(whole, expected)
-        for name in set(TICK.names or ()) - {"instrument_id"}:
+        for name in set(FIELDS) - {"instrument_id"}:
             np.testing.assert_array_equal(chosen[name], expected[name])
         assert len(chosen) or select.symbols == ("none",)
 
@@ -224,7 +224,7 @@ def test_a_file_cut_at_any_byte_gives_what_was_whole_then_a_typed_error(tmp_path
 
 def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_path: Path) -> None:
     bodies = ref.every_type(3)
-    out = np.zeros(64, TICK)
+    out = zeros(64)
     outcomes = {"sound": 0, "fault": 0}
     for body in bodies:
         for bit in range(8 * len(body)):

@@ -17,12 +17,13 @@ from engine_support import balanced, run_python, ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strand import TICK, UNDEF_PRICE, Dispatcher, depth, feeds, replay
+from strand import UNDEF_PRICE, Dispatcher, depth, feeds, replay
 from strand.books import DepthBook
 from strand.errors import ConfigurationError
 from strand.feeds.json_profile import Record, read_profile
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.report import write_rows
+from strand.ticks import zeros
 
 QUOTE = 3
 
@@ -78,7 +79,7 @@ CHANGES = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(CHANGES, st.integers(1, 4), st.integers(1, 6), st.integers(1, 50))
 def test_any_stream_leaves_the_levels_of_a_plain_reading(changes: list[Any], top: int, most: int, batch: int) -> None:
-    ticks = np.zeros(len(changes), TICK)
+    ticks = zeros(len(changes))
     for t, (action, side, price, size, order, ref, flags, level, kind, key) in zip(ticks, changes, strict=True):
         t["action"], t["side"], t["price"], t["size"] = action.encode(), side.encode(), price, size
         t["order_id"], t["ref_id"], t["flags"], t["depth"] = order, ref, flags, level

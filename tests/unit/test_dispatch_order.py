@@ -270,7 +270,7 @@ def test_waves_of_ten_thousand_are_each_handled_to_the_last(idle: str) -> None:
         keys = np.random.default_rng(1).integers(0, 100, 10_000)
         for wave in range(1, 11):
             ticks = ticks_for(keys)
-            ticks["sequence"] += np.uint64(wave - 1) * np.bincount(keys, minlength=100).astype(np.uint64)[keys]
+            ticks["sequence"] = ticks["sequence"] + (wave - 1) * np.bincount(keys, minlength=100)[keys]
             d.publish(ticks)
             assert d.drain()
             assert d.rows.array["ticks"].sum() == wave * 10_000
@@ -345,7 +345,7 @@ def test_results_do_not_depend_on_hash_seeds_or_on_who_ran_what() -> None:
     """Rule 5, across processes: the rows are the same bytes."""
     code = """
         import sys, hashlib, numpy as np, strand
-        ticks = np.zeros(50_000, strand.TICK)
+        ticks = strand.ticks.zeros(50_000)
         rng = np.random.default_rng(5)
         ticks["instrument_id"] = rng.integers(0, 64, len(ticks))
         ticks["price"] = rng.integers(1, 10**9, len(ticks))

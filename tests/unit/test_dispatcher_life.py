@@ -443,7 +443,7 @@ PROGRAM = """
     def slow(symbol, ticks, row):
         time.sleep(0.001)
 
-    ticks = np.zeros(1000, strand.TICK)
+    ticks = strand.ticks.zeros(1000)
     ticks["instrument_id"] = np.arange(1000) % 4
 """
 
@@ -503,7 +503,7 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
         def hours(symbol, ticks, row):
             time.sleep(0.01)
 
-        hard = np.zeros(100_000, strand.TICK)
+        hard = strand.ticks.zeros(100_000)
         bound = {10 if where == "publish" else 100_000}
         try:
             with strand.Dispatcher(4, hours, workers=2, cores=None, capacity_ticks=bound,
@@ -602,12 +602,12 @@ def test_a_forked_process_is_refused_and_leaves_everything_to_its_parent(tmp_pat
             row["n"] += len(ticks)
             ctx.emit((row["n"],), at=0)
 
-        ticks = np.zeros(100, strand.TICK)
+        ticks = strand.ticks.zeros(100)
         d = strand.Dispatcher(1, emits, workers=2, cores=None, capacity_ticks=500, out={"seen": sys.argv[1]}).start()
         d.publish(ticks)
         d.drain()
         d.pause(0)
-        d.publish(np.zeros(500, strand.TICK))
+        d.publish(strand.ticks.zeros(500))
         waits = threading.Thread(target=lambda: d.publish(ticks))  # holds a publisher's slot when the fork comes
         waits.start()
         while len(d._publishers._threads) == 0:

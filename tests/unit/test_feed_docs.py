@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from shown_commands import check_command, commands_on, words_of
 
 import strand
-from strand import TICK
 from strand.cli import cli
 from strand.feeds.convert import convert
 from strand.feeds.npy import write_npy
 from strand.feeds.trading_day import midnight_ns
+from strand.ticks import zeros
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "feeds"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
@@ -39,7 +39,7 @@ def code_of(page: str) -> list[str]:
 
 def day(path: Path, date: dt.date, count: int = 400) -> None:
     """Orders of two symbols in 20 ms from half past nine on."""
-    ticks = np.zeros(count, TICK)
+    ticks = zeros(count)
     ticks["ts_event"] = ticks["ts_recv"] = midnight_ns(date) + 34_200 * 10**9 + np.arange(count) * 50_000
     ticks["order_id"], ticks["sequence"] = np.arange(count), np.arange(1, count + 1)
     ticks["price"], ticks["size"] = 10**11 + np.arange(count) * 10**7, 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -196,7 +197,7 @@ def test_ticks_that_a_handler_keeps_do_not_outlive_their_memory(on_full: str) ->
             kept.append(ticks)
 
         with strand.Dispatcher(3, keeps, workers=2, cores=None, on_full={on_full!r}, quantum_ticks=100) as d:
-            d.publish(np.zeros(1000, strand.TICK))
+            d.publish(strand.ticks.zeros(1000))
         del d
         gc.collect()
         print(sum(len(ticks) for ticks in kept), sum(int(ticks["price"].sum()) for ticks in kept))
@@ -505,3 +506,21 @@ def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         Dispatcher(1, plain)
     assert (caught.value.package, caught.value.extra) == ("numba", "numba")
     assert isinstance(plain, Handler)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("long on_ticks(void *rows, const void *ticks, long n, void *ctx) { return n; }\n", "earlier layout"),
+        ("const unsigned sd_handler_layout = 1;\n", "for layout 1"),
+    ],
+)
+def test_a_shared_object_built_for_another_layout_is_refused(tmp_path: Path, source: str, words: str) -> None:
+    (tmp_path / "old.c").write_text(source)
+    library = tmp_path / "old.so"
+    try:
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "old.c"], check=True)
+    except FileNotFoundError:
+        pytest.skip("there is no C compiler")
+    with pytest.raises(ConfigurationError, match=f"{words}.*strand include"):
+        native(library, "on_ticks", state=COUNT_ROW)

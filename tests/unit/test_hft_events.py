@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand import TICK, UNDEF_PRICE
+from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds import open as open_feed
 from strand.feeds._hft_events import EXCHANGE, LOCAL
 from strand.feeds.npy import NpyFeed
+from strand.ticks import empty, zeros
 
 #: As hftbacktest documents its event.
 EVENT = np.dtype(
@@ -41,7 +42,7 @@ def save(folder: Path, array: np.ndarray, name: str = "btcusdt.20240808.npz") ->
 
 
 def read(feed: NpyFeed) -> np.ndarray:
-    return np.concatenate([np.empty(0, TICK), *(batch.copy() for batch in feed.batches())])
+    return np.concatenate([empty(0), *(batch.copy() for batch in feed.batches())])
 
 
 @pytest.mark.parametrize(
@@ -130,4 +131,4 @@ def test_the_scale_of_sizes_is_refused_where_it_cannot_work(tmp_path: Path) -> N
     with pytest.raises(ConfigurationError, match="size_scale"):
         NpyFeed(save(tmp_path, events({})), size_scale=0)
     with pytest.raises(ConfigurationError, match="size_scale"):
-        NpyFeed(save(tmp_path, np.zeros(1, TICK), "a.npy"), size_scale=10)
+        NpyFeed(save(tmp_path, zeros(1), "a.npy"), size_scale=10)

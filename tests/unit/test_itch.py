@@ -14,11 +14,12 @@ from bad_input import STEP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import TICK, UNDEF_PRICE
+from strand import UNDEF_PRICE
 from strand._bindings import ffi, itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds._wanted import wanted_names
 from strand.feeds.selection import Selection
+from strand.ticks import zeros
 
 MIDNIGHT_NS = 1_548_824_400_000_000_000
 AAPL = b"AAPL    "
@@ -30,7 +31,7 @@ def decode(
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = itch.ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
     chunk = chunk or max(len(data), 1)
-    out = np.zeros(capacity, TICK)
+    out = zeros(capacity)
     parts = [out[:0]]
     begin, end = 0, min(chunk, len(data))
     while True:
@@ -136,11 +137,16 @@ def test_flags_tell_non_printable_attributed_and_cross_apart() -> None:
     assert closing & itch.CROSS_MASK == itch.CROSS_CLOSING
 
 
-def test_shares_beyond_32_bits_are_clipped_flagged_and_counted() -> None:
-    ticks, _, decoder = decode(ref.frame(ref.message("Q", 1, 2, 1 << 32, AAPL, 4, 5, b"O")))
-    assert ticks[0]["size"] == 0xFFFFFFFF
-    assert ticks[0]["flags"] & itch.SIZE_CLIPPED
-    assert decoder.statistics()["sizes_clipped"] == 1
+def test_shares_of_a_cross_are_whole_and_those_that_no_size_holds_are_a_bad_record() -> None:
+    frames = [
+        ref.frame(ref.message("Q", 1, 2, shares, AAPL, 4, 5, b"O")) for shares in (1 << 32, (1 << 63) - 1, 1 << 63)
+    ]
+    ticks, fault, _ = decode(b"".join(frames[:2]))
+    assert fault is None
+    assert ticks["size"].tolist() == [1 << 32, (1 << 63) - 1]
+    ticks, fault, _ = decode(b"".join(frames))
+    assert len(ticks) == 2
+    assert "the shares of a 'Q' message are beyond" in str(fault)
 
 
 def test_types_are_counted_one_by_one() -> None:
@@ -353,9 +359,7 @@ def chosen(
     assert (str(fault), type(fault)) == (str(same), type(same))
     counts, found = plain.statistics(), decoder.statistics()
     assert found.pop("ticks") + found.pop("not_selected") == counts.pop("ticks") + counts.pop("not_selected")
-    if not counts.pop("sizes_clipped"):
-        assert found.pop("sizes_clipped") == 0
-        assert found == counts
+    assert found == counts
 
 
 def test_names_that_no_message_can_hold_want_nothing_and_stop_nothing() -> None:

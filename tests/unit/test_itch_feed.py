@@ -18,7 +18,6 @@ import itch_reference as ref
 import numpy as np
 import pytest
 
-from strand import TICK
 from strand.errors import (
     ConfigurationError,
     FeedError,
@@ -34,6 +33,7 @@ from strand.feeds.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.streams import GzipStream, InflateLimits
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.ticks import empty
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def read(feed: ItchFeed) -> tuple[np.ndarray, FeedError | None]:
 
 
 def drain(batches: Iterator[TickBatch]) -> tuple[np.ndarray, FeedError | None]:
-    parts = [np.empty(0, TICK)]
+    parts = [empty(0)]
     try:
         for batch in batches:
             parts.append(batch.copy())

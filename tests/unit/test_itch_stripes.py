@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import TICK
 from strand.errors import FeedError, TruncatedFeedError
 from strand.feeds import TickBatch, _itch_stripes, itch
 from strand.feeds.itch import ItchFeed
 from strand.feeds.selection import Selection
+from strand.ticks import empty
 
 STRIPE = 3_000
 EVERYTHING = Selection(("*",))
@@ -60,7 +60,7 @@ def write(folder: Path, content: bytes) -> Path:
 
 
 def drain(batches: Iterator[TickBatch]) -> tuple[np.ndarray, FeedError | None]:
-    parts = [np.empty(0, TICK)]
+    parts = [empty(0)]
     try:
         for batch in batches:
             parts.append(batch.copy())

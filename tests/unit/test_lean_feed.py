@@ -124,7 +124,7 @@ def test_names_that_do_not_tell_or_disagree_are_refused(tmp_path: Path, name: st
         (b"34200000,479900.5,100,P,2000,0\n", 1, "column price"),
         (b"34200000,479900,,P,2000,0\n", 1, "column size"),
         (b"34200000,479900,-1,P,2000,0\n", 1, "column size: -1 is outside"),
-        (b"34200000,479900,4294967296,P,2000,0\n", 1, "column size: 4294967296"),
+        (b"34200000,479900,9223372036854775808,P,2000,0\n", 1, "column size"),
         (b"34200000,92233720368548,1,P,2000,0\n", 1, "column price: 92233720368548"),
         (b"34200000,479900,100,P,2000,2\n", 1, "column suspicious: 2"),
         (b"86399999,1,1,P,0,0\n86400000,1,1,P,0,0\n", 2, "column time: 86400000"),

@@ -231,7 +231,7 @@ def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.
         ({"groups": ["239.0.0.1", "239.0.0.2"]}, "groups: 2 of them for 1 lines"),
         ({"session": "ELEVEN CHARS"}, "session: 'ELEVEN CHARS' is not of 1 to 10 characters"),
         ({"first_sequence": 0}, "first_sequence: 0 must be above 0"),
-        ({"first_sequence": 1 << 63}, "beyond 2\\*\\*62"),
+        ({"first_sequence": 1 << 63}, "beyond 2\\*\\*40"),
         ({"gap_timeout_s": -1}, "gap_timeout_s: -1 must be 0 or more"),
         ({"on_gap": "wait"}, "on_gap: 'wait' is neither"),
     ],

@@ -27,14 +27,14 @@ from strand.handlers.measures import (
     VWAP,
 )
 from strand.serial import SerialLoop
-from strand.ticks import KIND_QUOTE, KIND_TRADE
+from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000
 SESSIONS = [(10 * SECOND, 40 * SECOND), (40 * SECOND, 45 * SECOND), (100 * SECOND, 260 * SECOND)]
 
 
 def quote(ts: int, bid: int | None, bid_size: int, ask: int | None, ask_size: int) -> Any:
-    tick = np.zeros((), TICK)
+    tick = zeros(())
     tick["ts_recv"], tick["kind"], tick["action"], tick["side"] = ts, KIND_QUOTE, b"N", b"N"
     tick["price"], tick["size"] = UNDEF_PRICE if bid is None else bid, bid_size
     tick["order_id"], tick["ref_id"] = UNDEF_PRICE if ask is None else ask, ask_size
@@ -42,7 +42,7 @@ def quote(ts: int, bid: int | None, bid_size: int, ask: int | None, ask_size: in
 
 
 def trade(ts: int, price: int, size: int, side: bytes = b"N") -> Any:
-    tick = np.zeros((), TICK)
+    tick = zeros(())
     tick["ts_recv"], tick["kind"], tick["action"], tick["side"] = ts, KIND_TRADE, b"T", side
     tick["price"], tick["size"] = price, size
     return tick
@@ -55,7 +55,7 @@ def stream(*ticks: Any) -> Any:
 def market(n: int, seed: int, seconds: int = 300) -> Any:
     """One symbol's quotes, of both sides and of one, and trades near them; some sides empty, some tops locked."""
     rng = np.random.default_rng(seed)
-    ticks = np.zeros(n, TICK)
+    ticks = zeros(n)
     ticks["ts_recv"] = np.sort(rng.integers(0, seconds * SECOND, n))
     mid = 10**11 + np.cumsum(rng.integers(-2, 3, n)) * 10**7
     ticks["kind"] = rng.choice([KIND_QUOTE, KIND_TRADE], n, p=[0.7, 0.3])
@@ -184,9 +184,9 @@ def test_order_flow_and_queue_imbalance_equal_their_definitions(sessions: Any, e
 def _flows(changes: list[tuple[int, Top]], sessions: Any) -> list[tuple[int, int]]:
     found, was_in = [], None
     for (_, was), (time, now) in pairwise(changes):
-        which = [i for i, (a, b) in enumerate(sessions or [(0, 2**64)]) if a <= time < b]
+        which = [i for i, (a, b) in enumerate(sessions or [(0, 2**63)]) if a <= time < b]
         if was_in is None:
-            was_in = [i for i, (a, b) in enumerate(sessions or [(0, 2**64)]) if a <= changes[0][0] < b]
+            was_in = [i for i, (a, b) in enumerate(sessions or [(0, 2**63)]) if a <= changes[0][0] < b]
         if which and which == was_in:
             found.append((time, reference.order_flow(was, now)))
         was_in = which
@@ -532,7 +532,7 @@ def test_the_declared_fields_are_what_is_emitted() -> None:
 
 def orders() -> Any:
     """Bid 100 x 50, ask 110 x 30; a buyer takes 10, a hidden trade at 105, a seller takes 20, the bid moves up."""
-    ticks = np.zeros(7, TICK)
+    ticks = zeros(7)
     ticks["action"] = [b"A", b"A", b"F", b"T", b"F", b"A", b"C"]
     ticks["kind"] = [1, 1, 1, 2, 1, 1, 1]
     ticks["side"] = [b"A", b"B", b"N", b"B", b"N", b"B", b"N"]

@@ -14,7 +14,7 @@ from strand._bindings.mold import Receiver
 
 A, B, RETRANSMITTED = 0, 1, 2
 TIMEOUT_NS = 1_000
-MOST = (1 << 62) - 1
+MOST = (1 << 40) - 1 - 0xFFFF
 
 
 def body(sequence: int) -> bytes:

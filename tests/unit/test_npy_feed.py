@@ -23,7 +23,8 @@ from strand.feeds import Feed
 from strand.feeds import open as open_feed
 from strand.feeds._fieldmap import BadRecordError, FieldMap
 from strand.feeds.bytestream import InflateLimits
-from strand.feeds.npy import NpyFeed, write_npy
+from strand.feeds.npy import _FIRST_TICK, NpyFeed, write_npy
+from strand.ticks import zeros
 
 
 def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
@@ -34,7 +35,7 @@ def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
 
 def read(feed: NpyFeed) -> np.ndarray:
     batches = [batch.copy() for batch in feed.batches()]
-    return np.concatenate(batches) if batches else np.zeros(0, TICK)
+    return np.concatenate(batches) if batches else zeros(0)
 
 
 def save(path: Path, array: np.ndarray) -> Path:
@@ -161,7 +162,7 @@ def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: 
 
 
 def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", ticks=np.zeros(1 << 16, TICK))
+    np.savez_compressed(tmp_path / "a.npz", ticks=zeros(1 << 16))
     feed = NpyFeed(tmp_path / "a.npz", capacity=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
     with pytest.raises(FormatError, match="max_ratio"):
         read(feed)
@@ -197,11 +198,11 @@ def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> Non
     [
         (np.array([{}, None], dtype=object), "Python objects"),
         (np.array([(1, None)], dtype=[("a", "u4"), ("b", object)]), "Python objects"),
-        (np.zeros((2, 2), TICK), "one dimension"),
+        (zeros((2, 2)), "one dimension"),
         (np.zeros(3, np.float64), "plain float64"),
-        (np.zeros(3, [("ts_event", "<u8")]), "no field 'ts_recv'"),
-        (np.zeros(3, TICK.newbyteorder(">")), "field 'ts_event' is >u8 at byte 0"),
-        (np.zeros(3, [*TICK.descr, ("more", "u1")]), "65 bytes with 15 fields"),
+        (np.zeros(3, [("ts_event", "<i8")]), "no field 'ts_recv'"),
+        (np.zeros(3, TICK.newbyteorder(">")), "field 'ts_event' is >i8 at byte 0"),
+        (np.zeros(3, [*TICK.descr, ("more", "u1")]), "65 bytes with 16 fields"),
     ],
 )
 def test_an_array_that_is_no_array_of_ticks_is_refused_in_words(tmp_path: Path, array: Any, words: str) -> None:
@@ -211,7 +212,7 @@ def test_an_array_that_is_no_array_of_ticks_is_refused_in_words(tmp_path: Path, 
 
 
 def test_a_key_from_damage_does_not_make_a_table_of_its_size(tmp_path: Path) -> None:
-    ticks = np.zeros(9, TICK)
+    ticks = zeros(9)
     ticks["instrument_id"][5] = 4_000_000_000
     write_npy(tmp_path / "a.npy", ticks)
     place = (tmp_path / "a.npy").stat().st_size - 4 * 64
@@ -274,7 +275,7 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
         ({"fields": MAP}, "price_scale says"),
         ({"fields": {**MAP, "prize": "px"}}, "no field 'prize'"),
         ({"fields": {**MAP, "flags": "nothing"}, "price_scale": 1}, "no source field 'nothing'"),
-        ({"fields": {"size": "px", "instrument_id": "id"}}, "cannot become uint32 exactly"),
+        ({"fields": {"size": "px", "instrument_id": "id"}}, "cannot become int64 exactly"),
         ({"fields": {"side": "qty", "instrument_id": "id"}}, "a letter is S1"),
         ({"fields": {"size": "when", "instrument_id": "id"}}, "can become a time"),
         ({"fields": {"size": "qty"}}, "name the one symbol"),
@@ -299,7 +300,7 @@ def test_an_option_that_cannot_work_is_refused_where_it_is_given(
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("qty", -1, r"-1 is outside 0 to 4294967295"),
+        ("qty", -1, r"-1 is outside 0 to 9223372036854775807"),
         ("id", 1 << 32, "outside 0 to 4294967295"),
         ("px", float("nan"), "nan"),
         ("px", 1e7, "below 2\\^52"),
@@ -360,11 +361,11 @@ def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("name", "array", "symbols"),
     [
-        ("a.bin", np.zeros(1, TICK), ()),
-        ("a.npy", np.zeros(1, TICK), ("A",)),
+        ("a.bin", zeros(1), ()),
+        ("a.npy", zeros(1), ("A",)),
         ("a.npz", np.ones(1, TICK), ("A",)),
         ("a.npy", np.zeros(1), ()),
-        ("a.npy", np.zeros((1, 1), TICK), ()),
+        ("a.npy", zeros((1, 1)), ()),
     ],
 )
 def test_what_cannot_be_read_back_is_not_written(
@@ -388,7 +389,23 @@ def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
 
 
 def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", np.zeros(0, TICK))
+    write_npy(tmp_path / "a.npy", zeros(0))
     feed = NpyFeed(tmp_path / "a.npy")
     assert list(feed.batches()) == []
     assert feed.capacity == 1
+
+
+def test_a_file_of_the_layout_before_is_converted(tmp_path: Path) -> None:
+    before = np.zeros(3, _FIRST_TICK)
+    for name in _FIRST_TICK.names or ():
+        before[name] = [b"A", b"B", b"N"] if _FIRST_TICK[name].kind == "S" else [0, 1, 2]
+    before["sequence"], before["size"] = [5, 1 << 33, (1 << 40) - 1], (1 << 32) - 1
+    np.save(tmp_path / "a.npy", before)
+    ticks = np.concatenate(list(NpyFeed(tmp_path / "a.npy").batches()))
+    assert ticks.dtype == TICK
+    for name in _FIRST_TICK.names or ():
+        assert ticks[name].tolist() == before[name].tolist(), name
+    before["sequence"][1] = 1 << 40
+    np.save(tmp_path / "a.npy", before)
+    with pytest.raises(FormatError, match=r"record 1: .*sequence"):
+        list(NpyFeed(tmp_path / "a.npy").batches())

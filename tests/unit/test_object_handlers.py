@@ -14,7 +14,7 @@ from engine_support import ticks_for
 from strand import TICK, Context, Dispatcher, Tick, batch_handler, object_handler, replay
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, Ticks
 
 KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
 
@@ -93,8 +93,11 @@ def test_a_tick_has_the_fields_of_the_record_and_may_be_kept() -> None:
 
     assert _FIELDS.size == TICK.itemsize
     rng = np.random.default_rng(5)
-    ticks = np.frombuffer(rng.integers(1, 255, 64 * 20, dtype=np.uint8).tobytes(), TICK)
-    assert [Tick(*fields) for fields in struct.iter_unpack(_FIELDS.format, ticks.data)] == ticks.tolist()
+    ticks = np.frombuffer(rng.integers(1, 255, 64 * 20, dtype=np.uint8).tobytes(), TICK).view(Ticks)
+    made = [Tick(*fields) for fields in struct.iter_unpack(_FIELDS.format, ticks.data)]
+    assert made == ticks.tolist()
+    for name in ("sequence", "bid_price", "bid_size", "ask_price", "ask_size"):
+        assert [getattr(tick, name) for tick in made] == ticks[name].tolist()
 
 
 def test_a_factory_makes_objects_with_arguments() -> None:

@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 from feed_samples import SAMPLES, Sample, some_ticks
 
-from strand import TICK, feeds
+from strand import feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.lean import LeanFeed
 from strand.feeds.npy import NpyFeed, write_npy
 from strand.feeds.selected import batches_from
 from strand.feeds.trading_day import midnight_ns
+from strand.ticks import empty, zeros
 
 # A system event, "start of messages", at 04:00.
 SYSTEM_EVENT = b"\x00\x0cS" + bytes(4) + (4 * 3600 * 10**9).to_bytes(6, "big") + b"O"
@@ -37,7 +38,7 @@ def lean(path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
 def test_numpy_files_are_known_whatever_their_name(tmp_path: Path, name: str) -> None:
-    write_npy(tmp_path / name, np.zeros(3, TICK))
+    write_npy(tmp_path / name, zeros(3))
     (tmp_path / name).rename(tmp_path / "b.bin")
     feed = feeds.open(tmp_path / "b.bin", batch_ticks=2)
     assert isinstance(feed, NpyFeed)
@@ -146,7 +147,7 @@ def itch(path: Path, locates: bytes = b"\1\2", *, pack: Callable[[bytes], bytes]
 
 
 def ticks_of(feed: Any) -> np.ndarray:
-    return np.concatenate([np.empty(0, TICK), *[batch.copy() for batch in feed.batches()]])
+    return np.concatenate([empty(0), *[batch.copy() for batch in feed.batches()]])
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
@@ -315,7 +316,7 @@ def test_a_time_of_day_needs_a_date(tmp_path: Path) -> None:
 def test_any_feed_goes_on_from_a_position(tmp_path: Path, position: int) -> None:
     feed = feeds.open(itch(tmp_path / "20200130.itch"))
     rest = [batch.copy() for batch in batches_from(feed, position)]
-    np.testing.assert_array_equal(np.concatenate([np.empty(0, TICK), *rest]), ticks_of(feed)[position:])
+    np.testing.assert_array_equal(np.concatenate([empty(0), *rest]), ticks_of(feed)[position:])
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_a_batch_that_is_kept_stays_as_it_is_while_the_memory_of_others_is_used_
 
 def test_a_record_at_the_greatest_time_there_is_comes_out(c_handlers: Path) -> None:
     ticks = stream([0, 1, 0])
-    ticks["ts_recv"], ticks["depth"] = 2**64 - 1, 1
+    ticks["ts_recv"], ticks["depth"] = 2**63 - 1, 1
     with Dispatcher(2, echo(c_handlers), workers=1, cores=None) as d:
         d.publish(ticks)
     same(collected(d), serial(ticks))
@@ -256,7 +256,7 @@ def test_an_interrupt_in_a_handler_s_end_ends_the_outputs(loop: Any, tmp_path: P
     @batch_handler(state=ROW, outputs={"x": [("n", "<u8")], "y": [("n", "<u8")]}, on_finish=on_finish)
     def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
         for name in ("x", "y"):
-            ctx.emit(ticks[["sequence"]].astype([("n", "<u8")]), at=np.arange(len(ticks)), output=name)
+            ctx.emit(ticks["sequence"].astype("<u8").view([("n", "<u8")]), at=np.arange(len(ticks)), output=name)
 
     with pytest.raises(KeyboardInterrupt), loop(1, on_ticks, out={"y": tmp_path / "y.npy"}) as d:
         d.publish(ticks_for([0] * 5))

@@ -65,7 +65,7 @@ def test_parameters_reach_a_handler_in_c_as_an_array_by_key(c_handlers: Path) ->
     address = ctypes.cast(library.on_raw, ctypes.c_void_p).value
     assert address is not None
     like = native(address, state=PAIR_ROW, params=[("key", "<u4"), ("fails", "<u4")])
-    offsets = {"*": {"key": 36, "fails": 58 + 2}}  # instrument_id, and flags to kind, all 0 here
+    offsets = {"*": {"key": 40, "fails": 60}}  # instrument_id, and flags to sequence_high, all 0 here
     assert run(like.with_params(offsets))["ticks"].tolist() == [10] * 4
 
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import TICK
 from strand._bindings.itch import ItchDecoder
 from strand._bindings.pcap import MAX_RECORD, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -24,6 +23,7 @@ from strand.feeds.pcap import PcapFeed, recognise
 from strand.feeds.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
+from strand.ticks import empty, zeros
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
@@ -61,7 +61,7 @@ def decode(
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = PcapDecoder(ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, keeps=keeps), skip=skip, **options)
     chunk = chunk or max(len(data), 1)
-    out = np.zeros(capacity, TICK)
+    out = zeros(capacity)
     parts = [out[:0]]
     begin, end = 0, min(chunk, len(data))
     while True:
@@ -80,7 +80,7 @@ def decode(
 
 
 def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    parts = [np.empty(0, TICK)]
+    parts = [empty(0)]
     try:
         parts.extend(batch.copy() for batch in feed.batches())
     except FeedError as error:

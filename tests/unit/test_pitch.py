@@ -14,7 +14,7 @@ from bad_input import STEP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import TICK, UNDEF_PRICE
+from strand import UNDEF_PRICE
 from strand._bindings import pitch
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
@@ -23,6 +23,7 @@ from strand.feeds.pitch import PitchFeed, recognise
 from strand.feeds.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
+from strand.ticks import empty, zeros
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 
@@ -33,7 +34,7 @@ def decode(
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = pitch.PitchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
     chunk = chunk or max(len(data), 1)
-    out = np.zeros(capacity, TICK)
+    out = zeros(capacity)
     parts = [out[:0]]
     begin, end = 0, min(chunk, len(data))
     while True:
@@ -81,7 +82,7 @@ def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Pat
 
 
 def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    parts = [np.empty(0, TICK)]
+    parts = [empty(0)]
     try:
         parts.extend(batch.copy() for batch in feed.batches())
     except FeedError as error:

@@ -11,6 +11,7 @@ from engine_support import COUNT_ROW, balanced, ticks_for
 
 from strand import TICK, Dispatcher, batch_handler, native
 from strand.errors import ConfigurationError, RecordTypeError, UnknownSymbolError
+from strand.ticks import empty, zeros
 
 
 def record(size: int, offset: int) -> np.dtype[Any]:
@@ -123,7 +124,7 @@ def test_a_single_tick_may_be_published_as_a_record_or_as_an_array_of_none_or_on
 
 def test_an_empty_array_is_published_as_nothing_and_tells_auto_nothing() -> None:
     with Dispatcher(1_000, "count", workers=1, cores=None, strands=10) as d:
-        assert d.publish(np.empty(0, TICK)) == 0
+        assert d.publish(empty(0)) == 0
         assert d.watermark() == 0
         ticks = ticks_for([5] * 1_000 + list(range(1_000)))
         d.publish(ticks)
@@ -138,7 +139,7 @@ def test_an_empty_array_is_published_as_nothing_and_tells_auto_nothing() -> None
     [
         (np.zeros(3), "the array is float64, not a structured array"),
         ([1, 2, 3], "the array is int64, not a structured array"),
-        (np.zeros((2, 2), TICK), r"shape \(2, 2\)"),
+        (zeros((2, 2)), r"shape \(2, 2\)"),
         (np.zeros(2, [("instrument_id", "<u4")]), "field 'ts_event' \\(uint64\\) is missing"),
         (np.zeros(2, [(n, "<f8" if n == "price" else TICK[n]) for n in TICK.names or ()]),
          "field 'price' is float64, not int64"),

@@ -166,7 +166,7 @@ def test_a_handler_that_fails_is_named_and_ends_the_replay() -> None:
     assert s.accepted == s.handled + sum(s.dropped.values())
 
 
-@pytest.mark.parametrize("source", [None, 5, np.zeros(3, strand.TICK)], ids=["None", "number", "array"])
+@pytest.mark.parametrize("source", [None, 5, strand.ticks.zeros(3)], ids=["None", "number", "array"])
 def test_what_is_neither_a_path_nor_a_feed_is_named(source: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"source: .* is neither a path, nor a list of them, nor a feed"):
         strand.replay(source, "count")
@@ -174,7 +174,7 @@ def test_what_is_neither_a_path_nor_a_feed_is_named(source: Any) -> None:
 
 def test_a_feed_without_ticks_gives_rows_of_zeros(tmp_path: Path) -> None:
     path = tmp_path / "none.npz"
-    write_npy(path, np.zeros(0, strand.TICK), ["A"])
+    write_npy(path, strand.ticks.zeros(0), ["A"])
     result = strand.replay(path, "count")
     assert result.ticks == 0
     assert result.rows["A"]["ticks"] == 0
@@ -324,7 +324,7 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
         symbols = ("A",)
 
         def batches(self) -> Iterator[Any]:
-            yield np.zeros(2, strand.TICK)
+            yield strand.ticks.zeros(2)
             yield batch
 
     with pytest.raises(RecordTypeError, match="batches: the feed gives"):

@@ -103,7 +103,7 @@ def test_a_compiled_handler_reads_and_writes_all_kinds_of_fields() -> None:
         row.best.price = tick.price
         row.levels[1].size += 3
 
-    ticks = np.zeros(6, strand.TICK)
+    ticks = strand.ticks.zeros(6)
     ticks["size"] = np.arange(6)
     ticks["price"] = 11
     with Dispatcher(1, fills, workers=1, cores=None) as d:

@@ -152,7 +152,7 @@ def test_the_reader_of_pitch_takes_what_was_written(tmp_path: Path, ticks: Any) 
         if line[2] in what
     ]
     moves = read[np.isin(read["kind"], (1, 2))]
-    ms = (moves["ts_event"] - np.uint64(MIDNIGHT_NS)) // np.uint64(10**6)
+    ms = (moves["ts_event"] - MIDNIGHT_NS) // 10**6
     where = [names[i] for i in moves["instrument_id"]]
     assert list(zip(where, ms.tolist(), moves["action"].tolist(), moves["size"].tolist(), strict=True)) == expected
 
@@ -222,7 +222,7 @@ def test_the_reader_of_csv_takes_what_lobster_was_written(tmp_path: Path, ticks:
     mine = [line for line in story(ticks[30:]) if line[1] == 17 and line[2] != "imbalance"]
     assert opened.info.date == "2026-01-05"
     assert "AAAAQ" in list(opened.symbols)
-    assert (read["ts_event"] - np.uint64(MIDNIGHT_NS)).tolist() == [line[0] for line in mine]
+    assert (read["ts_event"] - MIDNIGHT_NS).tolist() == [line[0] for line in mine]
     moves = np.isin(read["kind"], (1, 2))
     assert list(zip(read["price"][moves].tolist(), read["size"][moves].tolist(), strict=True)) == [
         line[-2:] for line in mine if line[2] != "state"

@@ -4,10 +4,11 @@ import numpy as np
 
 from strand import TICK
 from strand._bindings.tally import tally
+from strand.ticks import zeros
 
 
 def _ticks(symbols: list[int]) -> np.ndarray:
-    ticks = np.zeros(len(symbols), TICK)
+    ticks = zeros(len(symbols))
     ticks["instrument_id"] = symbols
     return ticks
 

@@ -49,7 +49,7 @@ if importlib.util.find_spec("numba") is not None:
         ),
     }
 
-NEVER = 2**64 - 1
+NEVER = 2**63 - 1
 
 
 def collected(d: Dispatcher | SerialLoop) -> list[tuple[int, ...]]:
@@ -126,7 +126,7 @@ def test_a_time_that_is_undefined_fires_what_there_is_and_nothing_else(
 ) -> None:
     make, multipliers = KINDS[kind]
     ticks = ticks_for([0, 1, 2, 1, 0, 1])
-    ticks["ts_recv"] = [5, 50, 60, 2**64 - 1, 2**64 - 1, 70]
+    ticks["ts_recv"] = [5, 50, 60, 2**63 - 1, 2**63 - 1, 70]
     parts = plain_runs(multipliers, ticks)
     with (
         SerialLoop(SYMBOLS, make(c_handlers))
@@ -168,7 +168,7 @@ def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: An
 
         @compiled(state=[("wakes", "u8")], on_wake=on_wake, cache=False)
         def asks(row, tick, ctx):  # type: ignore[no-untyped-def]
-            ctx.wake_at(-1)
+            ctx.wake_at(NEVER)
 
         made = {"numba": asks, "chain": chain(asks, "count"), "chain to batches": chain(asks, batches)}[kind]
     ticks = ticks_for([0, 1, 0, 0, 1])

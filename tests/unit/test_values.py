@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strand._bindings.values import Field, look_up, value_ticks, whole
 from strand.feeds._exact import units_of
-from strand.ticks import TICK
+from strand.ticks import TICK, zeros
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 PLACES = ["price", "size", "order_id", "flags", "kind", "ts_event"]
@@ -19,7 +19,7 @@ NONE = 2**32 - 1
 
 
 def blank() -> Any:
-    made = np.zeros(1, TICK)
+    made = zeros(1)
     made["action"], made["ref_id"] = b"T", 77
     return made
 

@@ -46,7 +46,7 @@ def taken(path: Path, **options: Any) -> tuple[np.ndarray, FeedError | None]:
         with RecordedMessages(path, **options) as feed:
             parts.extend(batch.copy() for batch in feed.batches())
     except FeedError as error:
-        return (np.concatenate(parts) if parts else np.empty(0, strand.TICK)), error
+        return (np.concatenate(parts) if parts else strand.ticks.empty(0)), error
     return np.concatenate(parts), None
 
 

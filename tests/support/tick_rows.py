@@ -1,0 +1,17 @@
+"""Ticks from dicts of their fields, as references make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strand.ticks import TICK
+
+__all__ = ["tick_row"]
+
+
+def tick_row(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A record of ``TICK``, with ``sequence`` in its two fields."""
+    sequence = fields["sequence"]
+    whole = {**fields, "sequence_low": sequence & 0xFFFFFFFF, "sequence_high": sequence >> 32}
+    return tuple(whole[name] for name in TICK.names or ())

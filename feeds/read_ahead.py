@@ -217,7 +217,7 @@ class ReadAhead(Chunks):
         if not self._thread.is_alive():  # a short file has been read by then
             return
         assert self._thread.native_id is not None
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):  # it has ended, or the system refuses: then it is slower
             os.sched_setaffinity(self._thread.native_id, cores)
 
     def close(self) -> None:

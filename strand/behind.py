@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from strand.errors import EngineError
-from strand.threads import join
+from strand.threads import Inside, join
 
 __all__ = ["Behind"]
 
@@ -30,8 +30,14 @@ class Behind:
     """
 
     def __init__(
-        self, work: Callable[[Batch], None], failed: Callable[[Exception], None], name: str, allowed: Sequence[int]
+        self,
+        work: Callable[[Batch], None],
+        failed: Callable[[Exception], None],
+        name: str,
+        allowed: Sequence[int],
+        inside: Inside | None = None,
     ) -> None:
+        self._inside = inside or Inside()
         self._work = work
         self._failed = failed
         self._waiting: deque[Batch] = deque()
@@ -75,7 +81,9 @@ class Behind:
         self.close()
 
     def _run(self, allowed: Sequence[int]) -> None:
+        me = threading.get_ident()
         try:
+            self._inside.threads.append(me)
             # Where the publisher is pinned, this thread would be so too. Those cores may have gone: then it is slower.
             with suppress(OSError):
                 os.sched_setaffinity(0, allowed)
@@ -96,6 +104,7 @@ class Behind:
                 self._over = True
                 self._waiting.clear()
                 self._changed.notify_all()
+            self._inside.threads.remove(me)
 
     def _next(self) -> Batch | None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -22,6 +23,7 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.numbers import seconds
+from strand.threads import WAITS_FOR_ITSELF, Inside
 
 if TYPE_CHECKING:
     from strand._bindings.engine import Engine
@@ -67,7 +69,9 @@ class SymbolView:
 class CallFuture(Future[Any]):
     """The answer of a call to come: a ``concurrent.futures.Future`` (``asyncio.wrap_future`` makes it awaitable).
 
-    ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about.
+    ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about. ``result()`` and
+    ``exception()`` raise WouldDeadlockError where they would wait inside a handler: use ``add_done_callback`` there, or
+    look for ``done()`` at a later tick.
     """
 
     def __init__(self, calls: Calls, strand: int, tag: int, symbol: str) -> None:
@@ -84,12 +88,22 @@ class CallFuture(Future[Any]):
         self._calls.forget(self._strand, self._tag)
         return True
 
+    def result(self, timeout: float | None = None) -> Any:
+        """What the call returned, or raises what it raised; waits for it as ``Future.result`` does."""
+        return self._calls.wait_for(self, timeout, super().result)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
+        found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
+        return found
+
 
 class Calls:
     """The calls of one dispatcher that are under way, by the tag the engine knows each by."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, inside: Inside) -> None:
         self._engine = engine
+        self._inside = inside
         self._tags = itertools.count(1)
         self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
 
@@ -133,14 +147,15 @@ class Calls:
         timeout_s: float | None,
     ) -> Any:
         """Queues a call and waits for its answer."""
-        if dispatcher._slot is not None:
-            raise WouldDeadlockError(
-                "a handler cannot wait for a call, which may need its own strand or worker: use submit_call", _NONE
-            )
+        if self._inside.here:
+            raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call", _NONE)
         limit = seconds("timeout_s", timeout_s)
         deadline = math.inf if limit is None else time.monotonic() + limit
         future = self.submit(dispatcher, symbol, function, arguments, deadline)
+        me = threading.get_ident()
         try:
+            # It holds locks of the future, which a worker needs to answer.
+            self._inside.threads.append(me)
             while not wait((future,), _slice_s(deadline)).done:
                 if time.monotonic() >= deadline:
                     if future.cancel():
@@ -152,7 +167,23 @@ class Calls:
         except BaseException:
             future.cancel()
             raise
+        finally:
+            self._inside.threads.remove(me)
         return future.result()
+
+    def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
+        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
+        if self._inside.here and not future.done() and (timeout is None or timeout > 0):
+            raise WouldDeadlockError(
+                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later",
+                _NONE,
+            )
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            return ask(timeout)
+        finally:
+            self._inside.threads.remove(me)
 
     def run(self, dispatcher: Dispatcher | None, tag: int) -> None:
         """By the worker that holds the strand: runs a call, unless it was given up, or there is no dispatcher."""

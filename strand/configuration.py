@@ -121,14 +121,14 @@ def worker_cores(cores: Sequence[int] | str | None, allowed: list[int], workers:
     return [int(cores[i % len(cores)]) for i in range(workers)]
 
 
-def merging_cores(allowed: list[int], cores: Sequence[int] | None) -> list[int]:
+def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> list[int]:
     """Where merging and writing are done, ``cores`` being the workers'.
 
     A run goes at the pace of who publishes: the one core that is left to it is kept for it, where there are workers
     enough to be in for the rest (bars in memory on four cores: 0.83 to 0.96 of the time; on three no gain, on two a
     loss).
     """
-    taken = sorted(set(cores or ()))
+    taken = sorted({core for core in cores or () if core is not None})
     return taken if len(taken) >= _WORKERS_ENOUGH and len(allowed) - len(taken) == 1 else allowed
 
 

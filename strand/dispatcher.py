@@ -50,6 +50,7 @@ from strand.routing import Routing
 from strand.rows import Rows
 from strand.strands_view import StrandsView
 from strand.symbols import SymbolTable
+from strand.threads import WAITS_FOR_ITSELF, Inside
 from strand.ticks import TICK
 from strand.worker import Workers
 
@@ -69,7 +70,8 @@ class Dispatcher(StrandsView):
 
     ``workers``: threads that drain; by default one fewer than the cores this process may use (at least one), as the
     publisher drains too. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this
-    process may use, None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+    process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
+    ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -129,7 +131,8 @@ class Dispatcher(StrandsView):
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype)
         allowed = self._allowed = sorted(os.sched_getaffinity(0))
         self._workers = whole("workers", max(1, len(allowed) - 1) if workers is None else workers, 1, 1024)
-        self._cores = worker_cores(cores, allowed, self._workers)
+        self._cores: Sequence[int | None] | None = worker_cores(cores, allowed, self._workers)
+        self._cores_given = not isinstance(cores, str)
         if not isinstance(policy, Fifo):
             raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
         check_limits(
@@ -149,7 +152,8 @@ class Dispatcher(StrandsView):
         if on_full == "conflate":
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, alone)
         output_memory = whole("output_memory", output_memory, 1)
-        self._outputs = Outputs(self._handlers, self._table, out or {})
+        self._inside = Inside()
+        self._outputs = Outputs(self._handlers, self._table, out or {}, inside=self._inside)
         config = engine_config(
             self._reader,
             self._handlers,
@@ -185,11 +189,11 @@ class Dispatcher(StrandsView):
             opened=self._opened,
             handler_of_symbol=self._handler_of_symbol,
         )
-        self._crew = Workers()
+        self._crew = Workers(self._inside)
         self._threads = self._crew.threads
         self._close_lock = threading.Lock()
-        self._publishers = Publishers(self._engine, self._threads)
-        self._asked = Calls(self._engine)
+        self._publishers = Publishers(self._engine, self._threads, self._inside)
+        self._asked = Calls(self._engine, self._inside)
         self._stop_failure: HandlerError | None = None
         self._closed = self._closing = False
         self._abandoned = 0
@@ -200,30 +204,45 @@ class Dispatcher(StrandsView):
             for h, opened in zip(self._handlers, self._opened, strict=True)
         ]
         numbers = [self._outputs.numbers(h) for h in self._handlers]
-        self._routing = Routing(self._engine, self._python, self._handler_of_symbol, functions, numbers)
+        self._routing = Routing(
+            self._engine, self._python, self._handler_of_symbol, functions, numbers, inside=self._inside
+        )
         if expected is not None or n_strands >= len(self._table):
             self._routing.by_counts(expected)
 
     # ---- life
 
     def start(self) -> Self:
-        """Starts the workers; entering the context does. Raises StoppedError after a stop."""
-        if self._closing:
-            raise StoppedError("the dispatcher has been stopped: make a new one")
-        if self._threads:
+        """Starts the workers; entering the context does. Raises StoppedError after a stop, and ConfigurationError where
+        the system refuses to pin a worker to a core of ``cores``."""
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            if self._closing:
+                raise StoppedError("the dispatcher has been stopped: make a new one")
+            if not self._threads:
+                self._begin()
             return self
+        finally:
+            self._inside.threads.remove(me)
+
+    def _begin(self) -> None:
         try:
             self._outputs.start(self._engine, allowed=merging_cores(self._allowed, self._cores))
             _live.add(self)
             # Its threads hold the engine, and not the dispatcher.
             self._dropped = weakref.finalize(self, _drop, self._engine, self._outputs)
             self._dropped.atexit = False
-            self._crew.start(self, self._workers, self._cores)
+            self._crew.start(self, self._workers)
+            if self._cores is not None:
+                self._cores, refused = self._crew.pin(self._cores, must=self._cores_given)
+                if refused is not None:
+                    self._unpinned = f"workers are not pinned to cores: the system refused it ({refused.strerror})"
+                    warnings.warn(f"{self._unpinned}; cores=None asks for that", RuntimeWarning, stacklevel=4)
         except BaseException:
             # The block has not been entered, and nobody leaves it.
-            self.stop(drain=False)
+            self._close(drained=False)
             raise
-        return self
 
     def __enter__(self) -> Self:
         return self.start()
@@ -246,21 +265,30 @@ class Dispatcher(StrandsView):
         counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
         failure has stopped the run; it is stopped all the same. May be called again.
 
-        From inside a handler only ``drain=False`` works, and only asks for the stop: the handler's own visit goes on.
+        A thread that is inside the dispatcher cannot wait for it: in a handler, ``on_stop`` and ``on_finish``, and in a
+        signal handler (or ``__del__``) that interrupts a call of the dispatcher. There ``stop()`` raises
+        WouldDeadlockError. ``stop(drain=False)`` asks for the stop, ends what waits, and returns False; leaving the
+        block, or the next ``stop``, does the rest.
         """
-        if self._slot is not None:
-            if drain:
-                raise WouldDeadlockError(
-                    "a handler cannot wait for its own tick to be handled: call stop(drain=False)", NONE
-                )
-            self._engine.stop()
-            return False
         if self._forked:
             return False
+        if self._inside.here:
+            if drain:
+                raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait", NONE)
+            self._engine.stop()
+            return False
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            return self._stop(drain, timeout_s)
+        finally:
+            self._inside.threads.remove(me)
+
+    def _stop(self, drain: bool, timeout_s: float | None) -> bool:
         drained = False
         try:
             if drain and not self._closing:
-                drained = self.drain(timeout_s)
+                drained = self._drain(timeout_s)
         except StoppedError:
             pass  # by a handler, or by another thread
         finally:
@@ -276,6 +304,8 @@ class Dispatcher(StrandsView):
     def _close(self, *, drained: bool) -> None:
         self._closing = True
         self._engine.stop()
+        # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
+        self._asked.end(self)
         self._crew.join()
         # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
         self._publishers.wait_for_others()
@@ -318,11 +348,16 @@ class Dispatcher(StrandsView):
             return 0
         if not self._routing.is_known:
             self._routing.by_keys(array[self._reader.key])
-        if self._slot is not None:
-            code = self._engine.publish_nested(self._slot, array)
+        if self._inside.here:
+            slot = self._python.slot
+            if slot is None:
+                raise WouldDeadlockError(
+                    f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array))
+                )
+            code = self._engine.publish_nested(slot, array)
             if code == Code.OK:
                 return len(array)
-            raise self._publish_error(code, array, self._engine.rejected(self._slot, nested=True))
+            raise self._publish_error(code, array, self._engine.rejected(slot, nested=True))
         code, rejected = self._publishers.publish(array, timeout_s)
         if code == Code.OK:
             return len(array)
@@ -347,8 +382,11 @@ class Dispatcher(StrandsView):
         stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
         handler.
         """
-        if self._slot is not None:
-            raise WouldDeadlockError("a handler cannot wait for its own tick to be handled", NONE)
+        if self._inside.here:
+            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published", NONE)
+        return self._drain(timeout_s)
+
+    def _drain(self, timeout_s: float | None) -> bool:
         if self._closing:
             raise self._stopped_error()
         code = self._publishers.drain(timeout_s)
@@ -374,7 +412,8 @@ class Dispatcher(StrandsView):
         return self._asked.call(self, symbol, fn, args, timeout_s)
 
     def submit_call(self, symbol: str | int, fn: Callable[..., Any], *args: Any) -> CallFuture:
-        """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too.
+        """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too. Its
+        ``result()`` does not wait there, but raises WouldDeadlockError: give the future an ``add_done_callback``.
 
         Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, and with HandlerError
         where a handler's failure has stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
@@ -382,11 +421,6 @@ class Dispatcher(StrandsView):
         return self._asked.submit(self, symbol, fn, args)
 
     # ---- inside
-
-    @property
-    def _slot(self) -> int | None:
-        """The worker this thread is, if it is one: whoever calls from there is a handler."""
-        return self._python.slot
 
     def _publish_error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
         if code == Code.STOPPED:

@@ -11,8 +11,11 @@ from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 __all__ = ["statistics_of"]
 
 
-def statistics_of(engine: Engine, cores: Sequence[int] | None, abandoned: int) -> Statistics:
-    """Totals since the start. ``cores``: the workers'; ``abandoned``: ticks that a stop left pending."""
+def statistics_of(
+    engine: Engine, cores: Sequence[int | None] | None, abandoned: int, unpinned: str | None
+) -> Statistics:
+    """Totals since the start. ``cores``: the workers'; ``abandoned``: ticks that a stop left pending; ``unpinned``: as
+    Statistics has it."""
     watermark = engine.watermark()  # before the totals, which then have what is below it
     t = engine.totals()
     floors = histogram_floors_ns()
@@ -44,10 +47,11 @@ def statistics_of(engine: Engine, cores: Sequence[int] | None, abandoned: int) -
         handler=handler,
         end_to_end=end_to_end,
         workers=_workers(engine, cores),
+        unpinned=unpinned,
     )
 
 
-def _workers(engine: Engine, cores: Sequence[int] | None) -> tuple[WorkerStatistics, ...]:
+def _workers(engine: Engine, cores: Sequence[int | None] | None) -> tuple[WorkerStatistics, ...]:
     keys = ("handled", "busy_ns", "visits", "stolen", "parks")
     config = engine.config
     slots = [engine.counters(i) for i in range(config.n_workers + config.n_publishers)]

@@ -122,7 +122,11 @@ class BackpressureError(StrandError):
 
 
 class WouldDeadlockError(BackpressureError):
-    """A handler published into a full strand that blocks: waiting there could wait for itself for ever."""
+    """A thread inside the dispatcher was about to wait for it, and so for itself; the message says what to do instead.
+
+    A handler publishes into a full strand that blocks, or it waits for a drain, a stop, the answer of a call or an
+    output. So do ``on_stop`` and ``on_finish``, and a signal handler that interrupted such a wait.
+    """
 
 
 class StoppedError(StrandError):

@@ -22,12 +22,13 @@ import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
 from strand.behind import Behind
-from strand.errors import ConfigurationError, EngineError
+from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 from strand.output_memory import Memory, as_one
-from strand.threads import join
+from strand.publishers import NONE
+from strand.threads import WAITS_FOR_ITSELF, Inside, join
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -78,8 +79,16 @@ class Output:
     while the run goes on and after it; the iteration ends when the run has. An output that is written to a file
     is not collected, and refuses."""
 
-    def __init__(self, name: str, declared: np.dtype[Any], path: Path | None, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        declared: np.dtype[Any],
+        path: Path | None,
+        names: Sequence[str] = (),
+        inside: Inside | None = None,
+    ) -> None:
         self.name = name
+        self._inside = inside or Inside()
         self.declared = declared
         self.dtype = merged_dtype(declared)
         self.path = path
@@ -101,6 +110,8 @@ class Output:
         while True:
             with self._more:
                 while not self._batches and not self._ended:
+                    if self._inside.here:
+                        raise WouldDeadlockError(f"output {self.name!r}: {WAITS_FOR_ITSELF}: use take()", NONE)
                     self._more.wait()
                 if not self._batches:
                     return
@@ -157,10 +168,14 @@ class Output:
 
 class Outputs(Mapping[str, Output]):
     """A dispatcher's outputs by name. One thread merges what slots have collected, and keeps it or hands it to
-    those that write it."""
+    those that write it. ``inside``: the dispatcher's."""
 
     def __init__(
-        self, handlers: Sequence[Handler], table: SymbolTable, out: Mapping[str, str | os.PathLike[str]]
+        self,
+        handlers: Sequence[Handler],
+        table: SymbolTable,
+        out: Mapping[str, str | os.PathLike[str]],
+        inside: Inside | None = None,
     ) -> None:
         if not isinstance(out, Mapping):
             raise ConfigurationError(f"out: {out!r} is not a dict of files by the names of outputs")
@@ -173,7 +188,10 @@ class Outputs(Mapping[str, Output]):
         for path in paths.values():
             check_path(path)
         check_outputs(output_paths(paths))
-        self._outputs = {name: Output(name, dtype, paths.get(name), table) for name, dtype in declared.items()}
+        self._inside = inside or Inside()
+        self._outputs = {
+            name: Output(name, dtype, paths.get(name), table, self._inside) for name, dtype in declared.items()
+        }
         self._table = table
         self._files: list[OutputFile] = []
         #: What takes each output's batches, in the order of the outputs; and those that do in threads of their own.
@@ -250,7 +268,7 @@ class Outputs(Mapping[str, Output]):
             self._files.append(OutputFile(output.path, output.dtype, self._table))
             found.append(self._files[-1].write)
         if len(allowed) > 1:
-            behind = [Behind(take, self._fail, f"strand-{output.name}", allowed) for take in found]
+            behind = [Behind(take, self._fail, f"strand-{output.name}", allowed, self._inside) for take in found]
             self._behind += behind  # before any begins: an interrupt may come while one does
             for one in behind:
                 one.start()
@@ -322,21 +340,30 @@ class Outputs(Mapping[str, Output]):
 
     def _refresh(self) -> None:
         """By whoever looks while the run goes on."""
-        engine = self._engine
-        if engine is not None:
+        engine, me = self._engine, threading.get_ident()
+        if engine is None:
+            return
+        try:
+            self._inside.threads.append(me)
             self._round(engine, Until.WATERMARK)
+        finally:
+            self._inside.threads.remove(me)
 
     def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         # Where the publisher is pinned, this thread would be so too.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, allowed)
-        pause_s, records = IDLE_S, 0
-        while not self._stop.wait(pause_s) and self.failure is None:
-            looked_s = self._round(engine, Until.WATERMARK)
-            before, records = records, sum(output.records for output in self._outputs.values())
-            pause_s = min(max(LEAST_S if records > before else IDLE_S, TIMES * looked_s), MOST_S)
-        if self._abandoned:
-            self._give_up()
+        pause_s, records, me = IDLE_S, 0, threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            while not self._stop.wait(pause_s) and self.failure is None:
+                looked_s = self._round(engine, Until.WATERMARK)
+                before, records = records, sum(output.records for output in self._outputs.values())
+                pause_s = min(max(LEAST_S if records > before else IDLE_S, TIMES * looked_s), MOST_S)
+            if self._abandoned:
+                self._give_up()
+        finally:
+            self._inside.threads.remove(me)
 
     def _round(self, engine: Source, until: Until) -> float:
         """Hands out what is final; returns the seconds it took to find out what is. A failure stops the dispatcher."""

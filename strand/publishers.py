@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from strand._bindings.engine_words import Code
 from strand._bindings.itch_flow import ItchFlow
 from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
 from strand.numbers import seconds
+from strand.threads import Inside
 
 __all__ = ["NONE", "NOT_STARTED", "Publishers", "publish_error"]
 
@@ -31,70 +31,82 @@ class Publishers:
 
     ``workers``: their threads, once they run: without any there is nothing to wait for."""
 
-    def __init__(self, engine: Engine, workers: Sequence[threading.Thread]) -> None:
+    def __init__(self, engine: Engine, workers: Sequence[threading.Thread], inside: Inside) -> None:
         self._engine = engine
         self._workers = workers
+        self._inside = inside
         self._threads: dict[int, int] = {}
-
-    @contextmanager
-    def slot(self) -> Iterator[int]:
-        """A slot, waited for where all are in use."""
-        with self.slot_until(None) as slot:
-            assert slot is not None
-            yield slot
-
-    @contextmanager
-    def slot_until(self, deadline: float | None) -> Iterator[int | None]:
-        """A slot; None where all were in use until the deadline."""
-        while (slot := self._engine.publisher_enter()) is None:
-            if deadline is not None and time.monotonic() >= deadline:
-                yield None
-                return
-            time.sleep(0.0001)
-        self._threads[slot] = threading.get_ident()
-        try:
-            yield slot
-        finally:
-            del self._threads[slot]
-            self._engine.publisher_leave(slot)
 
     def publish(self, array: npt.NDArray[Any], timeout_s: float | None) -> tuple[int, npt.NDArray[np.int64]]:
         """Publishes records, and waits for room for as long as it may: the engine's code, and the positions of those
         that were not accepted."""
         deadline = _deadline(timeout_s)
-        with self.slot_until(deadline) as slot:
+        me, slot = threading.get_ident(), None
+        try:
+            # What is half published counts as accepted meanwhile: no stop may end before this does.
+            self._inside.threads.append(me)
+            slot = self._enter(deadline)
             if slot is None:
                 return Code.AGAIN, np.arange(len(array))
             code = self._engine.publish(slot, array, _slice_ns(deadline))
             while code == Code.AGAIN and self._workers and not _passed(deadline):
                 code = self._engine.publish_more(slot, _slice_ns(deadline))
             return code, NONE if code == Code.OK else self._engine.rejected(slot)
+        finally:
+            self._inside.threads.remove(me)
+            self._leave(slot)
 
     def flow(self, flow: ItchFlow, *, flush: bool) -> tuple[int, npt.NDArray[np.int64]]:
         """Lets a flow decode and publish: the engine's code, AGAIN where time is over and nothing half published, and
         the positions in what it holds that were not accepted."""
-        with self.slot() as slot:
+        me, slot = threading.get_ident(), None
+        try:
+            self._inside.threads.append(me)
+            slot = self._enter(None)
+            assert slot is not None
             code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
             while code == Code.AGAIN and flow.is_open:
                 code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
             return code, NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
+        finally:
+            self._inside.threads.remove(me)
+            self._leave(slot)
 
     def drain(self, timeout_s: float | None) -> int:
         """Waits until all is handled, for as long as it may: the engine's code, AGAIN where it is not. Raises
         StoppedError where nobody will."""
         deadline = _deadline(timeout_s)
-        # All slots may be taken by publishers that wait for this thread: then it waits without helping.
-        with self.slot_until(time.monotonic()) as slot:
+        me, slot = threading.get_ident(), None
+        try:
+            self._inside.threads.append(me)
+            # All slots may be taken by publishers that wait for this thread: then it waits without helping.
+            slot = self._enter(time.monotonic())
             while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
                 if _passed(deadline):
                     break
                 if not self._workers:
                     raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
-        return code
+            return code
+        finally:
+            self._inside.threads.remove(me)
+            self._leave(slot)
+
+    def _enter(self, deadline: float | None) -> int | None:
+        """A slot; None where all were in use until the deadline."""
+        while (slot := self._engine.publisher_enter()) is None:
+            if _passed(deadline):
+                return None
+            time.sleep(0.0001)
+        self._threads[slot] = threading.get_ident()
+        return slot
+
+    def _leave(self, slot: int | None) -> None:
+        if slot is not None:
+            del self._threads[slot]
+            self._engine.publisher_leave(slot)
 
     def wait_for_others(self) -> None:
-        """Until no other thread holds a slot. A publisher of this thread, interrupted by a signal handler, cannot be
-        waited for."""
+        """Until no other thread holds a slot. This one may, where an interrupt came as it left."""
         while any(ident != threading.get_ident() for ident in list(self._threads.values())):
             time.sleep(0.0001)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from strand._bindings.tally import tally
 from strand.dispatcher import Dispatcher
-from strand.errors import FeedError, RecordTypeError
+from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds._decoded import DecodedFeed
 from strand.flow import Flow
@@ -203,11 +203,22 @@ def pinned(dispatcher: Dispatcher | SerialLoop, feed: Feed, asked: bool | None) 
     if not pin or not free or len(free) == len(allowed):
         yield
         return
-    if apart:
-        assert isinstance(feed, DecodedFeed)
-        feed.keep_reading_to(free[1:])
-    os.sched_setaffinity(0, {free[0]})
     try:
+        os.sched_setaffinity(0, {free[0]})
+    except OSError as error:
+        if asked:
+            raise ConfigurationError(
+                f"pin_publisher: the system refused to pin this thread to core {free[0]} ({error.strerror}): "
+                "leave the option out"
+            ) from error
+        pin = False  # workers will be refused theirs as well, and the statistics say so
+    if not pin:
+        yield
+        return
+    try:
+        if apart:
+            assert isinstance(feed, DecodedFeed)
+            feed.keep_reading_to(free[1:])
         yield
     finally:
         os.sched_setaffinity(0, allowed)

@@ -99,6 +99,8 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     )
     if result.info.undated:
         console.print(f"[yellow]{UNDATED}[/]")
+    if s.unpinned is not None:
+        console.print(f"[yellow]{escape(s.unpinned)}[/]")
     table = Table("worker", "core", "ticks", "busy", "visits", "steals", "parks", title=f"imbalance {s.imbalance:.2f}")
     for column in table.columns[1:]:
         column.justify = "right"

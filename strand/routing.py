@@ -12,8 +12,11 @@ import numpy.typing as npt
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import PythonHandler
 from strand._bindings.native import NativeFunction
+from strand.errors import WouldDeadlockError
 from strand.grouping import strands_for
+from strand.publishers import NONE
 from strand.python_handlers import PythonHandlers
+from strand.threads import WAITS_FOR_ITSELF, Inside
 
 __all__ = ["Routing"]
 
@@ -32,6 +35,8 @@ class Routing:
         handler_of_symbol: npt.NDArray[np.uint16],
         functions: Sequence[NativeFunction | PythonHandler],
         outputs: Sequence[Sequence[int]],
+        *,
+        inside: Inside,
     ) -> None:
         self._engine = engine
         self._python = python
@@ -39,6 +44,7 @@ class Routing:
         self._functions = functions
         self._outputs = outputs
         self._strand_of: npt.NDArray[np.uint32] | None = None
+        self._inside = inside
         self._lock = threading.Lock()
 
     @property
@@ -47,11 +53,19 @@ class Routing:
 
     def by_counts(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
         """The strand of each symbol, shape (n_symbols,): by what is expected of each, unless it is known already."""
-        if self._strand_of is None:
+        if self._strand_of is not None:
+            return self._strand_of
+        if self._inside.here:
+            raise WouldDeadlockError(f"strands: {WAITS_FOR_ITSELF} to settle them: ask later", NONE)
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
             with self._lock:
                 if self._strand_of is None:
                     self._strand_of = self._settle(counts)
-        return self._strand_of
+            return self._strand_of
+        finally:
+            self._inside.threads.remove(me)
 
     def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
         alone = [isinstance(function, PythonHandler) for function in self._functions]

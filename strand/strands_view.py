@@ -33,7 +33,8 @@ class StrandsView(RunView):
     _handlers: list[Handler]
     _look: Any
     _workers: int
-    _cores: Sequence[int] | None
+    _cores: Sequence[int | None] | None
+    _unpinned: str | None = None
     _abandoned: int
 
     # ---- strands
@@ -97,7 +98,7 @@ class StrandsView(RunView):
 
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics."""
-        return statistics_of(self._engine, self._cores, self._abandoned)
+        return statistics_of(self._engine, self._cores, self._abandoned, self._unpinned)
 
     def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.

@@ -1,11 +1,44 @@
-"""Waiting for threads that an interrupt may have kept from starting."""
+"""Threads that an interrupt may have kept from starting, and those that must not wait for their own dispatcher."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from typing import Final
 
-__all__ = ["join"]
+__all__ = ["WAITS_FOR_ITSELF", "Inside", "join"]
+
+#: What is wrong where a thread that is inside would wait.
+WAITS_FOR_ITSELF: Final = (
+    "this thread is inside the dispatcher and would wait for itself (in a handler, on_stop or on_finish, "
+    "or in a signal handler or __del__ that interrupts a call of the dispatcher)"
+)
+
+
+class Inside:
+    """The threads that a dispatcher waits for, or that hold a lock of it: one that waits for it waits for itself.
+
+    A handler runs in such a thread. A signal handler, or a ``__del__``, may run in one at any moment. These lines mark
+    a thread, and no function does: an interrupt in one could leave the mark behind::
+
+        me = threading.get_ident()
+        try:
+            inside.threads.append(me)
+            ...
+        finally:
+            inside.threads.remove(me)
+    """
+
+    __slots__ = ("threads",)
+
+    def __init__(self) -> None:
+        #: By their idents, once for each time that a thread went in.
+        self.threads: list[int] = []
+
+    @property
+    def here(self) -> bool:
+        """Whether the calling thread is one of them."""
+        return threading.get_ident() in self.threads
 
 
 def join(thread: threading.Thread) -> None:

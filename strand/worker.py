@@ -13,10 +13,11 @@ import numpy as np
 from strand._bindings.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
 from strand._bindings.engine import Engine
 from strand.calls import Calls
+from strand.errors import ConfigurationError
 from strand.failures import RAISED, describe
 from strand.handlers.context import FailedOnTick
 from strand.python_handlers import PythonHandlers
-from strand.threads import join
+from strand.threads import Inside, join
 
 if TYPE_CHECKING:
     from strand.dispatcher import Dispatcher
@@ -34,34 +35,61 @@ class WorkerContext(NamedTuple):
 
 
 class Workers:
-    """The threads that drain, ``threads`` once they are started; ``broken``: what ended one otherwise than a stop."""
+    """The threads that drain, ``threads`` once they are started; ``broken``: what ended one otherwise than a stop.
+    ``inside``: they are, all their lives."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
         self.threads: list[threading.Thread] = []
         self.broken: BaseException | None = None
         self._at_work = 0
         self._lock = threading.Lock()
 
-    def start(self, dispatcher: Dispatcher, n: int, cores: Sequence[int] | None) -> None:
-        """Starts ``n`` of them, each on its core."""
+    def start(self, dispatcher: Dispatcher, n: int) -> None:
+        """Starts ``n`` of them."""
         self._at_work = n
         for slot in range(n):
             # Who drops the dispatcher ends the thread, which holds only what it works with.
             own = WorkerContext(dispatcher._engine, dispatcher._python, dispatcher._reader.dtype, dispatcher._asked)
-            args = (own, weakref.ref(dispatcher), slot, cores[slot] if cores else None)
+            args = (own, weakref.ref(dispatcher), slot)
             thread = threading.Thread(target=self._run, args=args, name=f"strand-worker-{slot}", daemon=True)
             self.threads.append(thread)
             thread.start()
+
+    def pin(self, cores: Sequence[int | None], *, must: bool) -> tuple[list[int | None], OSError | None]:
+        """Pins each to its core. Returns the cores that this went well for, None for the others, and the first refusal.
+
+        Raises ConfigurationError for that where they ``must`` be pinned."""
+        pinned: list[int | None] = []
+        refused: OSError | None = None
+        for thread, core in zip(self.threads, cores, strict=True):
+            assert thread.native_id is not None
+            assert core is not None
+            try:
+                os.sched_setaffinity(thread.native_id, {core})
+            except ProcessLookupError:  # a stop has ended it already
+                pinned.append(core)
+            except OSError as error:
+                if must:
+                    raise ConfigurationError(
+                        f"cores: the system refused to pin a worker to core {core} ({error.strerror}): name others, or "
+                        "leave the option out to run unpinned where that is so"
+                    ) from error
+                pinned.append(None)
+                refused = refused or error
+            else:
+                pinned.append(core)
+        return pinned, refused
 
     def join(self) -> None:
         for thread in self.threads:
             join(thread)
 
-    def _run(self, own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int, core: int | None) -> None:
+    def _run(self, own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) -> None:
         """The body of worker ``slot``, until the dispatcher stops."""
+        me = threading.get_ident()
         try:
-            if core is not None:
-                os.sched_setaffinity(0, {core})  # 0: this thread alone
+            self._inside.threads.append(me)
             _work(own, dispatcher, slot)
         except BaseException as error:
             # Nothing may wait for what it was to do.
@@ -74,6 +102,7 @@ class Workers:
             if last:
                 # Who waits for an answer has to hear that there will be none.
                 own.asked.end(dispatcher())
+            self._inside.threads.remove(me)
 
 
 def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) -> None:

@@ -209,11 +209,14 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
-    with dispatcher._publishers.slot() as slot:
-        assert slot is not None  # without a deadline there is one
+    slot = dispatcher._engine.publisher_enter()
+    assert slot is not None  # nobody else publishes
+    try:
         start = time.perf_counter_ns()
         code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)
         claimed = dispatcher._engine.counters(slot)["claimed"]
+    finally:
+        dispatcher._engine.publisher_leave(slot)
     if code != Code.OK:
         raise EngineError(f"strand: publishing ended with code {code}")
     dispatcher.drain()

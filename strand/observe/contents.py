@@ -222,6 +222,8 @@ def _workers(result: ReplayResult) -> Section:
     drawn = [] if result.timeline is None else [_figure(result, "workers", "Load of each worker over the run")]
     claimed = result.statistics.claimed / max(result.statistics.handled, 1)
     note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
+    if result.statistics.unpinned is not None:
+        note += f" The {result.statistics.unpinned}."
     if claimed > 0.0005:
         note += f" {100 * claimed:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
     return Section(

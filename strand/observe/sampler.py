@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -143,7 +144,8 @@ class Sampler:
 
     def _run(self) -> None:
         # Not on the core that its maker, the publisher, is pinned to.
-        os.sched_setaffinity(0, self._cores)
+        with suppress(OSError):  # where that is refused the publisher is not pinned either
+            os.sched_setaffinity(0, self._cores)
         while not self._going_on.acquire(timeout=self._interval_s):
             self._sample()
 

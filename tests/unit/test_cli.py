@@ -42,6 +42,33 @@ def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> No
     assert len(np.load(out)) == plain["symbols"] == 500
 
 
+@pytest.mark.parametrize(("options", "status"), [((), 0), (("--json",), 0), (("--cores", "0"), 2)])
+def test_where_pinning_is_refused_a_replay_runs_and_its_report_says_so(options: tuple[str, ...], status: int) -> None:
+    program = """
+import os, sys
+def refuse(*_):
+    raise PermissionError(1, "Operation not permitted")
+os.sched_setaffinity = refuse
+from strand.cli import main
+main()
+"""
+    replay = ["replay", SAMPLE, "--limit", "1000", "--workers", "1", *options]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *replay], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == status, done.stderr
+    if status == 2:
+        assert done.stderr.startswith("strand: cores: the system refused to pin a worker to core 0 (Operation not perm")
+        assert done.stderr.count("\n") == 1
+        return
+    refused = "workers are not pinned to cores: the system refused it (Operation not permitted)"
+    assert done.stderr.count(refused) == 1
+    if options:
+        assert json.loads(done.stdout)["statistics"]["unpinned"] == refused
+    else:
+        assert refused in " ".join(done.stdout.split())
+
+
 def test_replay_shows_rates_workers_latencies_and_drops_to_people() -> None:
     done = strand("replay", SAMPLE, "--limit", "1000")
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from engine_support import PAIR_ROW, balanced, run_python, ticks_for, wait_until
 
 import strand
 from strand import Dispatcher, batch_handler, native
-from strand.errors import BackpressureError, EngineError, StoppedError
+from strand.errors import BackpressureError, ConfigurationError, StoppedError
 
 
 @batch_handler(state=[("ticks", "u8")])
@@ -383,15 +383,52 @@ def test_auto_takes_the_last_cores_this_process_may_use() -> None:
         assert {w.core for w in d.statistics().workers} == {*allowed, None}
 
 
-def test_a_worker_that_cannot_be_pinned_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(pid: int, cores: set[int]) -> None:
-        raise OSError(22, "Invalid argument")
+def refuse(pid: int, cores: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "sched_setaffinity", refuses)
-    with pytest.raises(EngineError, match="Invalid argument"), Dispatcher(1, counting, workers=1) as d:
-        wait_until(lambda: not any(t.is_alive() for t in d._threads))
-        d.publish(ticks_for([0]))
+
+def test_where_pinning_is_refused_auto_runs_unpinned_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    d = Dispatcher(1, counting, workers=2)
+    with pytest.warns(RuntimeWarning, match="refused it .Operation not permitted.") as warned, d:
+        d.publish(ticks_for([0] * 10))
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    assert d.rows[0]["ticks"] == 10
+    s = d.statistics()
+    assert s.unpinned == "workers are not pinned to cores: the system refused it (Operation not permitted)"
+    assert s.as_dict()["unpinned"] == s.unpinned
+    assert [w.core for w in s.workers] == [None] * 3
+
+
+def test_cores_asked_for_by_number_that_are_refused_are_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    core = min(os.sched_getaffinity(0))
+    d = Dispatcher(1, counting, workers=2, cores=[core])
+    with pytest.raises(ConfigurationError, match=f"cores: the system refused to pin a worker to core {core}"):
+        d.start()
     assert worker_threads() == []
+
+
+def test_a_core_that_is_gone_leaves_its_worker_alone_unpinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def refuse_first(pid: int, cores: set[int]) -> None:
+        calls.append(pid)
+        if len(calls) == 1:
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse_first)
+    with pytest.warns(RuntimeWarning, match="Invalid argument"), Dispatcher(1, counting, workers=2) as d:
+        first, second, _ = d.statistics().workers
+    assert first.core is None
+    assert second.core is not None
+
+
+def test_nothing_is_said_of_pinning_where_it_went_well() -> None:
+    with warnings.catch_warnings(), Dispatcher(1, counting, workers=1) as d:
+        warnings.simplefilter("error")
+        assert d.statistics().unpinned is None
 
 
 @pytest.mark.parametrize("idle", ["backoff", "park"])

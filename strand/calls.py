@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import threading
 import time
@@ -22,6 +23,7 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
+from strand.failures import interrupts
 from strand.numbers import seconds
 from strand.threads import WAITS_FOR_ITSELF, Inside
 
@@ -35,6 +37,8 @@ __all__ = ["CallFuture", "Calls", "SymbolView"]
 #: How long a caller waits before it looks whether the run still goes on.
 SLICE_S = 0.02
 _NONE = np.empty(0, dtype=np.int64)
+#: Where Future says what an Exception of a callback was.
+_log = logging.getLogger("concurrent.futures")
 DROPPED = "the dispatcher was dropped without a stop"
 
 
@@ -194,14 +198,14 @@ class Calls:
         if not future.set_running_or_notify_cancel():
             return
         if dispatcher is None:
-            future.set_exception(StoppedError(DROPPED))
+            _answer(future.set_exception, StoppedError(DROPPED))
             return
         try:
             answer = function(SymbolView(dispatcher, index), *arguments)
         except BaseException as error:
-            future.set_exception(error)
+            _answer(future.set_exception, error)
         else:
-            future.set_result(answer)
+            _answer(future.set_result, answer)
 
     def forget(self, strand: int, tag: int) -> None:
         """A call that was cancelled."""
@@ -216,7 +220,18 @@ class Calls:
                 continue
             future = found[0]
             if future.set_running_or_notify_cancel():
-                future.set_exception(StoppedError(DROPPED) if dispatcher is None else dispatcher._stopped_error())
+                error = StoppedError(DROPPED) if dispatcher is None else dispatcher._stopped_error()
+                _answer(future.set_exception, error)
+
+
+def _answer(tell: Callable[[Any], None], answer: Any) -> None:
+    """Answers a future, whose callbacks run here: what one raises that is no Exception is logged as Exceptions are."""
+    try:
+        tell(answer)
+    except BaseException as error:
+        if interrupts(error):
+            raise
+        _log.exception("exception calling callback")
 
 
 def _refuse_quarantined(dispatcher: Dispatcher, index: int, future: CallFuture | None = None) -> None:

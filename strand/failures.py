@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,16 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["RAISED", "describe", "failures_of"]
+__all__ = ["RAISED", "describe", "failures_of", "interrupts"]
 
 #: The code of a failure that was an exception in Python.
 RAISED = -1000
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether what came out of a handler is the user's Ctrl-C: Python raises that in the main thread, whatever runs
+    there. All else is the handler's failure, SystemExit too."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def describe(error: BaseException) -> str:

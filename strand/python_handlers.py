@@ -14,7 +14,7 @@ from strand._bindings.claims import Claims, EndClaim
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Stumbled
 from strand.errors import ConfigurationError, HandlerError
-from strand.failures import RAISED, describe
+from strand.failures import RAISED, describe, interrupts
 from strand.handlers.context import Context
 from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
@@ -172,7 +172,9 @@ class PythonHandlers:
             self._here.claims = end
             try:
                 work.finish(self._engine.feed_time)
-            except Exception as error:
+            except BaseException as error:
+                if interrupts(error):
+                    raise
                 self.raised(error)
                 if not end.done(RAISED, describe(error)):
                     return False
@@ -198,7 +200,9 @@ def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
             continue
         try:
             on_stop()
-        except Exception as error:
+        except BaseException as error:
+            if interrupts(error):
+                raise
             if failure is None:
                 failure = HandlerError(context.symbol, 0, context.handler, RAISED, f"{describe(error)}, in on_stop")
                 failure.__cause__ = error

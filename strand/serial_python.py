@@ -12,7 +12,7 @@ from strand._bindings.chain import Chained
 from strand._bindings.engine_words import Stumbled
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import PlainRows, SerialRun, Stumble
-from strand.failures import RAISED, describe
+from strand.failures import RAISED, describe, interrupts
 from strand.handlers.context import Context, FailedOnTick
 from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
@@ -83,8 +83,10 @@ class SerialPython:
             try:
                 work = self._at_work.get(key) or self._meet(handler, opened, key)
                 handled = work.call(shown[start:end])
-            except Exception as error:
+            except BaseException as error:
                 at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+                if interrupts(cause):
+                    raise cause from None
                 raise PythonStumble(Stumble(start + at, RAISED, describe(cause))) from cause
             start = end if handled is None else start + handled
 
@@ -94,7 +96,9 @@ class SerialPython:
         self._emitted.hold_timer(key, time, numbers)
         try:
             wish = self._at_work[key].wake(time)
-        except Exception as error:
+        except BaseException as error:
+            if interrupts(error):
+                raise
             raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
         self._wishes[key] = wish
 
@@ -106,7 +110,9 @@ class SerialPython:
         self._emitted.hold_timer(key, time, numbers, at_end=True)
         try:
             work.finish(time)
-        except Exception as error:
+        except BaseException as error:
+            if interrupts(error):
+                raise
             raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
 
     def learn_symbols(self) -> None:

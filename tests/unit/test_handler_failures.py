@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from array_feed import ArrayFeed
 from engine_support import COUNT_ROW, PAIR_ROW, balanced, ticks_for, wait_until, worker_threads
 
+import strand
 from strand import Dispatcher, batch_handler, native
 from strand.errors import BackpressureError, EngineError, HandlerError, StoppedError
 
@@ -306,3 +309,116 @@ def test_a_handler_that_raises_backpressure_of_its_own_publishing_is_a_failure_l
     with pytest.raises(HandlerError) as caught, Dispatcher(1, floods, workers=1, cores=None, capacity_ticks=16) as d:
         d.publish(ticks_for([0]))
     assert isinstance(caught.value.__cause__, BackpressureError)
+
+
+# ---- whatever is raised
+
+
+class Ends(BaseException):
+    """As little an Exception as SystemExit is."""
+
+
+TIMED: dict[str, Any] = {"state": [("ticks", "u8")], "name": "ends"}
+
+
+def raising(what: type[BaseException], where: str) -> Any:
+    """A handler in Python that raises there."""
+
+    def at(place: str) -> None:
+        if place == where:
+            raise what("here")
+
+    if where.startswith("object"):
+
+        class One:
+            def on_start(self, ctx: Any) -> None:
+                self.ctx = ctx
+                at("object on_start")
+
+            def on_tick(self, tick: Any) -> None:
+                at("object")
+                self.ctx.wake_at(tick.ts_recv + 1)
+
+            def on_wake(self, time: int) -> None:
+                at("object on_wake")
+
+            def on_finish(self) -> None:
+                at("object on_finish")
+
+            def on_stop(self) -> None:
+                at("object on_stop")
+
+        return One
+
+    @batch_handler(
+        on_wake=lambda symbol, time, row, ctx: at("on_wake"),
+        on_finish=lambda symbol, row, ctx: at("on_finish"),
+        **TIMED,
+    )
+    def ends(symbol: str, ticks: Any, row: Any, ctx: Any) -> int:
+        at("batch")
+        ctx.wake_at(int(ticks["ts_recv"][0]) + 1, 0)
+        return 1
+
+    return ends
+
+
+PLACES = ["batch", "on_wake", "on_finish", "object", "object on_start", "object on_wake", "object on_finish"]
+
+
+@pytest.mark.parametrize("where", [*PLACES, "object on_stop"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_no_exception_is_a_handlers_failure_like_any(where: str, workers: int) -> None:
+    ticks = ticks_for([0, 0, 0])
+    ticks["ts_recv"] = [10, 20, 30]
+    for what in (SystemExit, Ends, GeneratorExit, asyncio.CancelledError):
+        with pytest.raises(HandlerError) as caught:
+            strand.replay(ArrayFeed(ticks, ["A"], batch=3), raising(what, where), workers=workers)
+        assert isinstance(caught.value.__cause__, what), (where, workers)
+        assert what.__name__ in str(caught.value)
+    assert worker_threads() == []
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_an_interrupt_while_a_plain_loop_runs_a_handler_stays_one(where: str) -> None:
+    ticks = ticks_for([0, 0, 0])
+    ticks["ts_recv"] = [10, 20, 30]
+    with pytest.raises(KeyboardInterrupt):
+        strand.replay(ArrayFeed(ticks, ["A"], batch=3), raising(KeyboardInterrupt, where), workers=0)
+
+
+@pytest.mark.parametrize("where", ["on_finish", "object on_stop"])
+def test_an_interrupt_at_the_end_stays_one_with_workers_too(where: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        strand.replay(ArrayFeed(ticks_for([0]), ["A"], batch=1), raising(KeyboardInterrupt, where), workers=1)
+    assert worker_threads() == []
+
+
+def test_an_interrupt_that_a_handler_raises_in_a_worker_is_its_failure() -> None:
+    """The user's Ctrl-C comes in the main thread alone."""
+    with pytest.raises(HandlerError) as caught:
+        strand.replay(ArrayFeed(ticks_for([0]), ["A"], batch=1), raising(KeyboardInterrupt, "batch"), workers=1)
+    assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+
+
+def test_a_call_that_raises_what_is_no_exception_raises_it_where_it_was_asked_and_the_run_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def leaves(view: Any) -> None:
+        raise SystemExit(3)
+
+    def ends(future: Any) -> None:
+        raise Ends("in a callback")
+
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        with pytest.raises(SystemExit):
+            d.call(0, leaves)
+        d.pause(0)
+        future = d.submit_call(0, leaves)
+        future.add_done_callback(ends)
+        d.resume(0)
+        assert isinstance(future.exception(), SystemExit)
+        d.publish(ticks_for([0]))
+        d.drain()
+        assert d.rows[0]["ticks"] == 1
+    assert "Ends: in a callback" in caplog.text

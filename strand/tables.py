@@ -13,11 +13,13 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
-__all__ = ["Prices", "columns_of", "is_price", "to_arrow", "to_pandas", "to_polars"]
+__all__ = ["NO_PRICE", "Prices", "columns_of", "is_price", "to_arrow", "to_pandas", "to_polars"]
 
 #: What ``prices`` may be: as they are, in units of currency, or the fields that are to be.
 Prices = Literal["int", "float"] | Collection[str]
 
+#: What stands for no price: of a side that is empty, and the high of a bar without a trade.
+NO_PRICE: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)
 #: Fields of 8-byte signed integers that are prices by their last name, and those that end in ``_price``.
 PRICE_FIELDS: Final = frozenset(("price", "bid", "ask", "open", "high", "low", "close", "vwap"))
 #: Upper halves of sums are none, though they are called high.
@@ -27,7 +29,7 @@ _SUM: Final = re.compile(r"(^|_)(notional|quoted|effective|mean)_high$")
 def columns_of(names: Sequence[str], rows: npt.NDArray[Any], prices: Prices = "int") -> dict[str, npt.NDArray[Any]]:
     """Columns by name, ``symbol`` first; a record within a record gives columns ``part.field``.
 
-    Bytes become text. With ``prices="float"`` prices are divided by 1e9, and what is ``UNDEF_PRICE`` becomes NaN.
+    Bytes become text. With ``prices="float"`` prices are divided by 1e9, and what is none (``NO_PRICE``) becomes NaN.
     Raises ConfigurationError for a price field that is none.
     """
     flat: dict[str, npt.NDArray[Any]] = {}
@@ -42,7 +44,7 @@ def columns_of(names: Sequence[str], rows: npt.NDArray[Any], prices: Prices = "i
         if name not in flat or flat[name].dtype.kind not in "iu":
             raise ConfigurationError(f"prices: {name!r} is not an integer column; there are {', '.join(flat)}")
         values = flat[name]
-        flat[name] = np.where(values == UNDEF_PRICE, np.nan, values / PRICE_SCALE)
+        flat[name] = np.where(np.isin(values, NO_PRICE), np.nan, values / PRICE_SCALE)
     return {"symbol": np.array(names, dtype=np.str_), **flat}
 
 

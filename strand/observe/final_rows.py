@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from strand.tables import is_price
-from strand.ticks import PRICE_SCALE, UNDEF_PRICE
+from strand.tables import NO_PRICE, is_price
+from strand.ticks import PRICE_SCALE
 
 if TYPE_CHECKING:
     from strand.replay import ReplayResult
@@ -66,7 +66,7 @@ def final_rows(result: ReplayResult, busiest: Sequence[int]) -> FinalRows | None
 
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, np.int64) and is_price(name, value.dtype):
-        return "" if int(value) in (0, UNDEF_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
+        return "" if int(value) in (0, *NO_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
     if isinstance(value, np.int64) and name.rpartition("_")[2] in _TIMES:
         return str(np.datetime64(int(value), "ns"))[:23].replace("T", " ") if value else ""
     if isinstance(value, np.bytes_):

@@ -12,6 +12,7 @@ from engine_support import ticks_for
 from strand import UNDEF_PRICE, Dispatcher, batch_handler
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.rows import Rows
+from strand.tables import columns_of
 
 STATE = np.dtype(
     [
@@ -130,3 +131,11 @@ def test_without_the_package_its_extra_is_named(
     monkeypatch.setattr(importlib, "import_module", without)
     with pytest.raises(MissingExtraError, match=rf"pip install 'strand\[{extra}\]'"):
         getattr(rows, method)()
+
+
+def test_a_price_that_is_none_is_nan_whichever_value_stands_for_it() -> None:
+    rows = np.zeros(3, [("high", "<i8"), ("low", "<i8")])
+    rows["high"], rows["low"] = [-(1 << 63), 5 * 10**8, -(10**9)], [UNDEF_PRICE, 1, 0]
+    table = columns_of(["A", "B", "C"], rows, prices="float")
+    np.testing.assert_array_equal(table["high"], [np.nan, 0.5, -1.0])
+    np.testing.assert_array_equal(table["low"], [np.nan, 1e-9, 0.0])

@@ -87,7 +87,7 @@ lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@for file in csrc/handlers/*.c csrc/decode/*.c; do \
-	  $(CC) -std=gnu11 -O1 -S -o /dev/null -Wall -Wextra -Wconversion -Werror -Wno-unused-parameter -Icsrc $$file || exit 1; \
+	  $(CC) -std=gnu11 -fsyntax-only -Wall -Wextra -Wconversion -Werror -Wno-unused-parameter -Icsrc $$file || exit 1; \
 	done
 
 format: dev

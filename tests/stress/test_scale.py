@@ -91,7 +91,7 @@ def test_waves_with_pauses_between_them_wake_whom_they_need(idle: str) -> None:
         counts = np.bincount(keys, minlength=symbols).astype(np.uint64)
         for wave in range(100):
             ticks = ticks_for(keys)
-            ticks["sequence"] += np.uint64(wave) * counts[keys]
+            ticks["sequence"] = ticks["sequence"] + wave * counts[keys].astype(np.int64)
             d.publish(ticks)
             assert d.drain()
         balanced(d)

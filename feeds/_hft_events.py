@@ -91,7 +91,6 @@ class HftEvents:
         out = zeros(len(records))
         out["ts_event"] = records["exch_ts"]
         out["ts_recv"] = records["local_ts"]
-        # A level's exact amount would be there, if it were not in `size`.
         out["order_id"] = np.where(self._kinds[numbers] == KIND_QUOTE, 0, records["order_id"])
         out["price"] = np.where(np.isnan(records["px"]), UNDEF_PRICE, prices)
         out["size"] = sizes

@@ -16,7 +16,7 @@ enum {
   SD_KIND_ORDER = 1,  /* a change of one order: action A, C, M, R or F */
   SD_KIND_TRADE = 2,  /* a trade, or a cross: action T */
   SD_KIND_QUOTE = 3,  /* the best price of one side: side says which; side N carries both, see docs/design.md */
-  SD_KIND_STATUS = 4, /* halts, sessions, imbalances: action N */
+  SD_KIND_STATUS = 4, /* halts, sessions, imbalances: action N; a new day: R */
   SD_KIND_TASK = 5
 };
 
@@ -61,6 +61,9 @@ static inline void sd_set_sequence(sd_tick *t, uint64_t sequence) {
   t->sequence_low = (uint32_t)sequence;
   t->sequence_high = (uint8_t)(sequence >> 32);
 }
+
+/* A new day of the symbol's venue begins: what the venue resets is reset (docs/feeds/days.md). */
+static inline int sd_is_day(const sd_tick *t) { return t->action == 'R' && t->kind == SD_KIND_STATUS; }
 
 /* Both sides of a tick of kind QUOTE. One that speaks of a single side has no price and size 0 on the other. */
 static inline int64_t sd_bid_price(const sd_tick *t) { return t->side == 'A' ? SD_UNDEF_PRICE : t->price; }

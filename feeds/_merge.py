@@ -8,15 +8,17 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.merge import Merger, Need
+from strand._bindings.merge import UNMAPPED, Merger, Need
 from strand.errors import RecordTypeError
 from strand.feeds.base import TickBatch
+from strand.feeds.days import Boundaries
 from strand.ticks import TICK, aligned_ticks, named
 
 __all__ = ["MERGED_TICKS", "Numbers", "as_ticks", "merge_streams"]
 
 #: Ticks in a full batch of a merge.
 MERGED_TICKS: Final = 65_536
+_NO_NUMBERS: Final = np.full(1, UNMAPPED, np.uint32)
 
 
 class Numbers(Protocol):
@@ -34,45 +36,44 @@ class Numbers(Protocol):
 
 
 def merge_streams(
-    streams: Sequence[Iterator[TickBatch]], *, batch_ticks: int = MERGED_TICKS, numbers: Numbers | None = None
+    streams: Sequence[Iterator[TickBatch]],
+    *,
+    batch_ticks: int = MERGED_TICKS,
+    numbers: Numbers | None = None,
+    days: Boundaries | None = None,
 ) -> Iterator[TickBatch]:
     """Merge streams, each in batches that stay valid until its next one is asked for, into full batches that do so too.
 
     Holds one batch a stream and the one being filled. Where a time runs back in a stream its tick stays where it is, as
     if it bore the latest time before it. A stream that raises has been merged up to its last tick: the batch until then
     comes first, then what it raised.
+    ``days``, which need ``numbers``: clear records come as batches of their own, behind one that is not full.
     """
     if not streams:
         return
-    merger = Merger(len(streams))
-    if numbers is not None:
-        for stream in range(len(streams)):
-            merger.number_by(stream, numbers.table(stream))
+    sources = _Sources(streams, numbers, days)
     out = aligned_ticks(batch_ticks)
     filled = 0
     fault: Exception | None = None
     while fault is None:
-        made, need, stream = merger.take(out[filled:])
+        made, need, stream = sources.merger.take(out[filled:])
         filled += made
-        changed = None
+        if sources.begins(need, stream):
+            clears = sources.begin(stream, out[:filled])
+            if len(clears):
+                if filled:
+                    yield out[:filled]
+                    filled = 0
+                yield clears
+            continue
         try:
-            if need is Need.TICKS:
-                more = next(streams[stream], None)
-                if more is None:
-                    merger.end(stream)
-                else:
-                    merger.give(stream, as_ticks(more))
-                if numbers is not None:
-                    changed = numbers.refresh(stream)
-            elif need is Need.NUMBER:
-                assert numbers is not None
-                changed = numbers.assign(stream, merger.next_id(stream))
+            sources.answer(need, stream)
         except Exception as error:  # whatever it is, it comes after the ticks before it
             fault = error
-        if changed is not None:
-            merger.number_by(stream, changed)
         if need is not Need.NOTHING:
             continue
+        if days is not None:
+            days.took(out[:filled])
         if filled < len(out):
             break
         yield out
@@ -81,6 +82,56 @@ def merge_streams(
         yield out[:filled]
     if fault is not None:
         raise fault
+
+
+class _Sources:
+    """Streams as a merger reads them. Where days end, the merge stops at each one's first tick, which has no number
+    until then."""
+
+    def __init__(
+        self, streams: Sequence[Iterator[TickBatch]], numbers: Numbers | None, days: Boundaries | None
+    ) -> None:
+        self.merger = Merger(len(streams))
+        self._streams = streams
+        self._numbers = numbers
+        self._days = days
+        self._waiting = set(range(len(streams))) if days is not None else set()
+        if numbers is not None:
+            for stream in range(len(streams)):
+                self.merger.number_by(stream, _NO_NUMBERS if stream in self._waiting else numbers.table(stream))
+
+    def begins(self, need: Need, stream: int) -> bool:
+        """Whether the merge stopped at a stream's first tick."""
+        return need is Need.NUMBER and stream in self._waiting
+
+    def begin(self, stream: int, made: TickBatch) -> TickBatch:
+        """The clear records that come before it, behind the ticks made so far."""
+        assert self._numbers is not None
+        assert self._days is not None
+        self._waiting.remove(stream)
+        tables = [self._numbers.table(one) for one in range(len(self._streams))]
+        self.merger.number_by(stream, tables[stream])
+        self._days.took(made)
+        return self._days.begins(stream, self.merger.next_time(stream), tables)
+
+    def answer(self, need: Need, stream: int) -> None:
+        """Gives the merge what it stopped for. Raises what the stream does."""
+        changed = None
+        if need is Need.TICKS:
+            more = next(self._streams[stream], None)
+            if more is not None:
+                self.merger.give(stream, as_ticks(more))
+            else:
+                self.merger.end(stream)
+                if self._days is not None:
+                    self._days.ended(stream)
+            if self._numbers is not None:
+                changed = self._numbers.refresh(stream)
+        elif need is Need.NUMBER:
+            assert self._numbers is not None
+            changed = self._numbers.assign(stream, self.merger.next_id(stream))
+        if changed is not None and stream not in self._waiting:
+            self.merger.number_by(stream, changed)
 
 
 def as_ticks(batch: TickBatch) -> TickBatch:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed
 from strand.feeds.formats import Format, format_named, recognised
-from strand.feeds.selected import SelectedFeed
+from strand.feeds.selected import CarriedFeed, SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
 from strand.feeds.times import Moment
@@ -43,6 +43,8 @@ def open(  # noqa: A001
     reorder_ns: int = 0,
     on_disorder: str = "raise",
     venue_in_name: bool = False,
+    new_day: str | None = None,
+    carry_over: bool = False,
     **options: Any,
 ) -> BaseFeed:
     """The feed of a file, or of several merged in time, each read as what its content shows it to be.
@@ -53,6 +55,7 @@ def open(  # noqa: A001
     ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
     a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
     York on each file's own date. Readers that can pass over what is not wanted unread.
+    ``new_day``, ``carry_over``: where a day ends among several files, or that none does (docs/feeds/days.md).
     ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
     ``merge_feeds``.
     ``options`` go to the readers: ``date``, ``on_error``, ``batch_ticks``, ``limits``, and what each has of its own.
@@ -88,7 +91,8 @@ def open(  # noqa: A001
             feed = reader(path, select=select, **own)
         else:
             feed = SelectedFeed(reader(path, **own), select)
-        return feed
+        # Files of ticks may hold clear records of their own.
+        return CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet") else feed
 
     parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
     known = chosen[0][1]
@@ -101,7 +105,12 @@ def open(  # noqa: A001
     try:
         feeds.extend(opened(*part) for part in parts)
         merged: BaseFeed = merge.merge_feeds(
-            feeds, reorder_ns=reorder_ns, on_disorder=on_disorder, venue_in_name=venue_in_name
+            feeds,
+            reorder_ns=reorder_ns,
+            on_disorder=on_disorder,
+            venue_in_name=venue_in_name,
+            new_day=new_day,
+            carry_over=carry_over,
         )
     except BaseException:
         for feed in feeds:

@@ -14,6 +14,7 @@ from strand.feeds._merge import MERGED_TICKS, merge_streams
 from strand.feeds._numbering import Numbering
 from strand.feeds._reorder import DISORDER, OnDisorder, Reorder
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.days import Boundaries, check_new_day, days_of
 from strand.feeds.selected import files_read, files_written, skipped_of
 from strand.feeds.skipped import SAMPLES, Skipped
 
@@ -28,6 +29,8 @@ def merge_feeds(
     reorder_ns: int = 0,
     on_disorder: str = "raise",
     venue_in_name: bool = False,
+    new_day: str | None = None,
+    carry_over: bool = False,
     batch_ticks: int = MERGED_TICKS,
     capacity: int | None = None,
 ) -> MergedFeed:
@@ -37,6 +40,8 @@ def merge_feeds(
         reorder_ns=reorder_ns,
         on_disorder=on_disorder,
         venue_in_name=venue_in_name,
+        new_day=new_day,
+        carry_over=carry_over,
         batch_ticks=batch_ticks,
         capacity=capacity,
     )
@@ -51,6 +56,9 @@ class MergedFeed(BaseFeed):
     them; both are counted.
     ``venue_in_name``: symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols; else a name is
     one symbol wherever it comes from. Indices without a name are one symbol where they are equal.
+    ``new_day``: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
+    so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there is a
+    clear record for each symbol that the day before had (docs/feeds/days.md). ``carry_over``: there is none.
     ``batch_ticks``: ticks in a full batch. ``capacity``: the most symbols there can be together; by default as many as
     complete symbol tables have, and for those that grow while read their capacities, 131,072 at most unless one alone
     has more.
@@ -68,6 +76,8 @@ class MergedFeed(BaseFeed):
         reorder_ns: int = 0,
         on_disorder: str = "raise",
         venue_in_name: bool = False,
+        new_day: str | None = None,
+        carry_over: bool = False,
         batch_ticks: int = MERGED_TICKS,
         capacity: int | None = None,
     ) -> None:
@@ -84,6 +94,11 @@ class MergedFeed(BaseFeed):
             raise ConfigurationError(f"on_disorder: {on_disorder!r} is none of {', '.join(map(repr, DISORDER))}")
         self._reorder_ns = reorder_ns
         self._on_disorder = cast(OnDisorder, on_disorder)
+        check_new_day(new_day)
+        if carry_over and new_day is not None:
+            raise ConfigurationError("carry_over: leave new_day out, or days end")
+        self._new_day, self._carry_over = new_day, carry_over
+        self._days: Boundaries | None = None
         self._batch_ticks = positive("batch_ticks", batch_ticks)
         self._numbering = Numbering(
             self._feeds,
@@ -179,26 +194,31 @@ class MergedFeed(BaseFeed):
                 stream: Any = reorder.stream(theirs)
                 stack.callback(stream.close)
                 streams.append(stream)
-            for batch in merge_streams(streams, batch_ticks=self._batch_ticks, numbers=self._numbering):
+            infos = [feed.info for feed in self._feeds]
+            self._days = days = None if self._carry_over else days_of(infos, self._new_day)
+            for batch in merge_streams(streams, batch_ticks=self._batch_ticks, numbers=self._numbering, days=days):
                 yield batch
                 self._check_open()
 
     def count(self) -> int | None:
-        """The sum of the feeds' counts where each is known and no tick may be skipped."""
+        """The sum of the feeds' counts where each is known, no tick may be skipped, and no day may end."""
         if self._on_disorder == "skip":
+            return None
+        if not self._carry_over and days_of([feed.info for feed in self._feeds], self._new_day) is not None:
             return None
         counts = [feed.count() if isinstance(feed, BaseFeed) else None for feed in self._feeds]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
     def statistics(self) -> dict[str, int]:
-        """The sums of the feeds' counts. Of the latest iteration: ``reordered``, ticks that were put in order;
-        ``disorder_kept`` and ``disorder_skipped``, those further behind than the window; and ``disorder_furthest_ns``,
-        the most that any of these was behind."""
+        """The sums of the feeds' counts. Of the latest iteration: ``days_cleared``, clear records; ``reordered``, ticks
+        that were put in order; ``disorder_kept`` and ``disorder_skipped``, those further behind than the window; and
+        ``disorder_furthest_ns``, the most that any of these was behind."""
         sums: Counter[str] = Counter()
         for feed in self._feeds:
             sums.update(feed.statistics())
         return dict(sums) | {
+            "days_cleared": 0 if self._days is None else self._days.cleared,
             "reordered": sum(one.reordered for one in self._reorders),
             "disorder_kept": sum(one.kept for one in self._reorders),
             "disorder_skipped": self._skipped.total,

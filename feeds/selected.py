@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from strand.errors import UnknownSymbolError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.days import is_clear
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.ticks import TICK, named
 
-__all__ = ["SelectedFeed", "batches_from", "files_read", "files_written", "skipped_of", "unknown_symbol"]
+__all__ = ["CarriedFeed", "SelectedFeed", "batches_from", "files_read", "files_written", "skipped_of", "unknown_symbol"]
 
 
 def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
@@ -64,6 +65,7 @@ class SelectedFeed(BaseFeed):
         self._select = select
         self.skipped = skipped_of(feed)
         self._passed_over = 0
+        self._known, self._wanted = -1, np.zeros(0, np.bool_)
 
     @property
     def info(self) -> FeedInfo:
@@ -88,11 +90,9 @@ class SelectedFeed(BaseFeed):
     def batches(self) -> Iterator[TickBatch]:
         """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""
         self._passed_over = 0
-        known, keys = -1, np.zeros(0, np.bool_)
+        self._known = -1
         for batch in self._feed.batches():
-            if len(self._feed.symbols) != known:
-                known, keys = len(self._feed.symbols), self._keys()
-            kept = self._select.mask(batch, keys)
+            kept = self._kept(batch)
             count = int(np.count_nonzero(kept))
             self._passed_over += len(batch) - count
             if count == len(batch):
@@ -110,9 +110,24 @@ class SelectedFeed(BaseFeed):
     def close(self) -> None:
         self._feed.close()
 
+    def _kept(self, batch: TickBatch) -> npt.NDArray[np.bool_]:
+        if len(self._feed.symbols) != self._known:
+            self._known, self._wanted = len(self._feed.symbols), self._keys()
+        return self._select.mask(batch, self._wanted)
+
     def _keys(self) -> npt.NDArray[np.bool_]:
         """By index, those without a name yet included."""
         keys = np.full(self._feed.capacity, self._select.keeps(""), np.bool_)
         named = self._select.keys(self._feed.symbols)
         keys[: len(named)] = named[: len(keys)]
         return keys
+
+
+class CarriedFeed(SelectedFeed):
+    """The ticks of another feed without those that say that a new day begins. Closing it closes the other."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed, Selection())
+
+    def _kept(self, batch: TickBatch) -> npt.NDArray[np.bool_]:
+        return ~is_clear(batch)

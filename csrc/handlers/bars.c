@@ -162,6 +162,21 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   return 0;
 }
 
+/* A new day: the bar under way ends with the one before. Nonzero: no room for what closed. */
+static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                                 int64_t time) {
+  if (!row->end && !row->start) return 0;
+  if ((row->end || row->empty_left) && turn(row, p, ctx, i, time)) return -1;
+  if (row->end && !is_fresh(row)) {
+    if (row->end > time) row->end = time;
+    if (close_bar(row, p, ctx, i, SD_BAR_CUT)) return -1;
+  }
+  clear(row);
+  row->end = row->start = row->last_time = row->empty_left = 0;
+  if (ctx->wake_at) ctx->wake_at(ctx, key, 0);
+  return 0;
+}
+
 /* ---- a batch */
 
 /* Over ticks that say their trades themselves. */
@@ -171,8 +186,11 @@ INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (i + ROWS_AHEAD < n) sd_prefetch_write((unsigned char *)rows + ticks[i + ROWS_AHEAD].instrument_id * stride);
-    if (!sd_is_trade(t, fills_report) || (t->size <= 0 && !(p->zero_sizes && t->size == 0))) continue;
     sd_bars_row *row = (sd_bars_row *)((unsigned char *)rows + t->instrument_id * stride);
+    if (!sd_is_trade(t, fills_report) || (t->size <= 0 && !(p->zero_sizes && t->size == 0))) {
+      if (SD_UNLIKELY(sd_is_day(t)) && begin_day(row, p, ctx, i, t->instrument_id, sd_time_of(t))) return i;
+      continue;
+    }
     if (SD_UNLIKELY(t->price == SD_UNDEF_PRICE || t->price == INT64_MIN)) {
       row->unpriced++;
       continue;
@@ -188,8 +206,10 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (sd_read_event(&p->source, t, ctx, &e)) return i;
-    if (e.size == 0) continue;
+    if (e.size == 0 && !e.clear) continue;
     sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
+    if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;
+    if (e.size == 0) continue;
     if (e.price == SD_UNDEF_PRICE) row->unpriced++;
     else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.price, e.size)) return i;
     if (ctx->yield) return i + 1;

@@ -137,6 +137,7 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
     return 0;
   case 'R':
     sd_book_clear(b);
+    if (sd_is_day(t)) c->row->state = 0;
     return 0;
   case 'T':
     return trade(c->row, t, t->price);

@@ -218,6 +218,12 @@ static int trade(sd_depth_row *row, const sd_tick *t) {
 static int apply(sd_depth_change *c, const sd_tick *t) {
   if (t->kind == SD_KIND_QUOTE) return quote(c, t) ? 0 : NO_MEMORY;
   if (t->kind == SD_KIND_TRADE) return trade(c->row, t) ? 0 : NO_VOLUME;
+  if (sd_is_day(t)) {
+    clear(c, SD_BID);
+    clear(c, SD_ASK);
+    c->book->in_snapshot = 0;
+    return 0;
+  }
   c->row->passed_over++;
   return 0;
 }

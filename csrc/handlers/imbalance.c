@@ -74,7 +74,7 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
                  const sd_event *e) {
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
   const int first = row->quotes == 0;
-  if (first) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
+  if (first) row->top = SD_NO_TOP;
   if (end_interval(row, p, ctx, i, time)) return -1;
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, time);
   if (inside && p->every && row->interval.end == 0) start_interval(row, p, ctx, key, time);
@@ -97,14 +97,36 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   return 0;
 }
 
+/* The top is gone, and no order was cancelled for it: the next one says where flow starts from. A cleared book was in force
+ * until now; a day's last top until its last event, or the end of an interval. Nonzero: no room. */
+static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                 const sd_event *e) {
+  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
+  if (row->quotes == 0) return 0;
+  if (end_interval(row, p, ctx, i, time)) return -1;
+  if (e->clear == SD_CLEAR_BOOK) {
+    pass_time(row, p, time);
+  } else {
+    row->last_time = time;
+    sd_interval_cut(&row->interval, time, ctx, key);
+    if (end_interval(row, p, ctx, i, time)) return -1;
+  }
+  row->top = SD_NO_TOP;
+  row->queue = 0;
+  row->session = INT64_MIN;
+  return 0;
+}
+
 int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_interval_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
-    if (!e.bid && !e.ask) continue;
-    sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
-    if (quote(row, p, ctx, i, ticks[i].instrument_id, &e)) return i;
+    if (!e.bid && !e.ask && !e.clear) continue;
+    const uint32_t key = ticks[i].instrument_id;
+    sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
+    if (e.clear && clear(row, p, ctx, i, key, &e)) return i;
+    if ((e.bid || e.ask) && quote(row, p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;

@@ -41,7 +41,7 @@ typedef struct sd_imbalance_row {
   double interval_sum;
   int64_t interval_ns, interval_events;
   sd_stretch stretch;
-  int64_t session; /* start of the stretch that the last change was in */
+  int64_t session; /* start of the stretch that the last change was in; INT64_MIN: the book was cleared since */
 } sd_imbalance_row;
 
 /* The flow of one change of the top. */

@@ -43,4 +43,10 @@ static inline void sd_interval_begin(sd_interval *v, const sd_stretch *s, int64_
   if (ctx->wake_at && v->end != INT64_MAX) ctx->wake_at(ctx, key, v->end);
 }
 
+/* A new day at `time`: the interval under way ends there, at the latest. Its timer is over. */
+static inline void sd_interval_cut(sd_interval *v, int64_t time, sd_context *ctx, uint32_t key) {
+  if (v->end > time) v->end = time;
+  if (ctx->wake_at) ctx->wake_at(ctx, key, 0);
+}
+
 #endif

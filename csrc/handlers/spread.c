@@ -58,7 +58,7 @@ static int emit_interval(sd_spread_row *row, sd_context *ctx, int64_t i, uint64_
   its->of.quoted = its->of.relative = its->of.effective = its->of.effective_mean = NAN;
   if (its->of.quoted_ns) average_time(its);
   if (its->of.trades) average_trades(its);
-  const sd_top top = row->quotes ? row->top : (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
+  const sd_top top = row->quotes ? row->top : SD_NO_TOP;
   const sd_spread interval = {row->interval.start, row->interval.end, its->of, top, flags};
   return sd_emit(ctx, 0, i, &interval);
 }
@@ -78,6 +78,17 @@ static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx
   row->its = (sd_spread_totals){0};
 }
 
+/* Ends the interval under way. Nonzero: no room. */
+static int end_interval(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i) {
+  if (row->last_time) pass_time(row, p, row->interval.end);
+  if (is_told(row, p)) {
+    if (row->events == 0 && sd_tell_empty(&row->empty_left, ctx)) return -1;
+    if (emit_interval(row, ctx, i, 0)) return -1;
+  }
+  row->interval.end = 0;
+  return 0;
+}
+
 /* Ends what ends at or before a moment, and begins what is to be told though nothing comes. Nonzero: no room. */
 static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
                    int64_t time) {
@@ -85,12 +96,7 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
     int64_t at = row->interval.end;
     if (at) {
       if (time < at) return 0;
-      if (row->last_time) pass_time(row, p, at);
-      if (is_told(row, p)) {
-        if (row->events == 0 && sd_tell_empty(&row->empty_left, ctx)) return -1;
-        if (emit_interval(row, ctx, i, 0)) return -1;
-      }
-      row->interval.end = 0;
+      if (end_interval(row, p, ctx, i)) return -1;
     } else {
       at = row->last_time;
     }
@@ -126,7 +132,7 @@ static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
 }
 
 static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
-  if (row->quotes == 0) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
+  if (row->quotes == 0) row->top = SD_NO_TOP;
   pass_time(row, p, e->time);
   if (!sd_top_take(&row->top, e)) return;
   row->quotes++;
@@ -134,6 +140,25 @@ static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event 
   const int both = row->top.bid != SD_UNDEF_PRICE && row->top.ask != SD_UNDEF_PRICE;
   row->one_sided += !both;
   row->locked += both && row->top.bid >= row->top.ask;
+}
+
+/* The top is gone. A cleared book was in force until now; a day's last top until its last event, or the end of an interval.
+ * Nonzero: no room. */
+static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                 const sd_event *e) {
+  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
+  if (row->last_time == 0) return 0;
+  if (p->every && advance(row, p, ctx, i, key, time)) return -1;
+  if (e->clear == SD_CLEAR_BOOK) {
+    pass_time(row, p, time);
+  } else {
+    row->last_time = time;
+    sd_interval_cut(&row->interval, time, ctx, key);
+    if (row->interval.end && end_interval(row, p, ctx, i)) return -1;
+    row->empty_left = 0;
+  }
+  if (row->quotes) row->top = SD_NO_TOP;
+  return 0;
 }
 
 /* Nonzero: no room. */
@@ -158,6 +183,7 @@ int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (e.clear && clear(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if ((e.size || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }

@@ -70,6 +70,7 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
     e->price = sd_price_or_none(t->action == 'F' && row->unknown == unknown ? row->last_price : t->price);
     e->side = aggressor(&before, t, e->price);
   }
+  if (e->clear) return 0; /* an empty top that nobody cancelled an order for */
   e->bid = fresh || row->bid_price != before.bid || row->bid_size != before.bid_size;
   e->ask = fresh || row->ask_price != before.ask || row->ask_size != before.ask_size;
   e->top = (sd_top){row->bid_price, row->ask_price, row->bid_size, row->ask_size};

@@ -20,6 +20,10 @@ typedef struct sd_top {
   int64_t bid, ask;
   int64_t bid_size, ask_size;
 } sd_top;
+#define SD_NO_TOP ((sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0})
+
+/* What a tick clears: nothing; the symbol's book, so its top; or all that a day begins without. */
+enum { SD_CLEAR_NONE = 0, SD_CLEAR_BOOK = 1, SD_CLEAR_DAY = 2 };
 
 typedef struct sd_tape sd_tape;
 
@@ -31,10 +35,11 @@ typedef struct sd_source {
 
 /* What one tick said. */
 typedef struct sd_event {
-  int64_t time;  /* ts_recv */
-  int64_t price; /* of a trade; SD_UNDEF_PRICE: it has none */
-  int64_t size;  /* 0: no trade */
-  char side;     /* the trade's: the tick's own, or where a book knows better the aggressor's; A, B or N */
+  uint64_t clear; /* SD_CLEAR_*; before all else */
+  int64_t time;   /* ts_recv */
+  int64_t price;  /* of a trade; SD_UNDEF_PRICE: it has none */
+  int64_t size;   /* 0: no trade */
+  char side;      /* the trade's: the tick's own, or where a book knows better the aggressor's; A, B or N */
   uint8_t bid, ask;
   sd_top top; /* valid where `bid`, `ask` say so */
 } sd_event;
@@ -48,6 +53,14 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
 
 static inline int sd_is_trade(const sd_tick *t, uint64_t fills_report) {
   return (t->action == 'T' || (t->action == 'F' && !fills_report)) && !(t->flags & SD_DOES_NOT_COUNT);
+}
+
+/* A clear of one side, or of prices up to one, is a change of levels. */
+static inline uint64_t sd_clear_of(const sd_tick *t) {
+  if (__builtin_expect(t->action != 'R', 1)) return SD_CLEAR_NONE;
+  if (t->kind == SD_KIND_STATUS) return SD_CLEAR_DAY;
+  return t->kind == SD_KIND_ORDER || (t->kind == SD_KIND_QUOTE && t->side == 'N' && !t->depth) ? SD_CLEAR_BOOK
+                                                                                               : SD_CLEAR_NONE;
 }
 
 /* Times stay below INT64_MAX, which stands for never. One below 0 lies before the epoch, as no feed's does: it is none. */
@@ -69,6 +82,7 @@ static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
 static inline int sd_read_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
   e->bid = e->ask = 0;
   e->size = 0;
+  e->clear = sd_clear_of(t);
   if (source->tape) return sd_tape_event(source->tape, t, ctx, e);
   e->time = sd_time_of(t);
   if (sd_is_trade(t, source->fills_report)) {

@@ -11,7 +11,8 @@ static sd_trade_stats_row *row_of(void *rows, uint32_t key, const sd_context *ct
 /* 1: a buyer's, -1: a seller's, 0: nobody can tell. */
 static int64_t direction_of(sd_trade_stats_row *row, const sd_event *e, uint64_t sign) {
   const sd_trade_figures *all = &row->all.of;
-  if (all->trades && e->price != all->price_last) row->direction = e->price > all->price_last ? 1 : -1;
+  if (row->new_day) row->new_day = 0;
+  else if (all->trades && e->price != all->price_last) row->direction = e->price > all->price_last ? 1 : -1;
   if (sign == SD_SIGN_TICK) return row->direction;
   const int64_t of_side = e->side == 'B' ? 1 : e->side == 'A' ? -1 : 0;
   return sign == SD_SIGN_SIDE ? of_side : -of_side;
@@ -88,12 +89,21 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
   return p->every ? take(&row->its, ctx, e, direction) : 0;
 }
 
+/* A new day. Nonzero: no room. */
+static int begin_day(sd_trade_stats_row *row, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
+  row->direction = 0;
+  row->new_day = 1;
+  sd_interval_cut(&row->interval, time, ctx, key);
+  return pass_time(row, ctx, i, time);
+}
+
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_trade_stats_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
     if (e.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }

@@ -122,11 +122,27 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   return 0;
 }
 
+/* The top is gone. A new day has no price to begin with: no return spans two days. Nonzero: no room. */
+static int clear(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                 const sd_event *e) {
+  if (row->quoted) row->top = SD_NO_TOP;
+  if (e->clear == SD_CLEAR_BOOK || row->prices == 0) return 0;
+  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
+  /* What its timer would have done; returns of zero are counted up to the last price alone. */
+  if (row->next && row->next <= time && row->price != row->sampled) sample_until(row, p, row->next);
+  if (row->end > time) row->end = time;
+  if (row->end && row->window.returns && emit_window(row, ctx, i, 0)) return -1;
+  row->last_time = time;
+  row->sampled = row->next = row->count = row->end = 0;
+  if (ctx->wake_at) ctx->wake_at(ctx, key, 0);
+  return 0;
+}
+
 static int take_event(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
   if (!p->mid) return e->size ? take_price(row, p, ctx, i, key, e->time, e->price) : 0;
   if (!e->bid && !e->ask) return 0;
-  if (!row->quoted) row->top = (sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0};
+  if (!row->quoted) row->top = SD_NO_TOP;
   row->quoted = 1;
   const sd_top was = row->top;
   sd_top_take(&row->top, e);
@@ -141,6 +157,7 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (e.clear && clear(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }

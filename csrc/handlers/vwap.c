@@ -71,12 +71,19 @@ static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_co
   return add(&row->its, e->price, e->size, ctx);
 }
 
+/* A new day. Nonzero: no room. */
+static int begin_day(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
+  sd_interval_cut(&row->interval, time, ctx, key);
+  return pass_time(row, ctx, i, time);
+}
+
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_interval_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
     const int is_one = e.size && e.price != SD_UNDEF_PRICE && (p->source.tape || counts(&ticks[i]));
     if (is_one && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;

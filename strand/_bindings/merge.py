@@ -69,6 +69,10 @@ class Merger:
         """The instrument_id of a source's next tick, as the source has it."""
         return int(self._sources[source].at.instrument_id)
 
+    def next_time(self, source: int) -> int:
+        """The receive time of a source's next tick."""
+        return int(self._sources[source].at.ts_recv)
+
 
 def ordered(ticks: Ticks, latest: int) -> tuple[int, int]:
     """How many ticks come before one whose receive time runs back (``latest`` counts as that of a tick before them),

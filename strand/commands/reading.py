@@ -11,6 +11,7 @@ import click
 
 from strand.commands.handling import given_options
 from strand.errors import ConfigurationError
+from strand.feeds.days import NEW_DAY
 from strand.feeds.option_texts import option_values
 
 __all__ = ["Reads", "names", "reading"]
@@ -74,14 +75,26 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         help="What becomes of ticks further behind. One file alone is looked at with --reorder-ns, keep or skip only.",
     )
     @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")
+    @click.option(
+        "--new-day",
+        type=click.Choice(NEW_DAY),
+        help="Each file is a new day, whatever its format. [default: files of venues that close]",
+    )
+    @click.option("--carry-over", is_flag=True, help="No new day begins: what one file left goes on in the next.")
     @functools.wraps(command)
     def with_reads(
         *, symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None,
         profile: str | None, given: tuple[str, ...], on_bad_record: str, reorder_ns: int, on_disorder: str,
-        venue_in_name: bool, **others: Any,
+        venue_in_name: bool, new_day: str | None, carry_over: bool, **others: Any,
     ) -> None:  # fmt: skip
         # Only what was given, so that a reader without an option says so.
-        said = {"date": date, "profile": profile, "on_error": "skip" if on_bad_record == "skip" else None}
+        said = {
+            "date": date,
+            "profile": profile,
+            "on_error": "skip" if on_bad_record == "skip" else None,
+            "new_day": new_day,
+            "carry_over": carry_over or None,
+        }
         options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
         if given:
             options |= option_values(given_options("--feed", given))

@@ -175,7 +175,7 @@ _FIGURES: Final = [
     ("unpriced", "<i8"),
 ]
 _FIGURE_SUMS: Final = [("size_squares", "<f8"), ("notional_low", "<u8"), ("notional_high", "<i8")]
-TRADE_STATS_ROW: Final = np.dtype([*_FIGURES, *_FIGURE_SUMS, ("direction", "<i8"), *STRETCH])
+TRADE_STATS_ROW: Final = np.dtype([*_FIGURES, *_FIGURE_SUMS, ("direction", "<i8"), ("new_day", "<i8"), *STRETCH])
 _TRADE_STATS_EVERY_ROW: Final = np.dtype(
     [*TRADE_STATS_ROW.descr, *_SPAN, *_interval(_FIGURES), *_interval(_FIGURE_SUMS), ("now", "<i8")]
 )

@@ -36,6 +36,8 @@ class PlainBook:
                 self.orders[order_id] = [side, price, size]
         elif action == b"R":
             self.orders.clear()
+            if t["kind"] == STATUS:
+                self.count["state"] = 0
         elif action == b"T":
             self._trade(t, price, size)
         elif action == b"N":

@@ -6,7 +6,7 @@ from typing import Any
 
 from strand import UNDEF_PRICE
 
-QUOTE, TRADE = 3, 2
+STATUS, QUOTE, TRADE = 4, 3, 2
 COUNTED = (
     "ticks", "volume", "trades", "last_price", "crossed", "snapshots", "absent", "beyond", "unusable", "passed_over",
 )  # fmt: skip
@@ -39,6 +39,8 @@ class PlainDepth:
                 self._update(t, side, price, size)
             else:
                 self.count["unusable"] += 1
+        elif kind == STATUS and t["action"] == b"R":
+            self.sides, self.in_snapshot = {"A": {}, "B": {}}, False
         elif kind != TRADE:
             self.count["passed_over"] += 1
         bids, asks = self.levels("B"), self.levels("A")

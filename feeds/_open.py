@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed
+from strand.feeds.dated import DatedFeed, zone_of
+from strand.feeds.days import check_new_day
 from strand.feeds.formats import Format, format_named, recognised
 from strand.feeds.selected import CarriedFeed, SelectedFeed
 from strand.feeds.selection import Selection
@@ -55,7 +57,9 @@ def open(  # noqa: A001
     ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
     a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
     York on each file's own date. Readers that can pass over what is not wanted unread.
-    ``new_day``, ``carry_over``: where a day ends among several files, or that none does (docs/feeds/days.md).
+    ``new_day``: where a day ends in files that do not say it: ``"file"``, each of several; ``"date"``, where the date
+    of the receive time changes in UTC, or ``"date America/New_York"`` there. ``carry_over``: no day ends
+    (docs/feeds/days.md).
     ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
     ``merge_feeds``.
     ``options`` go to the readers: ``date``, ``on_error``, ``batch_ticks``, ``limits``, and what each has of its own.
@@ -67,6 +71,11 @@ def open(  # noqa: A001
         format = "csv"  # noqa: A001 - a profile says what the content does not show
     moments = Moment.parse("start", start), Moment.parse("end", end)
     wanted = tuple(read_symbols(symbols))
+    zone = zone_of(new_day)
+    if zone is None:
+        check_new_day(new_day)
+    if carry_over and new_day is not None:
+        raise ConfigurationError("carry_over: leave new_day out, or days end")
     paths = expand(path_or_paths, options)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
     of_day = any(moment is not None and moment.needs_date for moment in moments)
@@ -94,12 +103,15 @@ def open(  # noqa: A001
         # Files of ticks may hold clear records of their own.
         return CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet") else feed
 
+    def dated(feed: BaseFeed) -> BaseFeed:
+        return feed if zone is None else DatedFeed(feed, zone)
+
     parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
     known = chosen[0][1]
     if known.takes_list and all(other is known for _, other in chosen):
         parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
     if len(parts) == 1 and not (reorder_ns or on_disorder != "raise" or venue_in_name):
-        return opened(*parts[0])
+        return dated(opened(*parts[0]))
     merge = importlib.import_module("strand.feeds.merge")  # only where it is needed: it builds on this package
     feeds: list[BaseFeed] = []
     try:
@@ -109,14 +121,14 @@ def open(  # noqa: A001
             reorder_ns=reorder_ns,
             on_disorder=on_disorder,
             venue_in_name=venue_in_name,
-            new_day=new_day,
-            carry_over=carry_over,
+            new_day=None if zone is not None else new_day,
+            carry_over=carry_over or zone is not None,
         )
     except BaseException:
         for feed in feeds:
             feed.close()
         raise
-    return merged
+    return dated(merged)
 
 
 def read_symbols(symbols: Sequence[str]) -> list[str]:

@@ -17,10 +17,8 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.ticks import KIND_STATUS, UNDEF_PRICE, zeros
 
-__all__ = ["NEW_DAY", "Boundaries", "check_new_day", "clear_records", "days_of", "is_clear"]
+__all__ = ["Boundaries", "check_new_day", "clear_records", "days_of", "is_clear"]
 
-#: What ends a day of files whose format does not say it: each file.
-NEW_DAY: Final = ("file",)
 #: Formats of venues that close: orders of one day are gone on the next.
 _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "dbn"))
 _CLOSING_PROFILES: Final = frozenset(("lobster",))
@@ -28,8 +26,8 @@ _CLOSING_PROFILES: Final = frozenset(("lobster",))
 
 def check_new_day(value: str | None) -> None:
     """Raises ConfigurationError for what is no ``new_day``."""
-    if value is not None and value not in NEW_DAY:
-        raise ConfigurationError(f"new_day: {value!r} is none of {', '.join(map(repr, NEW_DAY))}")
+    if value not in (None, "file"):
+        raise ConfigurationError(f"new_day: {value!r} is neither 'file' nor, for what is opened, 'date' or 'date ZONE'")
 
 
 def clear_records(symbols: npt.NDArray[np.uint32], time: int) -> TickBatch:

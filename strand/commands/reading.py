@@ -11,7 +11,6 @@ import click
 
 from strand.commands.handling import given_options
 from strand.errors import ConfigurationError
-from strand.feeds.days import NEW_DAY
 from strand.feeds.option_texts import option_values
 
 __all__ = ["Reads", "names", "reading"]
@@ -77,8 +76,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")
     @click.option(
         "--new-day",
-        type=click.Choice(NEW_DAY),
-        help="Each file is a new day, whatever its format. [default: files of venues that close]",
+        metavar="file|date|date ZONE",
+        help="Each file is a new day, whatever its format, or each date. [default: files of venues that close]",
     )
     @click.option("--carry-over", is_flag=True, help="No new day begins: what one file left goes on in the next.")
     @functools.wraps(command)

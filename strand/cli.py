@@ -94,13 +94,14 @@ cli.add_command(serve)
     show_default=True,
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
+@click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
 @writing
 @paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
     reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging, as_json: bool,
-    recording: dict[str, Any],
+    recording: dict[str, Any], per_day: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -133,6 +134,7 @@ def replay_command(
                 **recording,
                 out=writes.outputs,
                 watch=paging.watch,
+                per_day=per_day,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.

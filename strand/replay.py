@@ -10,6 +10,7 @@ from typing import Any
 
 from strand import feeds
 from strand.configuration import yes_or_no
+from strand.days import DayRecorder, NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
@@ -53,6 +54,7 @@ def replay(
     out: Mapping[str, str | os.PathLike[str]] | None = None,
     timeline: bool = True,
     watch: int | Sequence[str] | None = None,
+    per_day: bool = False,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -74,6 +76,9 @@ def replay(
     ``timeline``: whether to sample counters while it runs, and rows of the symbols in ``watch``: names, or how many of
     the busiest.
 
+    ``per_day``: where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
+    ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
+
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
     collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
     what was final by then. A file that the run reads, or that two of them would be written to, is refused before
@@ -90,7 +95,7 @@ def replay(
         raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    for flag, given_flag in (("timeline", timeline), ("pin_publisher", pin_publisher)):
+    for flag, given_flag in (("timeline", timeline), ("pin_publisher", pin_publisher), ("per_day", per_day)):
         if given_flag is not None:
             yes_or_no(flag, given_flag)
     given = handler
@@ -128,7 +133,8 @@ def replay(
             ),
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
-        run = Run(feed, dispatcher, recorder, sampler)
+        days = DayRecorder(feed, dispatcher) if per_day else NoDays()
+        run = Run(feed, dispatcher, recorder, sampler, days)
         with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             pieces = run.pieces(chain(first, batches))
@@ -145,6 +151,7 @@ def replay(
     finally:
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
+    days.end(run.by_symbol)
     result = ReplayResult(
         info=feed.info,
         symbols=dispatcher.symbols,
@@ -168,6 +175,7 @@ def replay(
         objects=dispatcher.objects,
         timeline=sampler.timeline(run.by_symbol, dispatcher.symbols),
         intervals=recorder.intervals,
+        days=days.days,
         _digests=partial(output_digests, dispatcher.outputs),
     )
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by

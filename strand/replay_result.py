@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.books import Books
+from strand.days import Day
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.fingerprint import OutputDigest, fingerprint_of_rows
@@ -38,7 +39,8 @@ class ReplayResult:
     strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
     None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
-    plain loop), ``intervals`` what ``fingerprint_every`` recorded.
+    plain loop), ``intervals`` what ``fingerprint_every`` recorded,
+    ``days`` each day's rows with ``per_day=True``.
     """
 
     info: FeedInfo
@@ -63,6 +65,7 @@ class ReplayResult:
     objects: Mapping[str, Any] = field(default_factory=dict)
     timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
+    days: tuple[Day, ...] = ()
     _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
 
     @cached_property

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from strand._bindings.tally import tally
+from strand.days import NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
@@ -35,11 +36,13 @@ class Run:
         dispatcher: Dispatcher | SerialLoop,
         recorder: NoRecorder,
         sampler: Sampler | NoSampler,
+        days: NoDays,
     ) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
         self._recorder = recorder
         self._sampler = sampler
+        self._days = days
         self._uncounted: TickBatch = _NOTHING
         self.ticks = 0
         self.by_symbol = np.zeros(feed.capacity, dtype=np.int64)
@@ -48,7 +51,7 @@ class Run:
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         """The batches as they are to be published: cut where the run comes to rest, and with names for their symbols,
         which are written beside what their ticks emit."""
-        return self._recorder.cut(self._named(batches))
+        return self._recorder.cut(self._days.cut(self._named(batches), self.by_symbol))
 
     @property
     def may_flow(self) -> bool:
@@ -59,6 +62,7 @@ class Run:
             and "batches" not in vars(self._feed)
             and not len(self._dispatcher.outputs)
             and type(self._recorder) is NoRecorder
+            and not self._days.on
             and isinstance(self._sampler, Sampler)
             and not self._sampler.wants_batches
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +63,11 @@ def as_dict(result: ReplayResult) -> dict[str, Any]:
         "pacing": None if result.pacing is None else result.pacing.as_dict(),
         "fingerprint": result.fingerprint,
         "intervals": [{"ticks": at.ticks, "fingerprint": at.fingerprint, "input": at.input} for at in result.intervals],
+        "days": [
+            {"start_ns": day.start_ns, "end_ns": day.end_ns, "ticks": day.ticks, "symbols": len(day.symbols)}
+            | {"fingerprint": day.fingerprint}
+            for day in result.days
+        ],
     }
 
 
@@ -127,6 +132,13 @@ def print_replay(console: Console, result: ReplayResult, out: Path | None) -> No
     print_skipped(console, skipped_as_dict(result.skipped))
     for failure in result.failures:
         console.print(f"[red]quarantined:[/] {escape(failure)}")
+    for number, day in enumerate(result.days, 1):
+        begun = datetime.fromtimestamp(day.start_ns / 1e9, UTC)
+        console.print(
+            f"day {number}, from {begun:%Y-%m-%d %H:%M:%S} UTC: {day.ticks:,} ticks of {len(day.symbols):,} symbols, "
+            f"fingerprint {day.fingerprint}",
+            highlight=False,
+        )
     for at in result.intervals:
         console.print(
             f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, of the input {at.input}",
@@ -193,15 +205,26 @@ def check_rows_path(path: Path) -> None:
 
 
 def rows_with_names(result: ReplayResult) -> npt.NDArray[Any]:
-    """The rows of symbols that had ticks, with their names in front: fields ``symbol``, then the row's own."""
-    rows = result.rows.array
+    """The rows of symbols that had ticks, with their names in front: fields ``symbol``, then the row's own. Of a run
+    per day those of each day, with its number from 1 as ``day`` before all."""
+    if result.days:
+        tables = [_named(day.rows.array, day.symbols, number) for number, day in enumerate(result.days, 1)]
+        widest = max((table.dtype for table in tables), key=lambda dtype: dtype.itemsize)
+        return np.concatenate([table.astype(widest) for table in tables])
     at = np.flatnonzero(result.ticks_by_symbol)
-    names = [result.symbols[i] for i in at.tolist()]
+    return _named(result.rows.array[at], [result.symbols[i] for i in at.tolist()])
+
+
+def _named(rows: npt.NDArray[Any], names: Sequence[str], day: int | None = None) -> npt.NDArray[Any]:
     width = max((len(n) for n in names), default=1)
-    out = np.zeros(len(at), np.dtype([("symbol", f"U{width}"), *((n, rows.dtype[n]) for n in rows.dtype.names or ())]))
+    of_day = [] if day is None else [("day", "<i8")]
+    fields = [*of_day, ("symbol", f"U{width}"), *((n, rows.dtype[n]) for n in rows.dtype.names or ())]
+    out = np.zeros(len(rows), np.dtype(fields))
+    if day is not None:
+        out["day"] = day
     out["symbol"] = names
     for name in rows.dtype.names or ():
-        out[name] = rows[name][at]
+        out[name] = rows[name]
     return out
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.symbols import SymbolTable
 from strand.tables import Prices, columns_of, to_arrow, to_pandas, to_polars
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
-    from strand.symbols import SymbolTable
 
 __all__ = ["Rows"]
 
@@ -83,6 +84,26 @@ class Rows:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array, dtype=dtype, copy=copy is not False)
+
+    # ---- days
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index."""
+        return self._table
+
+    def of(self, symbols: npt.NDArray[np.intp]) -> Rows:
+        """A copy of some symbols' rows, at least one's: by their names, and by their places in ``symbols``."""
+        taken = copy.copy(self)
+        taken._table = SymbolTable([self._table.name(i) for i in symbols.tolist()])
+        taken._handler_of_symbol = self._handler_of_symbol[symbols]
+        taken._views = [view[symbols] for view in self._views]
+        return taken
+
+    def begin(self, symbols: npt.NDArray[np.intp]) -> None:
+        """Makes some symbols' rows zeros, as they are before the first tick. The symbols are at rest."""
+        for view in self._views:
+            view[symbols] = np.zeros((), view.dtype)
 
     # ---- as tables
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import math
 import shutil
 from collections.abc import Callable
@@ -28,6 +30,8 @@ from strand.feeds.merge import merge_feeds
 from strand.feeds.npy import write_npy
 from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.synthetic_files import write_lobster, write_pitch
+from strand.feeds.trading_day import midnight_ns
+from strand.fingerprint import fingerprint_of_rows
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000
@@ -300,6 +304,53 @@ def test_after_two_days_of_itch_the_books_are_those_of_the_second(folder: Path) 
 def test_two_days_are_the_same_on_any_number_of_workers(folder: Path, handler: str) -> None:
     found = {strand.replay(folder, handler, workers=workers).fingerprint for workers in (0, 1, 2)}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "handler", ["book", "bars", "count", "depth", "imbalance", "spread", "trade_stats", "volatility", "vwap"]
+)
+def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handler: str, workers: int) -> None:
+    both = strand.replay(folder, handler, per_day=True, workers=workers)
+    assert [day.end_ns is None for day in both.days] == [False, True]
+    assert both.days[0].end_ns == both.days[1].start_ns
+    for day, date in zip(both.days, DATES, strict=True):
+        alone = strand.replay(folder / f"{date}.NASDAQ_ITCH50", handler)
+        assert day.ticks == alone.ticks
+        assert day.fingerprint == fingerprint_of_rows(alone.rows, alone.symbols[:], alone.ticks_by_symbol)
+
+
+def test_days_of_one_venue_leave_another_alone(folder: Path, tmp_path: Path) -> None:
+    at = [int(midnight_ns(dt.date.fromisoformat(date)) + 12 * 3600 * SECOND) for date in DATES]
+    ticks = zeros(2)
+    ticks["ts_recv"], ticks["kind"], ticks["action"], ticks["size"], ticks["price"] = at, KIND_TRADE, b"T", 5, 7
+    write_npy(tmp_path / "coin.npz", ticks, ["COIN"])
+    result = strand.replay([*sorted(folder.iterdir()), tmp_path / "coin.npz"], "count", per_day=True)
+    assert ["COIN" in day.symbols for day in result.days] == [False, True]
+    assert (result.rows["COIN"]["trades"], result.rows["COIN"]["volume"]) == (2, 10)
+
+
+def test_the_state_of_compiled_and_batch_handlers_begins_anew(folder: Path) -> None:
+    @strand.batch_handler(state=[("ticks", "i8")])
+    def counted(symbol: str, ticks: Any, row: Any) -> None:
+        row["ticks"] += np.count_nonzero(~is_clear(ticks))
+
+    result = strand.replay(folder, counted, per_day=True, workers=2)
+    for day in result.days:
+        assert day.rows.array["ticks"].tolist() == day.ticks_by_symbol.tolist()
+
+
+def test_the_command_reports_each_day(folder: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    run = CliRunner().invoke
+    made = run(cli, ["replay", str(folder), "--handler", "vwap", "--per-day", "--out", str(rows), "--json"])
+    assert made.exit_code == 0, made.output
+    days = json.loads(made.output)["days"]
+    lines = rows.read_text().splitlines()
+    assert lines[0].startswith("day,symbol,")
+    assert [sum(line.startswith(f"{number},") for line in lines) for number in (1, 2)] == [d["symbols"] for d in days]
+    shown = run(cli, ["replay", str(folder), "--handler", "vwap", "--per-day"]).output
+    assert f"fingerprint {days[0]['fingerprint']}" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("end", ["npz", "parquet"])

@@ -17,6 +17,7 @@ from typing import Any, Final
 from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
+from strand.feeds._guess import guess
 from strand.feeds._lean_file import named_as_lean
 from strand.feeds._zip import ZIP_MAGICS, data_members, open_archive, split_member
 from strand.feeds.bytestream import HEAD_BYTES, InflateLimits
@@ -169,6 +170,8 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
         inside = f"{kind}, which " if found.compression != "none" else ""
         what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}{_as_text(found.head)}"
     words = ", ".join(known.words for known in formats())
+    if (said := guess(found.head)) is not None:
+        what = f"{said}; it {what if found.compression == 'none' else f'is {what}'}"
     raise UnknownFormatError(f"{what}; what can be read, raw or compressed: {words}", path=path)
 
 

@@ -28,7 +28,7 @@ BY_KIND: Final = {
     "on_status": KIND_STATUS,
 }
 #: All methods that are called where they are defined.
-METHODS: Final = (*BY_KIND, *STATES, "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
+METHODS: Final = (*BY_KIND, *STATES, "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
 #: What an object handler has where it declares no state.
 OBJECT_ROW = np.dtype([("ticks", "<i8")])
@@ -117,9 +117,10 @@ def object_handler(
 
     Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
     ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_trade``, ``on_quote`` and ``on_status`` for those
-    of their kind; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have changed, by a
-    tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for; ``on_finish()`` at the end
-    of a run, when everything has been handled; ``on_stop()`` when it has ended, however. Ticks are ``strand.Tick``.
+    of their kind, ``on_day(tick)`` before these for a clear record, where a new day begins; ``on_book(top)`` and
+    ``on_bar(bar)`` after a book or bars before it in a chain have changed, by a tick, a timer or the end;
+    ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for; ``on_finish()`` at the end of a run, when everything
+    has been handled; ``on_stop()`` when it has ended, however. Ticks are ``strand.Tick``.
     ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
     dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
 
@@ -194,7 +195,8 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
     for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
     for_all = getattr(thing, "on_tick", None)
     watches = watches_of(thing, name, context.states)
-    only = None if for_all is not None else _mask_of(for_kind)
+    on_day = getattr(thing, "on_day", None)
+    only = None if for_all is not None else _mask_of([*for_kind, *([KIND_STATUS] if on_day is not None else [])])
     row = context.row
     timer = context.timer
     if hasattr(thing, "on_start"):
@@ -221,6 +223,8 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
                     break
                 context.at = i
                 tick = _new_tick(fields)
+                if on_day is not None and tick.kind == KIND_STATUS and tick.action == b"R":
+                    on_day(tick)
                 if for_all is not None:
                     for_all(tick)
                 if (method := for_kind.get(fields[_KIND])) is not None:

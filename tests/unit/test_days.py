@@ -340,6 +340,26 @@ def test_the_state_of_compiled_and_batch_handlers_begins_anew(folder: Path) -> N
         assert day.rows.array["ticks"].tolist() == day.ticks_by_symbol.tolist()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_objects_are_told_of_a_new_day(folder: Path, workers: int) -> None:
+    class Prices:
+        def __init__(self) -> None:
+            self.days: list[list[int]] = [[]]
+
+        def on_day(self, tick: strand.Tick) -> None:
+            assert tick.kind == KIND_STATUS
+            self.days.append([])
+
+        def on_trade(self, tick: strand.Tick) -> None:
+            self.days[-1].append(tick.price)
+
+    found = strand.replay(folder, Prices, workers=workers).objects
+    for number, date in enumerate(DATES):
+        alone = strand.replay(folder / f"{date}.NASDAQ_ITCH50", Prices).objects
+        assert [len(alone[name].days) for name in alone] == [1] * 20
+        assert all(found[name].days[number] == alone[name].days[0] for name in alone)
+
+
 def test_the_command_reports_each_day(folder: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     run = CliRunner().invoke

@@ -1,0 +1,37 @@
+"""What a file that no reader knows looks like, and what to do with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["guess"]
+
+_MAGICS: Final = (
+    (b"\0\5T", "looks like ITCH 4.1 or 4.0, of which only 5.0 is read: get that day's 5.0 file"),
+    (b"8=FIX", "looks like FIX messages, which are not read: write CSV of them and give a profile"),
+    (b"\x89HDF\r\n\x1a\n", "looks like HDF5: write Parquet of it"),
+    (b"SQLite format 3\0", "looks like an SQLite database: write Parquet or CSV of its table"),
+    (b"7z\xbc\xaf\x27\x1c", "looks like a 7z archive: unpack it"),
+    (b"Rar!\x1a\x07", "looks like a RAR archive: unpack it"),
+    (b"\x80\x04\x95", "looks like a pickle, which is never read: write Parquet or npz of it"),
+    (b"\x80\x05\x95", "looks like a pickle, which is never read: write Parquet or npz of it"),
+)
+_WEB_PAGE: Final = re.compile(rb"\s*<(?:!doctype|html|\?xml)", re.IGNORECASE)
+_JSON: Final = re.compile(rb'(?:\d+ )?\s*[\[{]\s*(?:["{\[]|$)')
+_COLUMNS: Final = re.compile(rb"[^\x00-\x08\x0e-\x1f]+?[,;\t|][^\x00-\x08\x0e-\x1f]*")
+
+
+def guess(head: bytes) -> str | None:
+    """A clause about a file that begins with ``head``; None where it looks like nothing known."""
+    for magic, said in _MAGICS:
+        if head.startswith(magic):
+            return said
+    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].rstrip(b"\r")
+    if _WEB_PAGE.match(line):
+        return "looks like a web page: what was to be downloaded is not in it"
+    if _JSON.match(line):
+        return "looks like JSON lines, which are not read from files: write CSV or Parquet of them, and give a profile"
+    if _COLUMNS.fullmatch(line):
+        return "looks like columns of text that no built-in profile knows: give a profile (profile=, --profile)"
+    return None

@@ -24,9 +24,10 @@ class FeedInfo:
 
     ``format`` is a short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the
     trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_scale`` what a unit of the source's own
-    prices is worth (ITCH: 0.0001), ``span`` the first and last receive time in ns since the UNIX epoch where they are
-    known without reading on, ``details`` whatever else the format tells. ``undated``: the format tells times of day
-    alone, and of which day nobody knows: times count from 1970-01-01.
+    prices is worth (ITCH: 0.0001), ``size_unit`` what 1 in a tick's ``size`` is worth (crypto: 0.00000001 coins), a
+    power of ten; None where merged feeds differ in it, ``span`` the first and last receive time in ns since the UNIX
+    epoch where they are known without reading on, ``details`` whatever else the format tells. ``undated``: the format
+    tells times of day alone, and of which day nobody knows: times count from 1970-01-01.
     """
 
     format: str
@@ -37,6 +38,7 @@ class FeedInfo:
     span: tuple[int, int] | None = None
     details: dict[str, Any] = field(default_factory=dict)
     undated: bool = False
+    size_unit: float | None = 1.0
 
 
 @runtime_checkable

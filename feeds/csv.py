@@ -131,7 +131,6 @@ class CsvFeed(BaseFeed):
             "delimiter": found.delimiter,
             "encoding": found.encoding,
             "compression": self._compression,
-            "size_unit": str(self._size_unit or found.profile.size_unit),
         }
         return FeedInfo(
             "csv",
@@ -141,6 +140,7 @@ class CsvFeed(BaseFeed):
             None if worth is None else float(worth),
             details=details,
             undated=self._date is None and self._maker.needs_date,
+            size_unit=float(self._size_unit or found.profile.size_unit),
         )
 
     @property

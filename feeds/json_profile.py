@@ -221,11 +221,13 @@ class MessageRule:
 class JsonProfile:
     """A profile that has been checked: ``read_profile`` makes one.
 
+    ``size_unit``: what 1 in a tick's ``size`` is worth.
     ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
     """
 
     name: str
     rules: tuple[MessageRule, ...]
+    size_unit: Decimal
     source: dict[str, Any]
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
@@ -261,7 +263,7 @@ def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
         raise ConfigurationError(f"{where}: size_unit: {source.get('size_unit')!r} is not a power of ten")
     rules = tuple(_rule(message, unit, f"{where}: message {at}") for at, message in enumerate(messages, 1))
     plain = {**source, "message": [_as_understood(message) for message in messages]}
-    return JsonProfile(str(source.get("name", "json")), rules, _plain(plain))
+    return JsonProfile(str(source.get("name", "json")), rules, unit, _plain(plain))
 
 
 def _as_understood(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class NpyFeed(BaseFeed):
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         self._skip = on_error == "skip"
+        self._size_scale = size_scale
         self._limits = limits if limits is not None else InflateLimits()
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: FieldMap | HftEvents | None
@@ -158,7 +159,8 @@ class NpyFeed(BaseFeed):
             details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
         if self._map is not None and self._map.rounds_prices:
             details["price"] = "floating point, rounded to units of 1e-9, ties to even"
-        return FeedInfo("npy" if self._place.member is None else "npz", str(self._path), details=details)
+        name = "npy" if self._place.member is None else "npz"
+        return FeedInfo(name, str(self._path), details=details, size_unit=1 / self._size_scale)
 
     @property
     def symbols(self) -> Sequence[str]:

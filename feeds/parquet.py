@@ -141,6 +141,7 @@ class ParquetFeed(BaseFeed):
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
         told = own["info"] if own is not None else {}
+        unit = told.get("size_unit", 1.0)
         self._info = FeedInfo(
             format="parquet" if self._source.row_groups is not None else "arrow",
             path=str(self._path),
@@ -151,6 +152,7 @@ class ParquetFeed(BaseFeed):
                 "row_groups": self._source.row_groups,
                 "columns": dict(self._columns.of),
             },
+            size_unit=None if unit is None else unit / size_scale,
         )
 
     @property

@@ -148,7 +148,8 @@ class WebSocketFeed(BaseFeed):
     @property
     def info(self) -> FeedInfo:
         """``path`` is the URL without user, password and query: it is shown, and written to reports."""
-        return FeedInfo("websocket", self._shown_url, details={"profile": self._profile.name})
+        details = {"profile": self._profile.name}
+        return FeedInfo("websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit))
 
     @property
     def writes(self) -> Sequence[str]:

@@ -155,7 +155,7 @@ class RecordedMessages(BaseFeed):
     @property
     def info(self) -> FeedInfo:
         details = {"profile": self._profile.name, "url": self._header.url, "compression": self._compression}
-        return FeedInfo("websocket", str(self._path), details=details)
+        return FeedInfo("websocket", str(self._path), details=details, size_unit=float(self._profile.size_unit))
 
     @property
     def symbols(self) -> Sequence[str]:

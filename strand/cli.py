@@ -222,6 +222,7 @@ def _info(
         "format": info.format,
         "date": info.date,
         "undated": info.undated,
+        "size_unit": info.size_unit,
         "ticks": total,
         "symbols": sum(1 for name in names if name),
         "symbols_with_ticks": active,

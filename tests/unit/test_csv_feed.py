@@ -335,6 +335,7 @@ def test_amounts_go_by_the_size_unit_and_say_when_they_are_rounded(tmp_path: Pat
     assert ticks["flags"].tolist() == [0, FLAG_SIZE_ROUNDED, 0, 0]
     assert ticks["order_id"].tolist() == [50_000_000, 123_450_000, 0, 500_000_000_000_000]
     assert feed.statistics()["sizes_rounded"] == 1
+    assert (feed.info.size_unit, CsvFeed(path).info.size_unit) == (0.001, 1e-8)
     with pytest.raises(ConfigurationError, match="size_unit"):
         CsvFeed(path, size_unit="0.3")
 

@@ -94,7 +94,8 @@ def test_quantities_in_parts_of_a_coin_are_scaled(tmp_path: Path) -> None:
     path = save(tmp_path, events({"qty": 0.001}, {"qty": 1.5}))
     with pytest.raises(FormatError, match=r"record 0: field 'qty': .*size_scale"):
         read(NpyFeed(path))
-    assert read(NpyFeed(path, size_scale=1000))["size"].tolist() == [1, 1500]
+    feed = NpyFeed(path, size_scale=1000)
+    assert (read(feed)["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
 
 
 def test_the_symbol_can_be_named_where_files_are_opened(tmp_path: Path) -> None:

@@ -259,7 +259,8 @@ def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Pat
 
 def test_a_size_in_parts_of_a_coin_is_scaled_exactly(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(2, size=pa.array([0.001, 1.5])))
-    assert read(ParquetFeed(path, size_scale=1000))[0]["size"].tolist() == [1, 1500]
+    feed = ParquetFeed(path, size_scale=1000)
+    assert (read(feed)[0]["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
 
 
 def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Path) -> None:

@@ -101,7 +101,9 @@ def open(  # noqa: A001
         else:
             feed = SelectedFeed(reader(path, **own), select)
         # Files of ticks may hold clear records of their own.
-        return CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet") else feed
+        return (
+            CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet", "itch", "recording", "pcap") else feed
+        )
 
     def dated(feed: BaseFeed) -> BaseFeed:
         return feed if zone is None else DatedFeed(feed, zone)

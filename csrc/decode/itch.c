@@ -74,6 +74,41 @@ static way end_of_buffer(sd_itch *itch, const uint8_t *p, uint64_t left, int las
   return lose_step(itch, SD_ITCH_FAULT_TRUNCATED, prefix, left > PREFIX_BYTES ? p[PREFIX_BYTES] : 0, 0, used);
 }
 
+/* Clear records are due, for the locates that have a name by now. */
+static void begin_day(sd_itch *itch, const uint8_t *m) {
+  itch->clear_ns = itch->midnight_ns + sd_itch_time(m);
+  itch->clear_sequence = itch->messages + 1;
+  itch->clear_from = 1;
+}
+
+static int in_span(const sd_itch *itch, uint64_t ts) { return ts - itch->start_ns < itch->span_ns; }
+
+/* Makes them, as many as there is room for, up to a locate that is undecided. */
+static __attribute__((noinline, cold)) sd_tick *make_clears(sd_itch *itch, sd_tick *tick, const sd_tick *full) {
+  uint32_t locate = itch->clear_from;
+  for (; locate < itch->symbol_count && tick != full; locate++) {
+    if (itch->symbols[locate][0] == 0) continue;
+    if (itch->selective && itch->wanted[locate] == SD_ITCH_UNDECIDED) {
+      itch->asked = locate;
+      break;
+    }
+    if (itch->selective && (itch->wanted[locate] != SD_ITCH_WANTED || !in_span(itch, itch->clear_ns))) {
+      itch->unselected++;
+      continue;
+    }
+    *tick = (sd_tick){.ts_event = (int64_t)itch->clear_ns,
+                      .ts_recv = (int64_t)itch->clear_ns,
+                      .price = SD_UNDEF_PRICE,
+                      .instrument_id = locate,
+                      .action = 'R',
+                      .side = 'N',
+                      .kind = SD_KIND_STATUS};
+    sd_set_sequence(tick++, itch->clear_sequence);
+  }
+  itch->clear_from = locate < itch->symbol_count ? locate : 0;
+  return tick;
+}
+
 /* A message that holds together makes a tick or is kept otherwise. Returns a fault. */
 static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8_t *m, sd_tick *tick, uint64_t *made,
                              uint8_t *value) {
@@ -81,6 +116,9 @@ static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8
   case 'R':
     return sd_itch_name_locate(itch, m, value);
   case 'S':
+    if (m[11] == 'O' && itch->symbol_names && itch->messages - itch->clear_sequence >= itch->symbol_names)
+      begin_day(itch, m);
+    /* fall through */
   case 'V':
   case 'W':
     sd_itch_keep_market_event(itch, m, t->length);
@@ -98,8 +136,6 @@ static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8
   *made = sd_itch_decode_hot(t, m, itch->midnight_ns, itch->messages + 1, tick) != 0;
   return *made ? SD_ITCH_FAULT_NONE : SD_ITCH_FAULT_SIDE;
 }
-
-static int in_span(const sd_itch *itch, uint64_t ts) { return ts - itch->start_ns < itch->span_ns; }
 
 /* One frame of any kind, reading only p[0 .. left). *used bytes are passed and *made ticks (0 or 1) written. */
 static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t *p, uint64_t left, int last,
@@ -235,6 +271,11 @@ int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd
   while (tick != full && (taken == TAKEN || taken == LOST)) {
     uint64_t used;
     uint64_t made;
+    if (UNLIKELY(itch->clear_from)) {
+      tick = make_clears(itch, tick, full);
+      if (itch->clear_from && tick != full) taken = ASK;
+      continue;
+    }
     if (UNLIKELY(itch->lost)) {
       used = search(itch, p, (uint64_t)(end - p), last);
       p += used;

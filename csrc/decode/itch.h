@@ -29,7 +29,10 @@
  * `instrument_id` is the stock locate, `sequence` the message's position in the stream counted from 1 (messages that
  * make no tick count too), `ts_event` and `ts_recv` are both midnight_ns + the message's nanoseconds. R names a locate
  * and says what it is; S, V and W speak of the whole market and are kept as they came; these and L (a market maker's
- * standing, of which each symbol has dozens before the open) are checked and counted, and make no tick.
+ * standing, of which each symbol has dozens before the open) are checked and counted, and make no tick. But S with the
+ * code O, start of messages, is a new day where at least as many messages as locates have names came since the last one
+ * (a day names them all): it makes a clear record for each of these (action R, side N, no price, kind STATUS, the message's
+ * time and sequence), in the order of locates.
  *
  * Skipping. A message whose frame is sound is passed over alone. Where the frames themselves are out of step (a length
  * that is not the type's, an unknown type without a length, a frame that the end cuts) the next place is looked for
@@ -134,6 +137,9 @@ typedef struct sd_itch {
   uint64_t skipped_bytes;         /* passed over in search of the next sound frame */
   uint64_t skips[SD_ITCH_FAULTS]; /* by fault */
   uint64_t lost;                  /* nonzero: searching */
+  uint64_t clear_ns;              /* the time of the new day under way */
+  uint64_t clear_sequence;        /* its message's */
+  uint32_t clear_from;            /* the locate from which clear records are still to be made; 0: none are */
 
   /* The last call. */
   uint64_t made;     /* ticks */

@@ -30,7 +30,11 @@ static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
 static int is_odd(const sd_itch *own) {
   uint64_t skipped = own->lost;
   for (int fault = 0; fault < SD_ITCH_FAULTS; fault++) skipped |= own->skips[fault];
-  return (skipped | own->counts['R']) != 0 || own->market_events > SD_ITCH_STRIPE_EVENTS;
+  if (own->market_events > SD_ITCH_STRIPE_EVENTS) return 1;
+  for (uint32_t i = 0; i < own->market_events; i++)
+    if (own->market[i][0] == 'S' && own->market[i][11] == 'O')
+      return 1; /* a new day, of which a stripe knows no names */
+  return (skipped | own->counts['R']) != 0;
 }
 
 /* Decodes p[0 .. left) and moves on. Returns nonzero where the stripe is not to be used. */
@@ -89,7 +93,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
 void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *room, uint64_t piece) {
   own->offset = own->messages = own->ticks = own->unselected = 0;
   own->skipped_unknown_type = own->skipped_bad_field = own->skipped_bytes = own->lost = 0;
-  own->sampled = own->market_events = 0;
+  own->sampled = own->market_events = own->clear_from = 0;
   memset(own->skips, 0, sizeof own->skips);
   memset(own->counts, 0, sizeof own->counts);
   stripe->refused = walk(own, fd, stripe, room + SD_ITCH_STRIPE_HEADROOM, piece) != 0;

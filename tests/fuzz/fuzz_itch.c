@@ -85,7 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch pieces;
   static sd_tick whole_ticks[MAX_TICKS];
   static sd_tick pieces_ticks[MAX_TICKS];
-  if (size < 3 || size / MIN_FRAME >= MAX_TICKS) return 0;
+  if (size < 3 || 2 * (size / MIN_FRAME) >= MAX_TICKS)
+    return 0; /* a message makes a tick, and may let another be made of a name */
   static uint8_t wanted[2][SD_ITCH_LOCATES];
   static uint8_t attributes[2][SD_ITCH_LOCATES * SD_ITCH_ATTRIBUTE_BYTES];
   uint32_t skip = data[0];

@@ -51,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch own;
   static sd_tick whole_ticks[MAX_TICKS];
   static sd_tick striped_ticks[MAX_TICKS];
-  if (size < 4 || size / MIN_FRAME >= MAX_TICKS) return 0;
+  if (size < 4 || 2 * (size / MIN_FRAME) >= MAX_TICKS)
+    return 0; /* a message makes a tick, and may let another be made of a name */
   uint32_t how = data[0];
   size_t length = 16 + (size_t)data[1] * 4;
   size_t piece = SD_ITCH_MAX_FRAME + (size_t)data[2];

@@ -158,9 +158,17 @@ def _name(decoded: Decoded, locate: int, name: bytes) -> None:
         raise KeyError(name)
 
 
+def _clears(decoded: Decoded, ns: int) -> list[Any]:
+    """A new day: a record for each locate that has a name."""
+    blank = {"order_id": 0, "price": UNDEF_PRICE, "size": 0, "ref_id": 0, "side": b"N", "flags": 0, "action": b"R"}
+    row = {**blank, "publisher_id": 0, "depth": 0, "kind": STATUS, "ts_event": ns, "ts_recv": ns}
+    named = sorted(locate for locate in decoded.names if locate)
+    return [tick_row(row | {"instrument_id": locate, "sequence": decoded.messages}) for locate in named]
+
+
 def decode(data: bytes, midnight_ns: int = 0, *, skip: bool = False) -> Decoded:
     decoded = Decoded()
-    at, true_lengths = 0, False
+    at, true_lengths, cleared = 0, False, 0
     while at < len(data):
         decoded.offset = at
         length = int.from_bytes(data[at : at + 2], "big")
@@ -197,6 +205,10 @@ def decode(data: bytes, midnight_ns: int = 0, *, skip: bool = False) -> Decoded:
             if letter == "R":
                 _name(decoded, locate, fields[0])
             tick = _tick(letter, tuple(fields))
+            since = decoded.messages - 1 - cleared
+            if letter == "S" and fields[0] == b"O" and 0 < len(decoded.names) <= since:
+                cleared = decoded.messages
+                decoded.rows += _clears(decoded, midnight_ns + int.from_bytes(time, "big"))
         except KeyError:
             if not skip:
                 decoded.messages -= 1

@@ -18,6 +18,7 @@ import pytest
 from book_reference import PlainBook
 from click.testing import CliRunner
 from depth_reference import PlainDepth
+from itch_reference import directory, frame, message
 from merge_support import ArrayFeed
 from plain_run import plain_run
 
@@ -381,6 +382,27 @@ def test_a_converted_folder_keeps_its_days(folder: Path, tmp_path: Path, end: st
     assert again.fingerprint == source.fingerprint
     carried = strand.replay(tmp_path / f"both.{end}", "book", feed_options={"carry_over": True})
     assert carried.fingerprint != again.fingerprint
+
+
+def test_a_start_of_messages_begins_a_day_within_a_file(tmp_path: Path) -> None:
+    def session(start: int) -> list[bytes]:
+        orders = [message("A", at, start + 9, 7, b"B", 100, name.ljust(8), 10_000) for at, name in NAMES.items()]
+        return [message("S", 0, start, b"O"), *(directory(at, name) for at, name in NAMES.items()), *orders]
+
+    path = tmp_path / "day.itch50"
+    path.write_bytes(b"".join(frame(body) for body in session(10) + session(1000)))
+    found = strand.replay(path, "book", feed_options={"date": DATES[0]}, per_day=True)
+    assert (found.rows.array["duplicates"].sum(), found.rows.array["orders"].sum()) == (0, 3)
+    assert [(day.ticks, day.rows.array["orders"].sum()) for day in found.days] == [(3, 3), (3, 3)]
+    flowed = strand.replay(path, "book", feed_options={"date": DATES[0]}, workers=1)
+    assert flowed.rows.array["duplicates"].sum() == 0
+    one = strand.replay(path, "book", symbols=["BB"], feed_options={"date": DATES[0]})
+    assert (one.ticks, one.rows["BB"]["orders"]) == (3, 1)
+    carried = strand.replay(path, "book", feed_options={"date": DATES[0], "carry_over": True})
+    assert (carried.ticks, carried.rows.array["duplicates"].sum()) == (6, 3)
+
+
+NAMES = {1: b"AA", 2: b"BB", 9: b"CC"}
 
 
 def test_days_of_files_of_single_symbols_end_together(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from strand._bindings.text import (
     DATE,
     DECIMAL,
     EPOCH,
+    FAULT_PRECISION,
     FAULT_RANGE,
     ID,
     LETTER_TARGETS,
@@ -25,6 +26,7 @@ from strand._bindings.text import (
     Letters,
     Names,
     Numbers,
+    TextColumn,
     blank_ticks,
     fit_sizes,
 )
@@ -32,6 +34,7 @@ from strand.errors import ConfigurationError, FormatError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
 from strand.feeds._csv_rules import FieldRule, Profile
+from strand.feeds._exact import nearest_units
 from strand.feeds.base import TickBatch
 from strand.feeds.selection import Selection
 from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
@@ -55,7 +58,8 @@ Chosen = npt.NDArray[np.uint32]
 class Made:
     """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick.
 
-    ``times``: their ts_recv once more, in one run of memory.
+    ``times``: their ts_recv once more, in one run of memory. ``rounded``: how many sizes were rounded down to the size
+    unit. ``inexact``: how many rows have a number that was rounded on request.
     """
 
     ticks: TickBatch
@@ -63,6 +67,7 @@ class Made:
     faults: Faults
     rows: Chosen | None
     rounded: int = 0
+    inexact: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,21 @@ class TickMaker:
     """Makes ticks of one file's blocks, one after the other. ``names``: the table of symbols, None for one symbol."""
 
     def __init__(
-        self, found: Match, sample: dict[int, str], *, date: dt.date | None, size_unit: Decimal | None, max_symbols: int
+        self,
+        found: Match,
+        sample: dict[int, str],
+        *,
+        date: dt.date | None,
+        size_unit: Decimal | None,
+        max_symbols: int,
+        rounds: bool = False,
     ) -> None:
         self.found = found
         profile = found.profile
         self._profile = profile
         self._date = date
+        self._rounds_numbers = rounds
+        self._inexact: list[npt.NDArray[np.int64]] = []  # of the block at hand: the rows that were rounded
         self._zone = ZoneInfo(profile.zone)
         self._offsets: dict[int, int] = {}
         self._size_unit = size_unit or profile.size_unit
@@ -178,6 +192,7 @@ class TickMaker:
         if block.rows == 0:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         chosen: Chosen | None = None
+        self._inexact.clear()
         ids, id_faults = self._symbols(block)
         if select is not None and select.symbols and ids is not None:
             kept = keeps()[ids]
@@ -217,6 +232,9 @@ class TickMaker:
                 self._fill(rules[0], block, made)
             else:
                 self._fill_letters(rules, tables, block, made)
+        if self._inexact:
+            inexact = np.unique(np.concatenate(self._inexact))
+            made.inexact = len(inexact) if chosen is None else int(np.isin(inexact, chosen).sum())
         return made
 
     def _symbols(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
@@ -229,7 +247,7 @@ class TickMaker:
 
     def _read_time(self, time: _Time, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
         values = np.zeros(len(faults), np.int64)
-        time.numbers.read(block.columns[time.column], time.column, values, faults, chosen)
+        self._read(time.numbers, time.column, block.columns[time.column], values, (faults, chosen))
         missing = None if time.numbers.empty is None else values < 0
         if time.local:
             if time.of_day:
@@ -325,7 +343,38 @@ class TickMaker:
 
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
-        self._numbers[rule.field].read(block.columns[at], at, out, made.faults, made.rows)
+        self._read(self._numbers[rule.field], at, block.columns[at], out, (made.faults, made.rows))
+
+    def can_round(self, column: int) -> bool:
+        """Whether a column holds decimals, which may be rounded on request; times of other forms may not."""
+        return any(time.column == column and time.numbers.form == DECIMAL for time in self._times) or any(
+            rule.field in self._numbers
+            and self._numbers[rule.field].form == DECIMAL
+            and self.found.column(rule.columns) == column
+            for rule in self._readers
+        )
+
+    def _read(
+        self, numbers: Numbers, at: int, column: TextColumn, out: npt.NDArray[Any], of: tuple[Faults, Chosen | None]
+    ) -> None:
+        """A column of numbers. Those with too many decimals are rounded, where that was asked for.
+
+        ``of``: the faults, one a number, and the rows that are read (None: all).
+        """
+        faults, chosen = of
+        bad = numbers.read(column, at, out, faults, chosen)
+        if not bad or not self._rounds_numbers or numbers.form != DECIMAL:
+            return
+        places = np.flatnonzero(faults == (at << 8 | FAULT_PRECISION))
+        rows = places if chosen is None else chosen[places].astype(np.int64)
+        for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+            units = nearest_units(column.text(row).strip(), numbers.scale)
+            if units is None or not numbers.lowest <= units <= numbers.highest:
+                faults[place] = at << 8 | FAULT_RANGE
+                continue
+            out[place] = units or numbers.zero
+            faults[place] = 0
+        self._inexact.append(rows)
 
     def _fill_sequence(self, rule: FieldRule, block: Block, made: Made) -> None:
         numbers = np.zeros(len(made.ticks), np.uint64)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal
+import re
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["units_by_decimal", "units_of"]
+__all__ = ["nearest_units", "units_by_decimal", "units_of"]
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -16,6 +17,18 @@ Mask = npt.NDArray[np.bool_]
 #: Below this a product with a scale is known to its last unit.
 _EXACT: Final = float(1 << 52)
 _MOST: Final = (1 << 63) - 1
+#: An exponent of more digits would make a number that fills the memory.
+_NUMBER: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+#: Every digit of the longest line fits, so that rounding happens once.
+_WIDE: Final = Context(prec=1 << 17, Emax=999_999, Emin=-999_999)
+
+
+def nearest_units(text: bytes, power: int) -> int | None:
+    """The whole number nearest to a decimal's text times ten to the ``power``, ties to even; None: no such text."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    units = Decimal(text.decode("ascii")).scaleb(power, _WIDE)
+    return int(units.to_integral_value(ROUND_HALF_EVEN, _WIDE))
 
 
 def units_of(floats: Array, scale: int, *, exact: bool) -> tuple[Array, Mask | None]:

@@ -62,6 +62,8 @@ class CsvFeed(BaseFeed):
     Without it, times count from 1970-01-01T00:00.
     ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers (``"0.001"``); amounts in between are
     rounded down and have FLAG_SIZE_ROUNDED.
+    ``inexact``: what happens to a number with more decimals than a tick has (``35821.088778456004`` s, where times are
+    in ns): ``"raise"``, or ``"round"`` to the nearest, ties to even; ``statistics()["rows_rounded"]`` counts such rows.
     ``max_symbols``: the most there may be in a symbol column.
     ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
     ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
@@ -85,6 +87,7 @@ class CsvFeed(BaseFeed):
         symbol: str | None = None,
         date: dt.date | str | None = None,
         size_unit: str | Decimal | None = None,
+        inexact: Literal["raise", "round"] = "raise",
         max_symbols: int = _MAX_SYMBOLS,
         threads: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
@@ -95,6 +98,8 @@ class CsvFeed(BaseFeed):
         super().__init__()
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if inexact not in ("raise", "round"):
+            raise ConfigurationError(f"inexact: {inexact!r} is neither 'raise' nor 'round'")
         if batch_ticks < 1:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
         if not 1 <= max_symbols <= 1 << 30:
@@ -103,6 +108,7 @@ class CsvFeed(BaseFeed):
         self._skip, self._select, self._limits = on_error == "skip", select, limits
         self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
         self._size_unit = check_size_unit(size_unit)
+        self._inexact = inexact
         if threads is not None and not 1 <= threads <= 64:
             raise ConfigurationError(f"threads: {threads!r} is not 1 to 64")
         self._threads = threads or min(3, len(os.sched_getaffinity(0)) - 1)
@@ -225,7 +231,12 @@ class CsvFeed(BaseFeed):
 
     def _new_maker(self) -> TickMaker:
         return TickMaker(
-            self._match, self._sample, date=self._date, size_unit=self._size_unit, max_symbols=self._max_symbols
+            self._match,
+            self._sample,
+            date=self._date,
+            size_unit=self._size_unit,
+            max_symbols=self._max_symbols,
+            rounds=self._inexact == "round",
         )
 
     def _keeps(self) -> npt.NDArray[np.bool_]:
@@ -270,7 +281,11 @@ class CsvFeed(BaseFeed):
         number, kind = fault >> 8, fault & 0xFF
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
-        more = {"one name too many": f", max_symbols is {self._max_symbols}", "too precise": ", more decimals than fit"}
+        cure = " (inexact='round' rounds them to the nearest)" if self._maker.can_round(number) else ""
+        more = {
+            "one name too many": f", max_symbols is {self._max_symbols}",
+            "too precise": f", more decimals than fit{cure}",
+        }
         return word, f"column {self._maker.columns[number]}: {word}{more.get(word, '')}", text
 
     def _count(self, block: Block, made: Made, ticks: TickBatch, last_ns: int, bytes_in: int) -> None:
@@ -280,6 +295,7 @@ class CsvFeed(BaseFeed):
         counts["empty_lines"] += len(block.empty)
         counts["not_selected"] += block.rows - len(made.ticks)
         counts["sizes_rounded"] += made.rounded
+        counts["rows_rounded"] += made.inexact
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes
         if len(ticks):
@@ -288,7 +304,16 @@ class CsvFeed(BaseFeed):
 
 
 def _no_counts() -> dict[str, int]:
-    names = ("records", "ticks", "empty_lines", "end_lines", "not_selected", "sizes_rounded", "time_reversals")
+    names = (
+        "records",
+        "ticks",
+        "empty_lines",
+        "end_lines",
+        "not_selected",
+        "sizes_rounded",
+        "rows_rounded",
+        "time_reversals",
+    )
     return dict.fromkeys((*names, "bytes_in", "bytes_out"), 0)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "DATE",
     "DECIMAL",
     "EPOCH",
+    "FAULT_PRECISION",
     "FAULT_RANGE",
     "FAULT_WORDS",
     "ID",
@@ -52,6 +53,7 @@ LETTER_BYTES: Final = 8
 MAX_LETTERS: Final[int] = lib.SD_LETTERS
 LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
 
+FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
 FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
 
 FAULT_WORDS: Final[Mapping[int, str]] = {

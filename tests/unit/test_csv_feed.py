@@ -11,6 +11,7 @@ import os
 import random
 import threading
 import zipfile
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -469,3 +470,45 @@ def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
             assert error is None
             assert ticks.tobytes() == expected.tobytes()
             assert feed.skipped == whole.skipped
+
+
+TAILS = (  # the first lines are those that the profile is recognised by
+    *(f"34200.00000000{at},1,{at},18,5853300,1" for at in range(1, 6)),
+    "35821.088778456004,1,2,18,5853300.0000500001,1",
+    "35821.0887784565,1,3,18,5853300.000005,-1",  # ties: times to the even ns, prices to the even 1e-9
+    "35821.0887784575,1,4,18,1e-5,-1",
+    "35821.1,1,5,18.4999,5853300,1",
+)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_numbers_with_more_decimals_than_a_tick_has_are_rounded_on_request(threads: int, tmp_path: Path) -> None:
+    path = tmp_path / "AAPL_2012-06-21_34200000_57600000_message_1.csv"
+    path.write_text("\n".join(TAILS) + "\n")
+    feed = CsvFeed(path, inexact="round", threads=threads)
+    ticks, error = drained(feed)
+    assert error is None
+    midnight = 1340251200 * 10**9  # of 2012-06-21 in New York
+    cells = [line.split(",") for line in TAILS]
+    assert ticks["ts_event"].tolist() == [midnight + round(Fraction(row[0]) * 10**9) for row in cells]
+    assert ticks["price"].tolist() == [round(Fraction(row[4]) * 10**5) for row in cells]
+    assert ticks["size"].tolist() == [18] * 9
+    assert (feed.statistics()["rows_rounded"], feed.statistics()["ticks"]) == (4, 9)
+    assert feed.skipped.counts == {}
+    ticks, error = drained(CsvFeed(path))
+    assert len(ticks) == 5
+    assert "inexact='round'" in str(error)
+    with pytest.raises(ConfigurationError, match="inexact: 'near' is neither 'raise' nor 'round'"):
+        CsvFeed(path, inexact="near")  # type: ignore[arg-type]
+
+
+def test_rounded_rows_are_counted_where_they_are_selected(tmp_path: Path) -> None:
+    amounts = ("1.0000000000001", "2", "3.1234567849999999999999999999999999999")
+    rows = [f"x,{'AB'[at % 2]},{at},{at},{at},buy,1,{amount}" for at, amount in enumerate(amounts)]
+    path = write(tmp_path / "trades.csv", [*rows, "x,B,9,9,9,buy,1.00000000001e999999999,1"])
+    feed = CsvFeed(path, inexact="round", select=Selection(("A",), end_ns=2000))
+    assert (drained(feed)[0]["size"].tolist(), feed.statistics()["rows_rounded"]) == ([100_000_000], 1)
+    feed = CsvFeed(path, inexact="round")
+    ticks, error = drained(feed)
+    assert ticks["size"].tolist() == [100_000_000, 200_000_000, 312_345_678]
+    assert "out of range" in str(error)

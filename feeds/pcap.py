@@ -47,6 +47,8 @@ class PcapFeed(DecodedFeed):
 
     ``port``: the feed's UDP destination port, or several (lines A and B); by default whatever looks like MoldUDP64 is
     taken. ``session``: the MoldUDP64 session to read; by default the first, and a second one is an error.
+    ``blank_headers``: also read packets whose session and sequence are zeros, as published captures have them: each
+    goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.
     ``hold``, ``hold_ns``: how many packets are held for what is missing before them (0 to 255), and how long in capture
     time, before it is counted as a gap.
     ``date``: the trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``; by default the
@@ -67,6 +69,7 @@ class PcapFeed(DecodedFeed):
         *,
         port: int | Collection[int] | None = None,
         session: str | None = None,
+        blank_headers: bool = False,
         hold: int = _pcap.MAX_HELD,
         hold_ns: int = 100_000_000,
         date: dt.date | str | None = None,
@@ -83,10 +86,13 @@ class PcapFeed(DecodedFeed):
             limits=limits,
             headroom=_pcap.MAX_RECORD,
         )
+        if not isinstance(blank_headers, bool):
+            raise ConfigurationError(f"blank_headers: {blank_headers!r} is neither True nor False")
         self._capture: dict[str, Any] = {
             "skip": self._options["skip"],
             "ports": _ports(port),
             "session": _session(session),
+            "blank_headers": blank_headers,
             "hold": _hold(hold),
             "hold_ns": _hold_ns(hold_ns),
             "start_ns": self._options.pop("start_ns", None),

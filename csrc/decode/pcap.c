@@ -191,6 +191,12 @@ static int is_session(const uint8_t *p) {
   return 1;
 }
 
+static int is_blank(const uint8_t *p) {
+  for (int i = 0; i < SD_PCAP_SESSION_BYTES + 8; i++)
+    if (p[i] != 0) return 0;
+  return 1;
+}
+
 /* A payload on a port that is looked at. */
 static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   const uint8_t *p = datagram->payload;
@@ -198,16 +204,18 @@ static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   uint32_t count = length < MOLD_HEADER ? 0 : sd_load_u16(p + 18);
   uint64_t sequence = length < MOLD_HEADER ? 0 : sd_load_u64(p + 10);
   uint32_t messages = count == END_OF_SESSION ? 0 : count;
-  if (length < MOLD_HEADER || !is_session(p) || sequence == 0 || sequence > SD_MOST_SEQUENCE - END_OF_SESSION ||
-      !fills(p + MOLD_HEADER, length - MOLD_HEADER, messages)) {
+  const int blank = pcap->blank_headers && length >= MOLD_HEADER && is_blank(p);
+  if (blank) sequence = pcap->sequence ? pcap->sequence : 1;
+  if (length < MOLD_HEADER || (!blank && !is_session(p)) || sequence == 0 ||
+      sequence > SD_MOST_SEQUENCE - END_OF_SESSION || !fills(p + MOLD_HEADER, length - MOLD_HEADER, messages)) {
     pcap->other_packets++;
     return pcap->any_port ? TAKEN : refuse(pcap, SD_PCAP_FAULT_MOLD, length, pcap->offset, 0);
   }
-  if (!pcap->session_known) {
+  if (!blank && !pcap->session_known) {
     memcpy(pcap->session, p, SD_PCAP_SESSION_BYTES);
     pcap->session_known = 1;
   }
-  if (memcmp(pcap->session, p, SD_PCAP_SESSION_BYTES) != 0) {
+  if (!blank && memcmp(pcap->session, p, SD_PCAP_SESSION_BYTES) != 0) {
     pcap->other_sessions++;
     return pcap->session_chosen ? TAKEN : refuse(pcap, SD_PCAP_FAULT_SESSION, 0, pcap->offset, sequence);
   }

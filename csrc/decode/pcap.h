@@ -66,6 +66,7 @@ typedef struct sd_pcap {
   uint64_t start_ns; /* capture times from here */
   uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
   uint32_t any_port;
+  uint32_t blank_headers;  /* packets whose session and sequence are zeros go on where the last one ended */
   uint64_t hold_ns;        /* and how long the first of them */
   uint32_t hold;           /* packets held before a gap is given up, at most SD_PCAP_HELD */
   uint32_t session_known;  /* chosen, or learnt from the first packet */

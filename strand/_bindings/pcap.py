@@ -57,13 +57,15 @@ class PcapDecoder:
         skip: bool,
         ports: Collection[int] = (),
         session: bytes | None = None,
+        blank_headers: bool = False,
         hold: int = MAX_HELD,
         hold_ns: int = (1 << 63) - 1,
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> None:
         """``ports``: destination ports to look at, none for all. ``session``: ten bytes; by default the first there
-        is. ``hold``, ``hold_ns``: how many packets are held, and how long the first of them, before a gap is
+        is. ``blank_headers``: packets without session and sequence go on where the last one ended.
+        ``hold``, ``hold_ns``: how many packets are held, and how long the first of them, before a gap is
         given up. Ticks are made of what was captured from ``start_ns`` to
         before ``end_ns``."""
         self.itch = itch
@@ -71,6 +73,7 @@ class PcapDecoder:
         if state == ffi.NULL:
             raise MemoryError("there is no memory for a capture's decoder")
         self._state: Any = owned(state, lib.sd_pcap_free)
+        state.blank_headers = int(blank_headers)
         state.hold = hold
         state.hold_ns = hold_ns
         for port in ports:

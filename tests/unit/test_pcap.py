@@ -88,6 +88,23 @@ def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
     return np.concatenate(parts), None
 
 
+def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> None:
+    bodies = [itch.message("D", 1, number, number) for number in range(6)]
+    packets = [ref.mold(0, bodies[at : at + 2], session=bytes(10)) for at in (0, 2, 4)]
+    data = ref.pcap([(OPEN_NS + at, ref.ethernet(ref.ipv4(ref.udp(packet)))) for at, packet in enumerate(packets)])
+    path = write(tmp_path, data, "20190130.pcap")
+    with PcapFeed(path, blank_headers=True) as feed:
+        ticks = np.concatenate([batch.copy() for batch in feed])
+        assert ticks["order_id"].tolist() == list(range(6))
+        assert ticks["sequence"].tolist() == [1, 2, 3, 4, 5, 6]
+        assert (feed.statistics()["packets"], feed.statistics()["gaps"]) == (3, 0)
+    with PcapFeed(path) as feed:
+        assert sum(len(batch) for batch in feed) == 0
+        assert feed.statistics()["other_packets"] == 3
+    with pytest.raises(ConfigurationError, match="blank_headers: 'no'"):
+        PcapFeed(path, blank_headers="no")  # type: ignore[arg-type]
+
+
 def write(folder: Path, content: bytes, name: str = "capture.bin") -> Path:
     path = folder / name
     path.write_bytes(content)

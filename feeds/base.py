@@ -5,17 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.feeds.skipped import Skipped
 
-__all__ = ["BaseFeed", "Feed", "FeedInfo", "TickBatch"]
+__all__ = ["BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
 
 #: A one-dimensional array of ``strand.TICK`` records, in replay order, valid until the next batch is asked for.
 TickBatch = npt.NDArray[np.void]
+
+#: What a feed's ticks mean where formats differ. Handlers decide by this alone what is a trade and whether they need
+#: order books, and it is kept in files that are converted.
+#:
+#: - ``"plain"``: trades and quotes that say all themselves. The side of action T is the aggressor's, the side of
+#:   action F the resting order's. Flag 1: it does not count; flag 4: a cross.
+#: - ``"orders"``: single orders (ITCH, PITCH, LOBSTER). A fill (action F) takes its size off its order, and has that
+#:   order's price unless it brings its own. Action T is an execution of a hidden order, whose side says nothing, or
+#:   with flag 4 a cross. Flag 1: it does not count.
+#: - ``"dbn"``: Databento's trades and quotes: as ``"plain"``, where no flag marks a cross.
+#: - ``"dbn-orders"``: Databento's single orders. A fill only reports what a trade (action T) said before it.
+TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +39,8 @@ class FeedInfo:
     prices is worth (ITCH: 0.0001), ``size_unit`` what 1 in a tick's ``size`` is worth (crypto: 0.00000001 coins), a
     power of ten; None where merged feeds differ in it, ``span`` the first and last receive time in ns since the UNIX
     epoch where they are known without reading on, ``details`` whatever else the format tells. ``undated``: the format
-    tells times of day alone, and of which day nobody knows: times count from 1970-01-01.
+    tells times of day alone, and of which day nobody knows: times count from 1970-01-01. ``ticks``:
+    what the ticks mean (``TicksAre``); None where merged feeds differ in it.
     """
 
     format: str
@@ -39,6 +52,7 @@ class FeedInfo:
     details: dict[str, Any] = field(default_factory=dict)
     undated: bool = False
     size_unit: float | None = 1.0
+    ticks: TicksAre | None = "plain"
 
 
 @runtime_checkable

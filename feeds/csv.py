@@ -25,7 +25,7 @@ from strand.feeds._csv_match import Match, choose, match
 from strand.feeds._csv_profile import built_in, named_profile
 from strand.feeds._csv_ticks import FLAG_SIZE_ROUNDED, Made, TickMaker, check_size_unit
 from strand.feeds._zip import split_member
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
@@ -147,6 +147,7 @@ class CsvFeed(BaseFeed):
             details=details,
             undated=self._date is None and self._maker.needs_date,
             size_unit=float(self._size_unit or found.profile.size_unit),
+            ticks=_ticks_of(found.profile.name, found.columns),
         )
 
     @property
@@ -324,6 +325,13 @@ def _sample(found: Match, head: bytes) -> dict[int, str]:
             text = line.decode(found.encoding, "replace")
             return dict(enumerate(next(csv.reader([text], delimiter=found.delimiter), [])))
     return {}
+
+
+def _ticks_of(profile: str, columns: Sequence[str]) -> TicksAre:
+    """What the ticks of a profile's files mean."""
+    if profile in ("databento", "databento-raw"):
+        return "dbn-orders" if "order_id" in columns else "dbn"
+    return "orders" if profile == "lobster" else "plain"
 
 
 def _date_of(names: list[str]) -> dt.date | None:

@@ -120,6 +120,7 @@ class DbnFeed(BaseFeed):
             date=metadata.date,
             venue=metadata.decoded.dataset,
             price_scale=1e-9,
+            ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
             details=metadata.details()
             | {"file_bytes": _file_bytes(self._path), "compression": compression, "inflater": inflater},
         )

@@ -151,6 +151,7 @@ class ItchFeed(DecodedFeed):
             venue=_venue_in_names(names),
             price_scale=1e-4,
             undated=day is None,
+            ticks="orders",
             details={
                 "file_bytes": file_bytes(self._path),
                 "compression": compression,

@@ -171,6 +171,7 @@ class MoldFeed(BaseFeed):
             path=self._where,
             date=self._day.isoformat(),
             price_scale=1e-4,
+            ticks="orders",
             details={"session": self._receiver.session, "lines": len(self.addresses)},
         )
 

@@ -110,8 +110,9 @@ class MergedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """Format, date, venue, price scale and size unit where all feeds agree (the format is else ``"merged"``), the
-        span of all where each one's is known; ``details["feeds"]`` has each feed's format, path, date and venue."""
+        """Format, date, venue, price scale, size unit and ``ticks`` where all feeds agree (the format is else
+        ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
+        date and venue."""
         infos = [feed.info for feed in self._feeds]
         spans = [info.span for info in infos if info.span is not None]
         path = infos[0].path + (f" and {len(infos) - 1} more" if len(infos) > 1 else "")
@@ -129,6 +130,7 @@ class MergedFeed(BaseFeed):
             },
             undated=any(info.undated for info in infos),
             size_unit=_common([info.size_unit for info in infos]),
+            ticks=_common([info.ticks for info in infos]),
         )
 
     @property

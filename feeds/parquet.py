@@ -147,6 +147,7 @@ class ParquetFeed(BaseFeed):
             path=str(self._path),
             date=told.get("date"),
             venue=told.get("venue"),
+            ticks=told.get("ticks", "plain"),
             details={
                 "rows": self._source.rows,
                 "row_groups": self._source.row_groups,

@@ -118,6 +118,7 @@ class PcapFeed(DecodedFeed):
             date=day.isoformat() if day is not None else None,
             venue="XNAS",
             price_scale=1e-4,
+            ticks="orders",
             details={
                 "capture": "pcapng" if head.startswith(_NG_MAGIC) else "pcap",
                 "protocol": "MoldUDP64, ITCH 5.0",

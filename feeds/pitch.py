@@ -122,6 +122,7 @@ class PitchFeed(DecodedFeed):
             venue="Cboe",
             price_scale=1e-4,
             undated=day is None,
+            ticks="orders",
             details={
                 "file_bytes": file_bytes(self._path),
                 "compression": compression,

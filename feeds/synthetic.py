@@ -132,6 +132,7 @@ class SyntheticFeed(BaseFeed):
             format="synthetic",
             path=f"synthetic:{self._symbol_count}x{self._messages}",
             date=day.isoformat(),
+            ticks="orders",
             details={
                 "symbols": self._symbol_count,
                 "messages": self._messages,

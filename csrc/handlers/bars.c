@@ -182,12 +182,13 @@ static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_c
 /* Over ticks that say their trades themselves. */
 INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p,
                           uint32_t kind) {
-  const uint64_t stride = ctx->row_stride, fills_report = p->source.fills_report;
+  const uint64_t stride = ctx->row_stride;
+  const sd_trade_rules rules = p->source.rules;
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (i + ROWS_AHEAD < n) sd_prefetch_write((unsigned char *)rows + ticks[i + ROWS_AHEAD].instrument_id * stride);
     sd_bars_row *row = (sd_bars_row *)((unsigned char *)rows + t->instrument_id * stride);
-    if (!sd_is_trade(t, fills_report) || (t->size <= 0 && !(p->zero_sizes && t->size == 0))) {
+    if (!sd_is_trade(t, &rules) || (t->size <= 0 && !(p->zero_sizes && t->size == 0))) {
       if (SD_UNLIKELY(sd_is_day(t)) && begin_day(row, p, ctx, i, t->instrument_id, sd_time_of(t))) return i;
       continue;
     }
@@ -206,12 +207,12 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (sd_read_event(&p->source, t, ctx, &e)) return i;
-    if (e.size == 0 && !e.clear) continue;
+    if (e.trade.size == 0 && !e.clear) continue;
     sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
     if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;
-    if (e.size == 0) continue;
-    if (e.price == SD_UNDEF_PRICE) row->unpriced++;
-    else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.price, e.size)) return i;
+    if (e.trade.size == 0) continue;
+    if (e.trade.price == SD_UNDEF_PRICE) row->unpriced++;
+    else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.trade.price, e.trade.size)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/itch.h"
 #include "handlers/book_ahead.h"
 #include "handlers/book_store.h"
 #include "sd_atomic.h"
@@ -45,13 +44,18 @@ typedef struct sd_change {
 } sd_change;
 
 /* Nonzero: no volume holds the sum. */
-static int trade(sd_book_row *row, const sd_tick *t, int64_t price) {
+static int trade(sd_book_row *row, const sd_tick *t, const sd_trade_rules *rules, int64_t resting) {
+  const int64_t price = sd_trade_price(t, resting);
   int64_t volume;
-  if (t->flags & SD_ITCH_NON_PRINTABLE || t->size <= 0) return 0;
+  if (!sd_is_trade(t, rules) || t->size <= 0) return 0;
+  if (SD_UNLIKELY(price == SD_UNDEF_PRICE)) {
+    row->unusable += t->action == 'T';
+    return 0;
+  }
   if (SD_UNLIKELY(__builtin_add_overflow(row->volume, t->size, &volume))) return NO_VOLUME;
   row->volume = volume;
   row->trades++;
-  if (price != SD_UNDEF_PRICE) row->last_price = price;
+  row->last_price = price;
   return 0;
 }
 
@@ -103,7 +107,7 @@ static int change(sd_change *c, const sd_tick *t, uint32_t order) {
 }
 
 /* Zero, or what keeps the tick from being handled. */
-static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
+static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *rules) {
   uint32_t order;
   int fault;
   sd_book *b = c->book;
@@ -117,7 +121,7 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
     else take(c, order, t->size ? t->size : sd_book_bucket(b, order)->size[sd_bucket_place(order)]);
     return 0;
   case 'F':
-    if (fills_report) return 0;
+    if (rules->fills_report) return 0;
     if (SD_UNLIKELY(t->size < 0)) {
       c->row->unusable++;
       return 0;
@@ -125,9 +129,9 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
     order = find(c, t->order_id);
     if (SD_UNLIKELY(order == SD_NO_ORDER)) {
       c->row->unknown++;
-      return trade(c->row, t, t->price);
+      return trade(c->row, t, rules, SD_UNDEF_PRICE);
     }
-    fault = trade(c->row, t, t->price == SD_UNDEF_PRICE ? sd_book_price(b, order) : t->price);
+    fault = trade(c->row, t, rules, sd_book_price(b, order));
     if (SD_LIKELY(!fault)) take(c, order, t->size);
     return fault;
   case 'M':
@@ -140,7 +144,7 @@ static inline int apply(sd_change *c, const sd_tick *t, uint64_t fills_report) {
     if (sd_is_day(t)) c->row->state = 0;
     return 0;
   case 'T':
-    return trade(c->row, t, t->price);
+    return trade(c->row, t, rules, SD_UNDEF_PRICE);
   default:
     if (t->kind == SD_KIND_STATUS && (t->flags == 'H' || t->flags == 'P' || t->flags == 'Q' || t->flags == 'T'))
       c->row->state = t->flags;
@@ -213,7 +217,7 @@ static inline int handle(const sd_book_params *params, sd_pool *pool, unsigned c
   sd_book_row *row = row_of(rows, t, stride);
   if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
   sd_change c = {b, pool, row, guess.order, guess.level};
-  const int fault = apply(&c, t, params->fills_report);
+  const int fault = apply(&c, t, &params->rules);
   if (SD_UNLIKELY(fault)) return fault;
   show(b, row, t);
   return 0;
@@ -341,6 +345,13 @@ int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd
     order->ahead_size += other.size;
   }
   return 1;
+}
+
+sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id) {
+  const sd_book *b = symbol < books->n ? &books->book[symbol] : NULL;
+  const uint32_t found = b ? sd_book_find(b, order_id) : SD_NO_ORDER;
+  if (found == SD_NO_ORDER) return (sd_resting){SD_UNDEF_PRICE, 'N'};
+  return (sd_resting){sd_book_price(b, found), side_in(b, found) == SD_BID ? 'B' : 'A'};
 }
 
 uint64_t sd_books_live(const sd_books *books) {

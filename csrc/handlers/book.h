@@ -3,19 +3,21 @@
  *   A          add an order at its price, behind those that are there
  *   C          cancel `size` of it, or with size 0 all that is left
  *   F          execute `size` of it; its price is the order's where the tick has none. In feeds whose fills only report
- *              (fills_report: DBN, where a cancel or a modify follows), the book is left alone
+ *              (rules.fills_report: DBN, where a cancel or a modify follows), the book is left alone
  *   M          with ref_id: the order gives its place to a new one with that id, price and size (ITCH). Without: it has
  *              another price or size, and keeps its place only at the same price with no more size (DBN)
  *   R          clear the symbol's book; of kind STATUS: a new day, which has no trading state yet either
  *   T          a trade of what was not displayed, or a cross: volume and last price
  *   N          of kind STATUS: the trading state, where it is one of H, P, Q, T
  *
- * Fills and trades count into volume and last price unless flagged as non-printable (a cross reports them again).
+ * What counts into volume, trades and last price: handlers/trade.h. A fill of an unknown order that brings no price is counted
+ * as unknown alone, a T without a price as unusable.
  * Rules of the exchange: Nasdaq TotalView-ITCH 5.0, sections 1.3 to 1.5; Databento's MBO schema.
  */
 #ifndef SD_HANDLERS_BOOK_H
 #define SD_HANDLERS_BOOK_H
 
+#include "handlers/trade.h"
 #include "sd_handler.h"
 
 /* A symbol's state after its last tick. Prices are SD_UNDEF_PRICE where a side is empty; all 0 before the first tick. What most
@@ -44,7 +46,7 @@ typedef struct sd_books sd_books;
 /* What a handler's params hold. */
 typedef struct sd_book_params {
   sd_books *books;
-  uint64_t fills_report;
+  sd_trade_rules rules;
 } sd_book_params;
 
 typedef struct sd_book_level {
@@ -80,6 +82,8 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_bo
 uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_book_order *orders, uint64_t n);
 /* Zero: there is no such order. */
 int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd_book_order *order);
+/* What a fill of an order meets: before its tick is handled, by who handles it. */
+sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id);
 /* Orders resting in all books, and the memory they take with all that is kept for them. */
 uint64_t sd_books_live(const sd_books *books);
 uint64_t sd_books_bytes(const sd_books *books);

@@ -119,16 +119,16 @@ static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
   pass_time(row, p, e->time);
   if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
   if (p->every) row->events++;
-  if (e->price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
+  if (e->trade.price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
     row->all.of.unmatched++;
     if (p->every) row->its.of.unmatched++;
     return 0;
   }
-  sd_wide twice = 2 * (sd_wide)e->price - row->top.bid - row->top.ask;
+  sd_wide twice = 2 * (sd_wide)e->trade.price - row->top.bid - row->top.ask;
   if (twice < 0) twice = -twice;
-  if (add_trade(&row->all, ctx, twice, e->size)) return -1;
+  if (add_trade(&row->all, ctx, twice, e->trade.size)) return -1;
   average_trades(&row->all);
-  return p->every ? add_trade(&row->its, ctx, twice, e->size) : 0;
+  return p->every ? add_trade(&row->its, ctx, twice, e->trade.size) : 0;
 }
 
 static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
@@ -170,7 +170,7 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
     if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, e->time)) begin(row, p, ctx, key, e->time);
   }
   /* The trade first: it met the top that its own fill changes. */
-  if (e->size && trade(row, p, ctx, e)) return -1;
+  if (e->trade.size && trade(row, p, ctx, e)) return -1;
   if (e->bid || e->ask) quote(row, p, e);
   if (!p->fill || !row->last_time) return 0;
   row->empty_left = SD_MOST_EMPTY;
@@ -184,7 +184,7 @@ int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
     if (e.clear && clear(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
-    if ((e.size || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if ((e.trade.size || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;

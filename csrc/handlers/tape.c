@@ -15,12 +15,12 @@ struct sd_tape {
   sd_tape_row *rows;
 };
 
-sd_tape *sd_tape_create(uint64_t n, int fills_report) {
+sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row)) return NULL;
   sd_tape *tape = calloc(1, sizeof *tape);
   if (!tape) return NULL;
   tape->n = n;
-  tape->params.fills_report = (uint64_t)fills_report;
+  tape->params.rules = *rules;
   tape->params.books = sd_books_create(n, 0);
   tape->rows = aligned_alloc(SD_LINE, n * sizeof *tape->rows);
   if (!tape->params.books || !tape->rows) {
@@ -38,22 +38,15 @@ void sd_tape_destroy(sd_tape *tape) {
   free(tape);
 }
 
-/* Whose order met a displayed one: a trade at or beyond the ask before it was a buyer's. */
-static char aggressor(const sd_top *before, const sd_tick *t, int64_t price) {
-  if (price == SD_UNDEF_PRICE) return 'N';
-  if (before->ask != SD_UNDEF_PRICE && price >= before->ask) return 'B';
-  if (before->bid != SD_UNDEF_PRICE && price <= before->bid) return 'A';
-  /* Of what was not displayed: a tick's side is the resting order's in feeds of single orders. */
-  return t->side == 'B' ? 'A' : t->side == 'A' ? 'B' : 'N';
-}
-
 int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e) {
   sd_book_row *row = &tape->rows[t->instrument_id].book;
-  const int64_t trades = row->trades, volume = row->volume, unknown = row->unknown;
   /* Zeroes before the first tick: no top. */
   const int fresh = row->ticks == 0;
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
                          row->bid_size, row->ask_size};
+  sd_resting met = {SD_UNDEF_PRICE, 'N'};
+  if (t->action == 'F') met = sd_books_resting(tape->params.books, t->instrument_id, t->order_id);
+  e->trade = sd_trade_of(t, &tape->params.rules, met, &before);
   sd_context inner = *ctx;
   inner.params = &tape->params;
   inner.row_stride = sizeof *tape->rows;
@@ -63,13 +56,6 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
     return -1;
   }
   e->time = sd_time_of(t);
-  e->size = 0;
-  if (row->trades != trades) {
-    e->size = row->volume - volume;
-    /* A fill without a price has its order's, which the book put there: where it knew the order. */
-    e->price = sd_price_or_none(t->action == 'F' && row->unknown == unknown ? row->last_price : t->price);
-    e->side = aggressor(&before, t, e->price);
-  }
   if (e->clear) return 0; /* an empty top that nobody cancelled an order for */
   e->bid = fresh || row->bid_price != before.bid || row->bid_size != before.bid_size;
   e->ask = fresh || row->ask_price != before.ask || row->ask_size != before.ask_size;

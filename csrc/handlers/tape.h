@@ -1,25 +1,17 @@
-/* What ticks say of a market: trades, and the best bid and ask. Shared by the handlers that measure either.
+/* What ticks say of a market: trades (handlers/trade.h), and the best bid and ask. Shared by the handlers that measure either.
  *
- * A trade is a tick with action T, or F where fills count (not in feeds whose fills only report: DBN, where a T comes
- * before them), whose flags do not say that it does not count (bit 0: ITCH's not printable, TAQ's cancelled), with a size.
  * A quote is a tick of kind QUOTE at depth 0: of one side, or of side N with both (docs/design.md, 7).
  *
  * Feeds of single orders give fills without a price, and no quotes. There a handler keeps books of its own (sd_tape): each
- * tick goes to the book first, trades are what it counted as such, at the order's price, and quotes are changes of its top.
+ * tick meets the book as it was before, which knows the order that a fill is of, and quotes are changes of its top.
  */
 #ifndef SD_HANDLERS_TAPE_H
 #define SD_HANDLERS_TAPE_H
 
 #include "handlers/book.h"
+#include "handlers/trade.h"
 #include "sd_handler.h"
 
-enum { SD_DOES_NOT_COUNT = 1 }; /* in the flags of a trade */
-
-/* The best of both sides; a price of SD_UNDEF_PRICE: the side is empty. */
-typedef struct sd_top {
-  int64_t bid, ask;
-  int64_t bid_size, ask_size;
-} sd_top;
 #define SD_NO_TOP ((sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0})
 
 /* What a tick clears: nothing; the symbol's book, so its top; or all that a day begins without. */
@@ -29,31 +21,25 @@ typedef struct sd_tape sd_tape;
 
 /* First in the params of every handler that reads a market. */
 typedef struct sd_source {
-  sd_tape *tape;         /* books to take trades and quotes from; NULL: ticks say them themselves */
-  uint64_t fills_report; /* fills only report: they are no trades */
+  sd_tape *tape; /* books to take trades and quotes from; NULL: ticks say them themselves */
+  sd_trade_rules rules;
 } sd_source;
 
 /* What one tick said. */
 typedef struct sd_event {
   uint64_t clear; /* SD_CLEAR_*; before all else */
   int64_t time;   /* ts_recv */
-  int64_t price;  /* of a trade; SD_UNDEF_PRICE: it has none */
-  int64_t size;   /* 0: no trade */
-  char side;      /* the trade's: the tick's own, or where a book knows better the aggressor's; A, B or N */
+  sd_trade trade;
   uint8_t bid, ask;
   sd_top top; /* valid where `bid`, `ask` say so */
 } sd_event;
 
 /* Books of symbols 0 .. n - 1. NULL: no memory, or n is 0. */
-sd_tape *sd_tape_create(uint64_t n, int fills_report);
+sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules);
 void sd_tape_destroy(sd_tape *tape);
 
 /* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */
 int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e);
-
-static inline int sd_is_trade(const sd_tick *t, uint64_t fills_report) {
-  return (t->action == 'T' || (t->action == 'F' && !fills_report)) && !(t->flags & SD_DOES_NOT_COUNT);
-}
 
 /* A clear of one side, or of prices up to one, is a change of levels. */
 static inline uint64_t sd_clear_of(const sd_tick *t) {
@@ -68,8 +54,6 @@ static inline int64_t sd_time_of(const sd_tick *t) {
   return t->ts_recv < 0 ? 0 : t->ts_recv - (t->ts_recv == INT64_MAX);
 }
 
-static inline int64_t sd_price_or_none(int64_t price) { return price == INT64_MIN ? SD_UNDEF_PRICE : price; }
-
 static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
   if (t->kind != SD_KIND_QUOTE || t->depth) return;
   e->bid = t->side != 'A';
@@ -80,16 +64,12 @@ static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
 
 /* What tick t says. Nonzero: see sd_tape_event. */
 static inline int sd_read_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
+  const sd_top no_quote = SD_NO_TOP;
   e->bid = e->ask = 0;
-  e->size = 0;
   e->clear = sd_clear_of(t);
   if (source->tape) return sd_tape_event(source->tape, t, ctx, e);
   e->time = sd_time_of(t);
-  if (sd_is_trade(t, source->fills_report)) {
-    e->price = sd_price_or_none(t->price);
-    e->size = t->size > 0 ? t->size : 0;
-    e->side = t->side;
-  }
+  e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
   sd_quote_of(t, e);
   return 0;
 }

@@ -12,10 +12,9 @@ static sd_trade_stats_row *row_of(void *rows, uint32_t key, const sd_context *ct
 static int64_t direction_of(sd_trade_stats_row *row, const sd_event *e, uint64_t sign) {
   const sd_trade_figures *all = &row->all.of;
   if (row->new_day) row->new_day = 0;
-  else if (all->trades && e->price != all->price_last) row->direction = e->price > all->price_last ? 1 : -1;
+  else if (all->trades && e->trade.price != all->price_last) row->direction = e->trade.price > all->price_last ? 1 : -1;
   if (sign == SD_SIGN_TICK) return row->direction;
-  const int64_t of_side = e->side == 'B' ? 1 : e->side == 'A' ? -1 : 0;
-  return sign == SD_SIGN_SIDE ? of_side : -of_side;
+  return e->trade.aggressor == 'B' ? 1 : e->trade.aggressor == 'A' ? -1 : 0;
 }
 
 static void take_size(sd_trade_totals *t, int64_t size) {
@@ -31,19 +30,19 @@ static void take_size(sd_trade_totals *t, int64_t size) {
 /* Nonzero: no volume holds the sum. */
 static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t direction) {
   sd_trade_figures *of = &t->of;
-  if (sd_add_volume(&of->volume, e->size, ctx)) return -1;
+  if (sd_add_volume(&of->volume, e->trade.size, ctx)) return -1;
   of->trades++;
-  if (sd_wide_add(&t->notional_low, &t->notional_high, e->price, e->size, ctx)) return -1;
+  if (sd_wide_add(&t->notional_low, &t->notional_high, e->trade.price, e->trade.size, ctx)) return -1;
   of->notional = (double)sd_wide_of(t->notional_low, t->notional_high) / (double)SD_PRICE_SCALE;
-  take_size(t, e->size);
+  take_size(t, e->trade.size);
   if (of->trades == 1) {
-    of->price_min = of->price_max = of->price_first = e->price;
+    of->price_min = of->price_max = of->price_first = e->trade.price;
     of->first_time = of->last_time = e->time;
   }
-  if (e->price < of->price_min) of->price_min = e->price;
-  if (e->price > of->price_max) of->price_max = e->price;
-  of->price_last = e->price;
-  of->signed_volume += direction * e->size;
+  if (e->trade.price < of->price_min) of->price_min = e->trade.price;
+  if (e->trade.price > of->price_max) of->price_max = e->trade.price;
+  of->price_last = e->trade.price;
+  of->signed_volume += direction * e->trade.size;
   of->buys += direction > 0;
   of->sells += direction < 0;
   if (e->time > of->last_time) of->last_time = e->time;
@@ -79,7 +78,7 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
     memset(&row->its, 0, sizeof row->its);
     sd_interval_begin(&row->interval, &row->stretch, p->every, e->time, ctx, key);
   }
-  if (e->price == SD_UNDEF_PRICE) {
+  if (e->trade.price == SD_UNDEF_PRICE) {
     row->all.of.unpriced++;
     if (p->every) row->its.of.unpriced++;
     return 0;
@@ -104,7 +103,7 @@ int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_co
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
     if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
-    if (e.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (e.trade.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;

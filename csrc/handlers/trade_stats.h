@@ -5,9 +5,7 @@
  *   signed volume              buyers' minus sellers'; who was the aggressor is told by one of
  *     tick        the tick rule: a buyer's above the last different price, a seller's below it; before any, neither's
  *                 (C. Lee, M. Ready, Inferring trade direction from intraday data, J. of Finance 46 (1991))
- *     aggressor   the trade's side (DBN, Tardis, Binance)
- *     resting     the other of the trade's side (ITCH, LOBSTER)
- *     book        with books: a trade at the ask or above is a buyer's, at the bid or below a seller's
+ *     aggressor   the trade's aggressor (handlers/trade.h)
  *   interarrival_ns            (last time - first time) / (trades - 1)
  *
  * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start.
@@ -18,7 +16,7 @@
 
 #include "handlers/interval.h"
 
-enum { SD_SIGN_TICK = 0, SD_SIGN_SIDE = 1, SD_SIGN_OTHER_SIDE = 2 };
+enum { SD_SIGN_TICK = 0, SD_SIGN_AGGRESSOR = 1 };
 
 /* Of some trades. All 0 before the first. */
 typedef struct sd_trade_figures {

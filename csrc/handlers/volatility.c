@@ -140,7 +140,7 @@ static int clear(sd_volatility_row *row, const sd_volatility_params *p, sd_conte
 
 static int take_event(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  if (!p->mid) return e->size ? take_price(row, p, ctx, i, key, e->time, e->price) : 0;
+  if (!p->mid) return e->trade.size ? take_price(row, p, ctx, i, key, e->time, e->trade.price) : 0;
   if (!e->bid && !e->ask) return 0;
   if (!row->quoted) row->top = SD_NO_TOP;
   row->quoted = 1;

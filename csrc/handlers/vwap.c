@@ -2,6 +2,10 @@
 
 /* Nonzero: no volume holds the sum. */
 static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context *ctx) {
+  if (__builtin_expect(price == SD_UNDEF_PRICE, 0)) {
+    row->unpriced++;
+    return 0;
+  }
   if (sd_add_volume(&row->volume, size, ctx)) return -1;
   row->trades++;
   row->notional += (double)price * 1e-9 * (double)size;
@@ -9,19 +13,16 @@ static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context 
   return 0;
 }
 
-static inline int counts(const sd_tick *t) {
-  return t->kind == SD_KIND_TRADE && t->price != SD_UNDEF_PRICE && t->size > 0 && !(t->flags & SD_DOES_NOT_COUNT);
-}
-
 static inline int take(void *rows, uint32_t key, sd_context *ctx, int64_t price, int64_t size) {
-  return add((sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride), price, size, ctx);
+  sd_vwap_row *row = (sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride);
+  return add(row, price, size, ctx);
 }
 
 static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_source *source) {
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, &ticks[i], ctx, &e)) return i;
-    if (e.size && e.price != SD_UNDEF_PRICE && take(rows, ticks[i].instrument_id, ctx, e.price, e.size)) return i;
+    if (e.trade.size && take(rows, ticks[i].instrument_id, ctx, e.trade.price, e.trade.size)) return i;
   }
   return n;
 }
@@ -31,7 +32,8 @@ int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   if (source->tape) return over_books(rows, ticks, n, ctx, source);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (counts(t) && take(rows, t->instrument_id, ctx, t->price, t->size)) return i;
+    if (!sd_is_trade(t, &source->rules) || t->size <= 0) continue;
+    if (take(rows, t->instrument_id, ctx, sd_price_or_none(t->price), t->size)) return i;
   }
   return n;
 }
@@ -51,7 +53,7 @@ static int emit_interval(const sd_vwap_every_row *row, sd_context *ctx, int64_t 
 static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (time > row->now) row->now = time;
   if (!sd_interval_over(&row->interval, time)) return 0;
-  if (emit_interval(row, ctx, i, 0)) return -1;
+  if (row->its.trades && emit_interval(row, ctx, i, 0)) return -1;
   row->interval.end = 0;
   return 0;
 }
@@ -62,13 +64,13 @@ static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_co
   const int64_t time = e->time > row->now ? e->time : row->now;
   if (pass_time(row, ctx, i, time)) return -1;
   if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
-  if (add(&row->all, e->price, e->size, ctx)) return -1;
+  if (add(&row->all, e->trade.price, e->trade.size, ctx)) return -1;
   if (!p->every) return 0;
   if (row->interval.end == 0) {
     row->its = (sd_vwap_row){0};
     sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
   }
-  return add(&row->its, e->price, e->size, ctx);
+  return add(&row->its, e->trade.price, e->trade.size, ctx);
 }
 
 /* A new day. Nonzero: no room. */
@@ -84,8 +86,7 @@ int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_con
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
     if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
-    const int is_one = e.size && e.price != SD_UNDEF_PRICE && (p->source.tape || counts(&ticks[i]));
-    if (is_one && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (e.trade.size && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;
@@ -98,5 +99,5 @@ int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx) 
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx) {
   const sd_interval_params *p = ctx->params;
   const sd_vwap_every_row *row = row_of(rows, key, ctx);
-  return p->partial && row->interval.end ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
+  return p->partial && row->interval.end && row->its.trades ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
 }

@@ -1,7 +1,6 @@
-/* Volume-weighted average price: sum of price x size / sum of size, over trades that have a price.
+/* Volume-weighted average price: sum of price x size / sum of size, over trades that have a price (handlers/trade.h).
  *
- * Ticks of kind trade, unless their flags say that they do not count; with books all that those count as trades, fills at their
- * orders' price among them. Sums are doubles, added in publish order: they do not depend on how many workers there are.
+ * Sums are doubles, added in publish order: they do not depend on how many workers there are.
  *
  * By intervals, and in sessions: a handler of its own, whose row begins with the same. What each interval with a trade adds up to
  * is emitted when it ends; receive times that run backwards then count as the latest so far.
@@ -14,8 +13,9 @@
 typedef struct sd_vwap_row {
   int64_t trades;
   int64_t volume;
-  double notional; /* price in currency units x size */
-  double vwap;     /* currency units; 0 before the first trade */
+  double notional;  /* price in currency units x size */
+  double vwap;      /* currency units; 0 before the first trade */
+  int64_t unpriced; /* trades without a price: left out */
 } sd_vwap_row;
 
 /* Its params are an sd_source. */

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from strand._bindings import ffi, lib
 from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction, builtin
+from strand._bindings.trades import TradeRules
 
 __all__ = ["LEVEL", "ORDER", "BookMemory"]
 
@@ -31,17 +32,19 @@ ORDER: Final = np.dtype(
 class BookMemory:
     """The books of symbols 0 to ``n_symbols`` - 1. ``side`` is ``"A"`` or ``"B"`` everywhere.
 
-    ``start``: where a book begins to count the orders that come; after 2**31 it numbers those there are again.
+    ``rules``: what is a trade; by default as in ITCH. ``start``: where a book begins to count the orders that come;
+    after 2**31 it numbers those there are again.
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, n_symbols: int, *, fills_report: bool = False, start: int = 0) -> None:
+    def __init__(self, n_symbols: int, rules: TradeRules | None = None, *, start: int = 0) -> None:
         books = lib.sd_books_create(n_symbols, start)
         if books == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
         self._books = owned(books, lib.sd_books_destroy)
         self._n_symbols = n_symbols
-        params = ffi.new("sd_book_params *", {"books": self._books, "fills_report": int(fills_report)})
+        params = ffi.new("sd_book_params *", {"books": self._books})
+        ffi.buffer(ffi.addressof(params, "rules"))[:] = (rules or TradeRules(orders=True)).packed
         self.function: Final = NativeFunction(
             builtin("book"),
             bytes(ffi.buffer(params)),

@@ -8,13 +8,14 @@ from typing import Any, Final
 from strand._bindings import ffi, lib
 from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction, builtin
+from strand._bindings.trades import TradeRules
 
 __all__ = ["TapeMemory", "source_bytes", "tape_function"]
 
 
-def source_bytes(fills_report: bool, tape: int = 0) -> bytes:
-    """An sd_source: the books to take trades and quotes from (0: the ticks themselves), and what fills mean."""
-    return struct.pack("=QQ", tape, fills_report)
+def source_bytes(rules: TradeRules, tape: int = 0) -> bytes:
+    """An sd_source: the books to take trades and quotes from (0: the ticks themselves), and what is a trade."""
+    return struct.pack("=Q", tape) + rules.packed
 
 
 def tape_function(
@@ -40,11 +41,11 @@ class TapeMemory:
     """
 
     def __init__(
-        self, n_symbols: int, name: str, fills_report: bool, params: bytes, *, timers: bool, ends: bool
+        self, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, timers: bool, ends: bool
     ) -> None:
-        tape = lib.sd_tape_create(n_symbols, int(fills_report))
+        tape = lib.sd_tape_create(n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed))
         if tape == ffi.NULL:
             raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
         self._tape = owned(tape, lib.sd_tape_destroy)
-        source = source_bytes(fills_report, int(ffi.cast("uintptr_t", self._tape)))
+        source = source_bytes(rules, int(ffi.cast("uintptr_t", self._tape)))
         self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=self._tape)

@@ -82,6 +82,7 @@ def bars(
     sessions: SessionsLike | None = None,
     outside: Literal["skip", "bars"] = "skip",
     zero_sizes: Literal["skip", "price"] = "skip",
+    crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
@@ -95,7 +96,8 @@ def bars(
     end at the latest, trades ``outside`` are left out and counted (``"skip"``) or make ``"bars"`` of their own. Without
     sessions bars are aligned to the UNIX epoch.
 
-    ``book``: order books say what trades are; for feeds of single orders, whose fills have no price of their own.
+    ``crosses``: they count. ``book``: order books say what trades are; for feeds of single orders, whose fills have no
+    price of their own.
     ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. Without them a replay goes
     by its feed; a dispatcher, which knows no feed, takes ticks as they are, and ``"reduce"``. ``zero_sizes``: trades
     of size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
@@ -131,6 +133,7 @@ def bars(
         "bars",
         BARS_ROW,
         params + session_table(sessions),
+        crosses=crosses,
         book=book,
         fills=fills,
         outputs={"bars": BAR},

@@ -13,6 +13,7 @@ import numpy as np
 
 from strand._bindings.books import BookMemory
 from strand._bindings.native import NativeFunction, builtin
+from strand._bindings.trades import TradeRules
 from strand.errors import ConfigurationError
 from strand.handlers.context import Bound, Context
 from strand.handlers.options import Builtin, Origin, built_in
@@ -21,6 +22,7 @@ from strand.numbers import whole
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
+    from strand.feeds.base import TicksAre
 
 __all__ = [
     "BOOK_ROW",
@@ -40,6 +42,7 @@ __all__ = [
     "name_of",
     "resolve",
     "spin",
+    "ticks_of",
 ]
 
 OnTick = Callable[[Any, Any], None]
@@ -56,7 +59,7 @@ COUNT_ROW = np.dtype(
         ("last_sequence", "<i8"),
     ]
 )
-VWAP_ROW = np.dtype([("trades", "<i8"), ("volume", "<i8"), ("notional", "<f8"), ("vwap", "<f8")])
+VWAP_ROW = np.dtype([("trades", "<i8"), ("volume", "<i8"), ("notional", "<f8"), ("vwap", "<f8"), ("unpriced", "<i8")])
 SPIN_ROW = np.dtype([("ticks", "<i8"), ("value", "<u8"), ("last_sequence", "<i8"), ("broken", "<i8")])
 
 BOOK_ROW = np.dtype(
@@ -209,7 +212,7 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> Handler:
 
 
 @built_in
-def book(*, fills: Fills | None = None) -> Handler:
+def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     """Order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
 
     A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
@@ -217,34 +220,34 @@ def book(*, fills: Fills | None = None) -> Handler:
     queue.
     ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
     ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. Without it a replay goes by its feed's
-    format, and refuses a merge of both sorts; a dispatcher, which knows no feed, takes ``"reduce"``.
-    csrc/handlers/book.h has the rules.
+    format, and refuses a merge of both sorts; a dispatcher, which knows no feed, takes ``"reduce"``. ``crosses``: they
+    count into volume, trades and last price. csrc/handlers/book.h and trade.h have the rules.
     """
     if fills not in (None, "reduce", "report"):
         raise ConfigurationError(f"fills: {fills!r} is not one of reduce, report")
+    rules = TradeRules(orders=True, fills_report=fills == "report", crosses=bool(crosses))
     return Handler(
         "book",
         BOOK_ROW,
-        memory=lambda n: BookMemory(n, fills_report=fills == "report"),
+        memory=lambda n: BookMemory(n, rules),
         needs_ticks=True,
-        for_feed=None if fills is not None else lambda info: book(fills=fills_of(info)),
+        for_feed=None if fills is not None else lambda info: book(fills=fills_of(info), crosses=crosses),
     )
+
+
+def ticks_of(info: FeedInfo) -> TicksAre:
+    """What a feed's ticks mean. Raises ConfigurationError where its files do not agree."""
+    if info.ticks is None:
+        raise ConfigurationError(
+            "give handlers by symbol, with book= and fills=: of the files that are merged, some have single orders or "
+            "fills that only report (DBN), others have not"
+        )
+    return info.ticks
 
 
 def fills_of(info: FeedInfo) -> Fills:
     """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
-    parts = info.details.get("feeds") if info.format == "merged" else None
-    found = {_reports_fills(part) for part in parts or [{"format": info.format} | info.details]}
-    if len(found) > 1:
-        raise ConfigurationError(
-            "fills: some of the files that are merged report fills beside the changes they make (DBN), others do not; "
-            "give handlers by symbol, with book(fills='report') and book(fills='reduce')"
-        )
-    return "report" if found.pop() else "reduce"
-
-
-def _reports_fills(part: Mapping[str, Any]) -> bool:
-    return part["format"] == "dbn" or part.get("profile") in ("databento", "databento-raw")
+    return "report" if ticks_of(info) in ("dbn", "dbn-orders") else "reduce"
 
 
 #: Handlers by name. Those of modules beside this one are added where the package puts all together.

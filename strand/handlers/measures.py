@@ -1,7 +1,7 @@
 """Built-in handlers that measure a market: average price, spreads, imbalance, volatility, statistics of trades.
 
-Each takes ``book`` and ``fills`` as ``strand.bars`` does (``vwap`` no book unless told to), and ``sessions``
-(``strand.Sessions``, or text for it): what is outside of them does not count. With ``every``, each emits a record for
+Each takes ``crosses``, ``book`` and ``fills`` as ``strand.bars`` does, and ``sessions`` (``strand.Sessions``, or text
+for it): what is outside of them does not count. With ``every``, each emits a record for
 each interval of so much time, and with ``partial`` also for what the run's end leaves unfinished.
 docs/handlers/measures.md has the formulas.
 """
@@ -182,7 +182,13 @@ _TRADE_STATS_EVERY_ROW: Final = np.dtype(
 #: The figures of an interval with a trade.
 TRADE_STATS: Final = np.dtype([*_SPAN, *_FIGURES, *_FLAGS])
 
-_VWAP_FIELDS: Final = [("trades", "<i8"), ("volume", "<i8"), ("notional", "<f8"), ("vwap", "<f8")]
+_VWAP_FIELDS: Final = [
+    ("trades", "<i8"),
+    ("volume", "<i8"),
+    ("notional", "<f8"),
+    ("vwap", "<f8"),
+    ("unpriced", "<i8"),
+]
 _VWAP_EVERY_ROW: Final = np.dtype([*VWAP_ROW.descr, *STRETCH, *_SPAN, *_interval(_VWAP_FIELDS), ("now", "<i8")])
 #: An interval with a trade: prices in units of currency.
 VWAP: Final = np.dtype([*_SPAN, *_VWAP_FIELDS, *_FLAGS])
@@ -194,21 +200,23 @@ def vwap(
     *,
     partial: bool = True,
     sessions: SessionsLike | None = None,
-    book: bool = False,
+    crosses: bool = True,
+    book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Volume-weighted average price of ticks of kind trade; with ``book``, of all that the books count as trades.
+    """Volume-weighted average price of trades.
 
     A row is ``VWAP_ROW``, sums in publish order, in units of currency; with ``every`` or ``sessions`` it has more
     fields behind those. The output ``vwap`` has a ``VWAP`` for each interval with a trade.
     """
     if every is None and sessions is None:
-        return tape_handler("vwap", VWAP_ROW, b"", book=book, fills=fills)
+        return tape_handler("vwap", VWAP_ROW, b"", crosses=crosses, book=book, fills=fills)
     step = _step(every)
     return tape_handler(
         "vwap_every",
         _VWAP_EVERY_ROW,
         struct.pack("=QQ", step, bool(partial)) + session_table(sessions),
+        crosses=crosses,
         book=book,
         fills=fills,
         outputs={"vwap": VWAP} if step else None,
@@ -225,6 +233,7 @@ def spread(
     fill: bool = False,
     partial: bool = True,
     sessions: SessionsLike | None = None,
+    crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
@@ -241,6 +250,7 @@ def spread(
         "spread",
         _SPREAD_EVERY_ROW if step else SPREAD_ROW,
         struct.pack("=QII", step, bool(fill), bool(partial)) + session_table(sessions),
+        crosses=crosses,
         book=book,
         fills=fills,
         quotes=True,
@@ -290,6 +300,7 @@ def volatility(
     every: SpanLike | None = None,
     partial: bool = True,
     sessions: SessionsLike | None = None,
+    crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
@@ -313,6 +324,7 @@ def volatility(
         "volatility",
         VOLATILITY_ROW,
         params + session_table(sessions),
+        crosses=crosses,
         book=book,
         fills=fills,
         quotes=mid == 1,
@@ -329,14 +341,15 @@ def trade_stats(
     sign: Literal["tick", "aggressor", "resting"] = "tick",
     partial: bool = True,
     sessions: SessionsLike | None = None,
+    crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
     """Count, volume, mean and variance of sizes, extremes of prices, signed volume and time between trades.
 
-    ``sign``: who bought, told by the ``"tick"`` rule, or by the trade's side where that is the ``"aggressor"``'s (DBN,
-    Tardis, Binance; with ``book``, any feed) or the ``"resting"`` order's (ITCH, LOBSTER). A row is
-    ``TRADE_STATS_ROW``. The output ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade.
+    ``sign``: who bought, told by the ``"tick"`` rule, or by the trade's ``"aggressor"``; ``"resting"`` is the same for
+    ticks whose side is that of the order that rested, and keeps no books. A row is ``TRADE_STATS_ROW``. The output
+    ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade.
     """
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:
@@ -347,7 +360,9 @@ def trade_stats(
     return tape_handler(
         "trade_stats",
         _TRADE_STATS_EVERY_ROW if step else TRADE_STATS_ROW,
-        struct.pack("=QQQ", how, step, bool(partial)) + session_table(sessions),
+        struct.pack("=QQQ", how != 0, step, bool(partial)) + session_table(sessions),
+        crosses=crosses,
+        resting=how == 2,
         book=book,
         fills=fills,
         outputs={"trade_stats": TRADE_STATS} if step else None,

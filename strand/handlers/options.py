@@ -259,7 +259,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "outside": "trades outside of sessions",
     "zero_sizes": "trades of size 0",
     "book": "take trades and quotes from order books",
-    "vwap.book": "take trades from order books",
+    "crosses": "crosses count too",
     "fills": "what a fill does: reduce its order, or only report",
     "step": "returns over a grid of so much time",
     "price": "of trades, or the mid of the best quotes",

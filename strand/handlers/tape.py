@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from strand._bindings.tape import TapeMemory, source_bytes, tape_function
+from strand._bindings.trades import TradeRules
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, fills_of
+from strand.handlers.base import Handler, fills_of, ticks_of
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["STRETCH", "TOP", "one_of", "tape_handler"]
 
 FILLS: Final = ("reduce", "report")
-#: Formats of single orders whose fills have no price of their own.
-_WITHOUT_PRICES: Final = frozenset(("itch50", "moldudp64", "pcap", "pitch", "recording", "synthetic"))
 
 #: The best bid and ask in a row: prices in 1e-9, ``UNDEF_PRICE`` where a side is empty, all 0 before the first quote.
 TOP: Final = [("bid", "<i8"), ("ask", "<i8"), ("bid_size", "<i8"), ("ask_size", "<i8")]
@@ -41,6 +40,9 @@ def tape_handler(
     book: bool | None,
     fills: str | None,
     quotes: bool = False,
+    orders: bool = False,
+    crosses: bool = True,
+    resting: bool = False,
     outputs: Mapping[str, np.dtype[Any]] | None = None,
     timers: bool = False,
     ends: bool = False,
@@ -49,51 +51,33 @@ def tape_handler(
     """The handler of the C functions ``sd_handle_NAME``, ``sd_wake_NAME`` and ``sd_finish_NAME``.
 
     ``params``: those behind its sd_source. ``book``: it takes trades and quotes from books of its own, and ``fills``:
-    what a fill does; where they are None a replay goes by its feed, and a dispatcher, which knows none, takes ticks as
-    they are, and ``"reduce"``. ``quotes``: it needs quotes, and not trades alone.
+    what a fill does; where they are None its feed says so, and without one it takes ticks as they are, and
+    ``"reduce"``. ``quotes``: it needs quotes, and not trades alone. ``crosses``: they count. ``resting``: the side of
+    a trade is the resting order's.
     """
     acts = {"timers": timers, "ends": ends}
-    report = fills is not None and one_of("fills", fills, FILLS) == 1
-    options: dict[str, Any] = {"outputs": outputs, "shown": shown, **acts}
+    options: dict[str, Any] = {
+        "quotes": quotes, "crosses": crosses, "resting": resting, "outputs": outputs, "shown": shown, **acts
+    }  # fmt: skip
 
     def for_feed(info: FeedInfo) -> Handler:
-        books = _needs_book(info, quotes) if book is None else book
+        ticks = ticks_of(info)
+        its_fills = fills_of(info) if fills is None else fills
+        books = ticks == "orders" or (quotes and ticks == "dbn-orders") if book is None else book
         return tape_handler(
-            name, state, params, book=books, fills=fills_of(info) if fills is None else fills, quotes=quotes, **options
+            name, state, params, book=books, fills=its_fills, orders=ticks in ("orders", "dbn-orders"), **options
         )
 
+    report = fills is not None and one_of("fills", fills, FILLS) == 1
+    rules = TradeRules(orders=orders or bool(book), fills_report=report, crosses=bool(crosses), resting=resting)
     return Handler(
         shown or name,
         state,
-        function=None if book else tape_function(name, source_bytes(report), params, **acts),
-        memory=(lambda n: TapeMemory(n, name, report, params, **acts)) if book else None,
+        function=None if book else tape_function(name, source_bytes(rules), params, **acts),
+        memory=(lambda n: TapeMemory(n, name, rules, params, **acts)) if book else None,
         needs_ticks=True,
         for_feed=for_feed if book is None or fills is None else None,
         outputs=outputs or {},
         timers=timers,
         ends=ends,
     )
-
-
-def _needs_book(info: FeedInfo, quotes: bool) -> bool:
-    """Whether trades, or quotes, of a feed are only to be had from order books. Raises ConfigurationError where its
-    files do not agree."""
-    parts = info.details.get("feeds") if info.format == "merged" else None
-    found = {_single_orders(part, quotes) for part in parts or [{"format": info.format} | info.details]}
-    if len(found) > 1:
-        raise ConfigurationError(
-            "book: some of the files that are merged have single orders, others trades and quotes; give handlers by "
-            "symbol, with book=True and book=False"
-        )
-    return found.pop()
-
-
-def _single_orders(part: Mapping[str, Any], quotes: bool) -> bool:
-    if part["format"] in _WITHOUT_PRICES:
-        return True
-    if not quotes:
-        return False
-    profile = part.get("profile")
-    if profile in ("databento", "databento-raw"):
-        return "order_id" in part["columns"]
-    return profile == "lobster" or part.get("schema") == "mbo"

@@ -80,12 +80,14 @@ class PlainBook:
                 del self.orders[order_id]
 
     def _trade(self, t: Any, price: int, size: int) -> None:
-        if size == 0 or t["flags"] & NON_PRINTABLE:
+        if size <= 0 or t["flags"] & NON_PRINTABLE:
+            return
+        if price in (UNDEF_PRICE, -(2**63)):
+            self.count["unusable"] += t["action"] == b"T"
             return
         self.count["volume"] += size
         self.count["trades"] += 1
-        if price != UNDEF_PRICE:
-            self.count["last_price"] = price
+        self.count["last_price"] = price
 
     def levels(self, side: bytes) -> list[tuple[int, int, int]]:
         """(price, size, orders), best first."""

@@ -63,7 +63,9 @@ def test_vwap_equals_a_numpy_computation() -> None:
     ticks = market(20_000, 30)
     rows = run(ticks, 31, "vwap")
     for key in range(30):
-        mine = ticks[(ticks["instrument_id"] == key) & (ticks["kind"] == KIND_TRADE)]
+        mine = ticks[(ticks["instrument_id"] == key) & (ticks["action"] == b"T")]
+        unpriced = (mine["price"] == UNDEF_PRICE) & (mine["size"] != 0)
+        assert rows[key]["unpriced"] == unpriced.sum()
         mine = mine[(mine["price"] != UNDEF_PRICE) & (mine["size"] != 0)]
         assert rows[key]["trades"] == len(mine)
         assert rows[key]["volume"] == mine["size"].sum(dtype=np.uint64)

@@ -1,0 +1,89 @@
+/* What is a trade, for every handler that counts, measures or shows trades: so all count one volume of one day.
+ *
+ * A tick is a trade where its action is T, or F in feeds whose fills take off their orders; where no flag leaves it out (ITCH's
+ * not printable, which a cross reports again; TAQ's cancelled; crosses, where a handler is told so); and where it has a size.
+ *
+ *   price      the tick's own; of a fill without one that of its order, as the book knows it. SD_UNDEF_PRICE: none is known (a
+ *              fill of an order that the book does not have): handlers count it apart, and in no volume
+ *   aggressor  of a fill the other side of its order's; of a T the tick's side. In feeds of single orders a T is an execution of
+ *              what was hidden, and its side says nothing (ITCH's P says B since 2014 whatever it was): the quote before it
+ *              tells, at the ask or above a buyer, at the bid or below a seller, between them nobody. Of a cross there is none
+ *
+ * FeedInfo.ticks (feeds/base.py) says which of these a feed has. A trade that is broken later (ITCH's B) stays counted: its tick
+ * names a match number and neither a price nor a size.
+ */
+#ifndef SD_HANDLERS_TRADE_H
+#define SD_HANDLERS_TRADE_H
+
+#include <stdint.h>
+
+#include "sd_tick.h"
+
+/* Flags of trades. */
+enum { SD_TRADE_NOT_PRINTABLE = 1, SD_TRADE_CROSS = 4 };
+
+/* What trades are in a feed, and which of them count. */
+typedef struct sd_trade_rules {
+  uint8_t fills_report; /* fills only report what a trade has said: they are none */
+  uint8_t hidden;       /* a T is an execution of what was hidden, or a cross; its side says nothing */
+  uint8_t resting;      /* the side of a T is the resting order's */
+  uint8_t cross;        /* the flag that marks a cross; 0: the feed has none */
+  uint8_t left_out;     /* flags of what does not count */
+  uint8_t unused[3];
+} sd_trade_rules;
+
+typedef struct sd_trade {
+  int64_t price; /* 1e-9; SD_UNDEF_PRICE: not known */
+  int64_t size;  /* 0: no trade */
+  uint64_t order_id, match_id;
+  char aggressor; /* A seller, B buyer, N nobody can tell */
+  uint8_t hidden, cross;
+} sd_trade;
+
+/* The order that a fill met. */
+typedef struct sd_resting {
+  int64_t price; /* SD_UNDEF_PRICE: there is no such order */
+  char side;
+} sd_resting;
+
+/* The best of both sides; a price of SD_UNDEF_PRICE: the side is empty. */
+typedef struct sd_top {
+  int64_t bid, ask;
+  int64_t bid_size, ask_size;
+} sd_top;
+
+static inline int sd_is_trade(const sd_tick *t, const sd_trade_rules *rules) {
+  return (t->action == 'T' || (t->action == 'F' && !rules->fills_report)) && !(t->flags & rules->left_out);
+}
+
+static inline int64_t sd_price_or_none(int64_t price) { return price == INT64_MIN ? SD_UNDEF_PRICE : price; }
+
+/* The price of a trade that met an order of price `resting`. */
+static inline int64_t sd_trade_price(const sd_tick *t, int64_t resting) {
+  const int64_t own = sd_price_or_none(t->price);
+  return own == SD_UNDEF_PRICE && t->action == 'F' ? resting : own;
+}
+
+/* The trade that a tick is. `met`: the order that a fill is of; `before`: the quote before it. */
+static inline sd_trade sd_trade_of(const sd_tick *t, const sd_trade_rules *rules, sd_resting met,
+                                   const sd_top *before) {
+  sd_trade trade = {.price = SD_UNDEF_PRICE, .aggressor = 'N'};
+  if (!sd_is_trade(t, rules) || t->size <= 0) return trade;
+  const int is_fill = t->action == 'F';
+  trade.price = sd_trade_price(t, met.price);
+  trade.size = t->size;
+  trade.order_id = t->order_id;
+  trade.match_id = t->ref_id;
+  trade.cross = (t->flags & rules->cross) != 0;
+  trade.hidden = !is_fill && rules->hidden && !trade.cross;
+  if (trade.cross) return trade;
+  const char side = is_fill && met.price != SD_UNDEF_PRICE ? met.side : t->side;
+  if (is_fill || rules->resting) trade.aggressor = side == 'A' ? 'B' : side == 'B' ? 'A' : 'N';
+  else if (!rules->hidden) trade.aggressor = side == 'A' || side == 'B' ? side : 'N';
+  if (trade.aggressor != 'N' || !rules->hidden || trade.price == SD_UNDEF_PRICE) return trade;
+  if (before->ask != SD_UNDEF_PRICE && trade.price >= before->ask) trade.aggressor = 'B';
+  else if (before->bid != SD_UNDEF_PRICE && trade.price <= before->bid) trade.aggressor = 'A';
+  return trade;
+}
+
+#endif

@@ -1,4 +1,6 @@
-"""VWAP of every symbol, by a handler of one's own that numba compiles.
+"""VWAP of what trades outside the book, hidden orders and crosses, by a handler of one's own that numba compiles.
+
+The built-in ``vwap`` counts executions of displayed orders too.
 
 python examples/vwap_numba.py [ITCH-FILE DATE]; without them it runs on the sample that comes with the package.
 """

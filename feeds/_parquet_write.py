@@ -67,8 +67,13 @@ class ParquetTicks:
         """Writes what is left, and the file's end."""
         self._names = list(symbols)
         self._flush()
-        about = {"date": info.date, "venue": info.venue, "format": info.format}
-        about |= {"size_unit": info.size_unit, "ticks": info.ticks}
+        about = {
+            "date": info.date,
+            "venue": info.venue,
+            "format": info.format,
+            "size_unit": info.size_unit,
+            "ticks": info.ticks,
+        }
         told = {"symbols": self._names, "info": about}
         self._writer.add_key_value_metadata({"strand": json.dumps(told)})
         self._writer.close()

@@ -262,6 +262,6 @@ def _check_days(infos: Sequence[FeedInfo]) -> None:
         )
 
 
-def _common(values: Sequence[T]) -> T | None:
+def _common(values: Sequence[T | None]) -> T | None:
     """The value where all are the same."""
     return values[0] if all(value == values[0] for value in values) else None

@@ -63,6 +63,12 @@ static sd_pcap *begin(sd_itch *itch, uint32_t how) {
   return pcap;
 }
 
+/* Each message makes a tick with a number of its own, but the start of a day: that makes a clear record of each symbol. */
+static int follows(const sd_tick *before, const sd_tick *tick) {
+  if (sd_sequence(tick) != sd_sequence(before)) return sd_sequence(tick) > sd_sequence(before);
+  return tick->action == 'R' && before->action == 'R' && tick->instrument_id > before->instrument_id;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch itch[2];
   static sd_tick ticks[2][MAX_TICKS];
@@ -82,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   REQUIRE(whole->duplicates == pieces->duplicates && whole->skipped_bytes == pieces->skipped_bytes);
   REQUIRE(memcmp(whole->skips, pieces->skips, sizeof whole->skips) == 0);
   REQUIRE(memcmp(itch[0].counts, itch[1].counts, sizeof itch[0].counts) == 0);
-  for (uint64_t i = 1; i < a.ticks; i++) REQUIRE(sd_sequence(&ticks[0][i]) > sd_sequence(&ticks[0][i - 1]));
+  for (uint64_t i = 1; i < a.ticks; i++) REQUIRE(follows(&ticks[0][i - 1], &ticks[0][i]));
   sd_pcap_free(whole);
   sd_pcap_free(pieces);
   return 0;

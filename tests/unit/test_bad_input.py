@@ -185,25 +185,19 @@ def test_each_bit_of_a_thousand_records_flipped_leaves_the_ticks_before_it(reade
 
 
 def flip_each_bit(reader: InMemory, records: list[bytes]) -> None:
-    sound = reader.decode(b"".join(records))
-    assert sound.error is None
-    made = [len(reader.decode(record).ticks) for record in records]
-    for at, before in enumerate(np.cumsum([0, *made]).tolist()[:-1]):
+    assert reader.decode(b"".join(records)).error is None
+    for at, record in enumerate(records):
         # What follows a record by more than a few others says nothing new of its damage.
-        window = b"".join(records[max(0, at - 2) : at + 4])
-        start, kept = sum(map(len, records[max(0, at - 2) : at])), sum(made[max(0, at - 2) : at])
-        expected = sound.ticks[before - kept : before].copy()
-        expected["sequence"] = 0  # counts from the window's start
-        for bit in range(at % STEP, 8 * len(records[at]), STEP):
+        before = b"".join(records[max(0, at - 2) : at])
+        window = before + b"".join(records[at : at + 4])
+        expected = reader.decode(before).ticks
+        for bit in range(at % STEP, 8 * len(record), STEP):
             damaged = bytearray(window)
-            damaged[start + bit // 8] ^= 1 << bit % 8
+            damaged[len(before) + bit // 8] ^= 1 << bit % 8
             found = reader.decode(bytes(damaged)).ticks
-            assert len(found) >= kept
             TRIED["flip in memory"] += 1
-            got = found[:kept].copy()
-            got["sequence"] = 0
-            assert got.tobytes() == expected.tobytes()
-    assert len(sound.ticks) == sum(made)
+            assert len(found) >= len(expected)
+            assert found[: len(expected)].tobytes() == expected.tobytes()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import strand
-from strand.feeds import open_feed
+from strand.feeds import open as open_feed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_TRADE
 

@@ -155,6 +155,14 @@ def binance_agg(row: Row) -> Tick:
     return tick | {"sequence": int(row["first_trade_id"])}
 
 
+def binance_quote(row: Row) -> Tick:
+    bid, ask = (crypto_size(row[f"best_{s}_qty"]) for s in ("bid", "ask"))
+    prices = [_or_none(row[f"best_{s}_price"]) for s in ("bid", "ask")]
+    own = _both_sides(prices[0], bid["size"], prices[1], ask["size"])  # type: ignore[arg-type]
+    flags = bid["flags"] | ask["flags"]  # type: ignore[operator]
+    return {"ts_event": int(row["transaction_time"]) * 10**6, "kind": 3, "flags": flags} | own
+
+
 def lobster(row: Row) -> Tick:
     kind = int(row["type"])
     return {

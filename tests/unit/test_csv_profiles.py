@@ -281,3 +281,22 @@ def test_an_example_in_the_documentation_is_read_as_it_says(tmp_path: Path) -> N
     assert [row["size"] for row in rows] == [int(line["quantity"]) for line in lines]
     shown = [f"{row['ts_recv']} {row['symbol']} {row['price']} {row['size']} {row['side']}" for row in rows]
     assert blocks["text"].strip().splitlines() == shown
+
+
+def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None:
+    path = tmp_path / "BTCUSDT-bookTicker-2023-05-16.csv"
+    path.write_text(
+        "update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time\n"
+        "2890000000001,27150.10000000,1.25000000,27150.20000000,1000000.00000000,1684195200001,1684195200005\n"
+        "2890000000002,27150.10000000,0.00000001,27150.30000000,3.5,1684195200002,1684195200006\n"
+    )
+    feed = CsvFeed(path)
+    assert (feed.info.details["profile"], feed.info.size_unit) == ("binance-bookticker", 1e-8)
+    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    assert feed.symbols == ["BTCUSDT"]
+    assert ticks["ts_event"].tolist() == [1684195200001 * 10**6, 1684195200002 * 10**6]
+    assert ticks["price"].tolist() == [27150_100000000] * 2
+    assert ticks["order_id"].tolist() == [27150_200000000, 27150_300000000]
+    assert ticks["size"].tolist() == [125_000_000, 1]
+    assert ticks["ref_id"].tolist() == [10**14, 350_000_000]
+    assert (ticks["side"].tolist(), ticks["kind"].tolist()) == ([b"N"] * 2, [3] * 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bad_input import SANITIZED
 from engine_support import RELAY_ROW, balanced, ticks_for
 
 from strand import Dispatcher, native
@@ -35,9 +36,10 @@ def test_a_million_idle_strands_take_at_most_256_bytes_each_and_all_of_them_work
             assert d.drain()
         d.check()
         assert (d.rows.array["ticks"] == 2).all()
-        # With a tick through each of them, they still hold no block: rows, and a little for who published.
-        used = resident_bytes() - before - LINE * SYMBOLS
-        assert used <= 256 * SYMBOLS + 200 * 2**20
+        if not SANITIZED:  # which keeps what is freed
+            # With a tick through each of them, they still hold no block: rows, and a little for who published.
+            used = resident_bytes() - before - LINE * SYMBOLS
+            assert used <= 256 * SYMBOLS + 200 * 2**20
         s = d.statistics()
         assert (s.handled, s.pending) == (2 * SYMBOLS, 0)
 

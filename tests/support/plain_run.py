@@ -56,7 +56,8 @@ def _address(function: Any) -> int:
 def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers: bool = True) -> Ran:
     """Raises RuntimeError with the handler's message and the tick where it fails."""
     assert ticks.dtype == TICK
-    function = handler.function if handler.memory is None else handler.memory(symbols).function
+    memory = None if handler.memory is None else handler.memory(symbols)  # lives as long as this call
+    function = handler.function if memory is None else memory.function
     assert function is not None
     (record,) = [np.dtype(dtype) for dtype in handler.outputs.values()] or [np.dtype([])]
     stride = -(-handler.state.itemsize // 64) * 64

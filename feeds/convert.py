@@ -24,7 +24,7 @@ from strand.feeds._write_dbn import DbnTicks
 from strand.feeds._write_itch import ItchTicks
 from strand.feeds.base import Feed, FeedInfo, TickBatch
 from strand.feeds.destinations import check_outputs
-from strand.feeds.selected import skipped_of, unknown_symbol
+from strand.feeds.selected import empty_feed, skipped_of, unknown_symbol
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.whole_file import create_whole_file
@@ -193,6 +193,7 @@ def convert(
     start: str | int | None = None,
     end: str | int | None = None,
     limit: int | None = None,
+    allow_empty: bool = False,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Converted:
@@ -200,14 +201,14 @@ def convert(
 
     ``path`` ends in .parquet, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst behind it; ``to``
     says it where the name does not. ``symbols``, ``start``, ``end`` and ``options`` are ``strand.feeds.open``'s;
-    ``limit``: the most ticks. ``progress`` is called with the ticks written so far; its method ``opened``, if it has
-    one, with the feed before.
+    ``limit``: the most ticks. ``allow_empty``: a source without one tick makes a file without one.
+    ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
 
     The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
     ConfigurationError for a ``path`` that is a file of the source, before anything is read, and for a tick that the
     format cannot hold, naming field and tick (docs/feeds/convert.md says what each can hold). Raises
-    UnknownSymbolError for a name or glob that no symbol of the whole source has, FeedError for a source that cannot be
-    read on or a file that cannot be written.
+    UnknownSymbolError for a name or glob that no symbol of the whole source has, EmptyFeedError for a source
+    without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
     """
     kind = target_of(path, to)
     if limit is not None and not (is_whole(limit) and limit >= 1):
@@ -222,7 +223,17 @@ def convert(
     try:
         if (opened := getattr(progress, "opened", None)) is not None:
             opened(feed)
-        return _write(feed, Path(path), kind, limit=limit, symbols=symbols, progress=progress)
+        chosen = bool(symbols) or start is not None or end is not None
+        return _write(
+            feed,
+            Path(path),
+            kind,
+            limit=limit,
+            symbols=symbols,
+            progress=progress,
+            allow_empty=allow_empty,
+            chosen=chosen,
+        )
     finally:
         feed.close()
 
@@ -235,6 +246,8 @@ def _write(
     limit: int | None,
     symbols: Sequence[str],
     progress: Callable[[int], None] | None,
+    allow_empty: bool,
+    chosen: bool,
 ) -> Converted:
     written = 0
     used = np.zeros(feed.capacity, np.bool_)
@@ -242,10 +255,10 @@ def _write(
         try:
             with contextlib.closing(_target(kind, file, path, feed.info)) as target:
                 for batch in feed.batches():
-                    chosen = batch if limit is None else batch[: limit - written]
-                    target.write(chosen, feed.symbols)
-                    used[chosen["instrument_id"]] = True
-                    written += len(chosen)
+                    part = batch if limit is None else batch[: limit - written]
+                    target.write(part, feed.symbols)
+                    used[part["instrument_id"]] = True
+                    written += len(part)
                     if progress is not None:
                         progress(written)
                     if written == limit:
@@ -253,6 +266,8 @@ def _write(
                 else:
                     if (unknown := unknown_symbol(feed, read_symbols(symbols))) is not None:
                         raise unknown
+                    if written == 0 and not allow_empty:
+                        raise empty_feed(feed, selected=chosen)
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import UnknownSymbolError
+from strand.errors import EmptyFeedError, UnknownSymbolError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.days import is_clear
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.ticks import TICK, named
 
-__all__ = ["CarriedFeed", "SelectedFeed", "batches_from", "files_read", "files_written", "skipped_of", "unknown_symbol"]
+__all__ = [
+    "CarriedFeed",
+    "SelectedFeed",
+    "batches_from",
+    "empty_feed",
+    "files_read",
+    "files_written",
+    "skipped_of",
+    "unknown_symbol",
+]
 
 
 def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
@@ -54,6 +63,23 @@ def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | No
         if not any(name and one.keeps(name) for name in names):
             return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
     return None
+
+
+def empty_feed(feed: Feed, *, selected: bool) -> EmptyFeedError:
+    """The error for a feed that has been read to its end and gave no tick. ``selected``: whether only some of its ticks
+    were asked for."""
+    cure = "choose more of it (symbols, start, end, position)" if selected else "check that this is the right file"
+    found = "not one tick of it is chosen" if selected else f"nothing in it is a tick that {feed.info.format} reads"
+    counts = [
+        f"{name} {n:,}"
+        for name, n in dict(feed.statistics()).items()
+        if n and not name.startswith("bytes_") and not name.endswith("_ns")
+    ]
+    counts += [f"skipped: {reason} {n:,}" for reason, n in skipped_of(feed).counts.items()]
+    seen = f" ({', '.join(counts)})" if counts else ""
+    return EmptyFeedError(
+        f"{cure}, or allow that with allow_empty=True (--allow-empty): {found}{seen}", path=feed.info.path
+    )
 
 
 class SelectedFeed(BaseFeed):

@@ -35,7 +35,7 @@ from strand.demo import run_demo
 from strand.errors import FeedError, StrandError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.destinations import check_outputs, output_paths
-from strand.feeds.selected import skipped_of, unknown_symbol
+from strand.feeds.selected import empty_feed, skipped_of, unknown_symbol
 from strand.handlers import Handler
 from strand.replay import ReplayResult
 from strand.replay import replay as run_replay
@@ -123,6 +123,7 @@ def replay_command(
                 start=reads.start,
                 end=reads.end,
                 limit=reads.limit,
+                allow_empty=reads.allow_empty,
                 feed_options=reads.options | ({"on_error": "skip"} if "skip" in on_error else {}),
                 progress=advance,
                 workers=workers,
@@ -193,6 +194,8 @@ def info_command(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
                         break
                 else:
                     fault = unknown_symbol(feed, feeds.read_symbols(reads.symbols or ()))
+                    if fault is None and total == 0 and not reads.allow_empty:
+                        fault = empty_feed(feed, selected=bool(reads.symbols or reads.start or reads.end))
             except FeedError as error:
                 fault = error
         found = _info(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))

@@ -76,6 +76,13 @@ class UnknownFormatError(FeedError):
     """No reader recognises the input."""
 
 
+class EmptyFeedError(FeedError):
+    """The input ends without one tick: nothing in it is of a kind that its reader knows, or nothing of it was chosen.
+
+    ``allow_empty=True`` (``--allow-empty``) takes that for a result.
+    """
+
+
 class GapError(FeedError):
     """Messages of a live feed are missing for good, and ``on_gap`` says not to go on without them.
 

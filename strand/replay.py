@@ -15,7 +15,7 @@ from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.destinations import check_outputs, output_paths
-from strand.feeds.selected import SelectedFeed, batches_from, skipped_of, unknown_symbol
+from strand.feeds.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
@@ -44,6 +44,7 @@ def replay(
     end: str | int | None = None,
     limit: int | None = None,
     position: int = 0,
+    allow_empty: bool = False,
     progress: Callable[[int], None] | None = None,
     feed_options: Mapping[str, Any] | None = None,
     pin_publisher: bool | None = None,
@@ -62,6 +63,7 @@ def replay(
     ``source``: what ``strand.feeds.open`` takes, or a feed. ``symbols``: names, globs (``"AA*"``) and ``@FILE`` to
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
+    ``allow_empty``: what ends without one tick has a result, and is no error.
     ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
     ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
     the calling thread, without queues. ``pin_publisher`` pins the calling thread for the length of the call to a core
@@ -86,7 +88,8 @@ def replay(
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
-    symbol of the whole feed has, and for a name in ``watch``. Raises HandlerError, ConfigurationError.
+    symbol of the whole feed has, and for a name in ``watch``. Raises EmptyFeedError, a FeedError, before any output is
+    made, where no tick comes of the source. Raises HandlerError, ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
@@ -95,7 +98,8 @@ def replay(
         raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    for flag, given_flag in (("timeline", timeline), ("pin_publisher", pin_publisher), ("per_day", per_day)):
+    flags = {"timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty}
+    for flag, given_flag in flags.items():
         if given_flag is not None:
             yes_or_no(flag, given_flag)
     given = handler
@@ -109,9 +113,12 @@ def replay(
         if (opened := getattr(progress, "opened", None)) is not None:
             opened(feed)
         batches = Timed(batches_from(feed, position))
-        first = next(batches, None)
+        # Where a run without a tick is no error, a fault before the first tick comes with a result too.
+        first = next(batches if allow_empty else filter(len, batches), None)
         if first is None and (unknown := unknown_symbol(feed, wanted)) is not None:
             raise unknown
+        if first is None and not allow_empty:
+            raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
         make = SerialLoop if options.get("workers") == 0 else Dispatcher

@@ -37,6 +37,7 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_
             start=reads.start,
             end=reads.end,
             limit=reads.limit,
+            allow_empty=reads.allow_empty,
             options=reads.options,
             progress=advance,
         )

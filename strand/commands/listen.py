@@ -195,6 +195,7 @@ def listen(
                 feed,
                 handler,
                 symbols=names(symbols),
+                allow_empty=True,  # the report says that nothing came
                 workers=workers,
                 cores="auto" if cores is None else cores,
                 strands=strands,

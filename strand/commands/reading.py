@@ -24,6 +24,7 @@ class Reads:
     start: str | None
     end: str | None
     limit: int | None
+    allow_empty: bool
     options: dict[str, Any]
 
 
@@ -44,6 +45,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--start", help="Keep ticks received from then on: ISO 8601 with a zone, ns, or HH:MM[:SS].")
     @click.option("--end", help="Keep ticks received before then. A time of day is New York's, on the file's date.")
     @click.option("--limit", type=click.IntRange(1), help="Ticks to read of those.")
+    @click.option("--allow-empty", is_flag=True, help="Files, or a choice of ticks, without one tick are no error.")
     @click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
     @click.option("--profile", help="CSV: a built-in profile's name, or a .toml file of your own.")
     @click.option(
@@ -82,9 +84,9 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--carry-over", is_flag=True, help="No new day begins: what one file left goes on in the next.")
     @functools.wraps(command)
     def with_reads(
-        *, symbols: str | None, start: str | None, end: str | None, limit: int | None, date: str | None,
-        profile: str | None, given: tuple[str, ...], on_bad_record: str, reorder_ns: int, on_disorder: str,
-        venue_in_name: bool, new_day: str | None, carry_over: bool, **others: Any,
+        *, symbols: str | None, start: str | None, end: str | None, limit: int | None, allow_empty: bool,
+        date: str | None, profile: str | None, given: tuple[str, ...], on_bad_record: str, reorder_ns: int,
+        on_disorder: str, venue_in_name: bool, new_day: str | None, carry_over: bool, **others: Any,
     ) -> None:  # fmt: skip
         # Only what was given, so that a reader without an option says so.
         said = {
@@ -98,6 +100,6 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         if given:
             options |= option_values(given_options("--feed", given))
         options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
-        command(reads=Reads(names(symbols), start, end, limit, options), **others)
+        command(reads=Reads(names(symbols), start, end, limit, allow_empty, options), **others)
 
     return with_reads

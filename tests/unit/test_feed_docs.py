@@ -54,7 +54,8 @@ def dbn(path: Path, schema: str, **changes: object) -> None:
     name = [(dt.date(2024, 1, 1), dt.date(2025, 1, 1), "7")]
     at = int(dt.datetime(2024, 5, 8, 14, tzinfo=dt.UTC).timestamp()) * 10**9
     start = {"start": at, "schema": library.Schema.from_str(schema)}
-    records = dbn_ref.mbo(received=at, event=at) if schema == "mbo" else b""
+    ten_levels = dbn_ref.record(0x0A, dbn_ref.head() + dbn_ref.levels(10), event=at)
+    records = dbn_ref.mbo(received=at, event=at) if schema == "mbo" else ten_levels
     path.write_bytes(samples.zstd(dbn_ref.metadata(3, {"AAPL": name}, **(start | changes)) + records))
 
 

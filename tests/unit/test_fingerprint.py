@@ -401,7 +401,9 @@ def test_a_file_without_intervals_holds_the_run_s_end(tmp_path: Path, day: Any) 
 def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, day: Any) -> None:
     ticks, names = day
     path = tmp_path / "run.jsonl"
-    result = strand.replay(ArrayFeed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path)
+    result = strand.replay(
+        ArrayFeed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path, allow_empty=True
+    )
     assert [(i.ticks, i.fingerprint) for i in read_fingerprints(path)] == [(0, result.fingerprint)]
 
 

@@ -153,7 +153,9 @@ class _Arrow:
         for name, column in self._columns.items():
             if name == "instrument_id":
                 found["symbol"] = self._symbols.of(column[: self._n])
-            found[name] = _column(self._pa, column[: self._n])
+            values = column[: self._n]
+            # A timer's record, and that of the run's end, has no place of a tick.
+            found[name] = _places(self._pa, values) if name == "number" else _column(self._pa, values)
         return self._pa.Table.from_arrays(list(found.values()), names=list(found))
 
     def write(self, batch: npt.NDArray[Any]) -> None:
@@ -221,6 +223,12 @@ def _column(pa: Any, values: npt.NDArray[Any]) -> Any:
     if values.dtype.kind in "iuf":
         return _numbers(pa, values)
     return pa.array(values)
+
+
+def _places(pa: Any, values: npt.NDArray[Any]) -> Any:
+    """Places of ticks as an Arrow array, in which negative ones are null."""
+    known = np.packbits(values >= 0, bitorder="little")
+    return pa.Array.from_buffers(pa.int64(), len(values), [pa.py_buffer(known), pa.py_buffer(values)])
 
 
 def _numbers(pa: Any, values: npt.NDArray[Any]) -> Any:

@@ -1,10 +1,10 @@
 """Outputs: records that handlers emit, merged into the order of the ticks they were emitted for.
 
-Every record goes out with three columns before the declared ones: ``sequence`` (u8: the place of its tick in the order
-of publishing, from 0; ``NO_SEQUENCE`` for what a timer emitted, ``AT_END`` for what the run's end did), ``ts`` (u8: the
-feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since the UNIX epoch) and
-``instrument_id`` (u4).
-Records come in the order of ``sequence``, those of one tick as they were emitted; a timer's come before the ticks at
+Every record goes out with three columns before the declared ones: ``number`` (i8: the place of its tick in the order of
+publishing, from 0; ``AT_TIMER`` for what a timer emitted, ``AT_END`` for what the run's end did, both negative, and
+null in Parquet, Arrow and CSV), ``ts`` (u8: the feed's time there, the greatest ``ts_recv`` up to that tick, or the
+timer's; ns since the UNIX epoch) and ``instrument_id`` (u4).
+Records come in the order of ``number``, those of one tick as they were emitted; a timer's come before the ticks at
 or after its time.
 """
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["AT_END", "NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
+__all__ = ["AT_END", "AT_TIMER", "Output", "Outputs", "merged_dtype", "output_digests"]
 
-#: ``sequence`` of a record that a timer emitted, and of one that the end of the run did.
-NO_SEQUENCE = 2**64 - 1
-AT_END = 2**64 - 2
-HEAD = (("sequence", "<u8"), ("ts", "<u8"), ("instrument_id", "<u4"))
+#: ``number`` of a record that a timer emitted, and of one that the end of the run did: no place of a tick.
+AT_TIMER = -1
+AT_END = -2
+HEAD = (("number", "<i8"), ("ts", "<u8"), ("instrument_id", "<u4"))
 HEAD_BYTES = 20
 #: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most,
 #: and as a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches,

@@ -14,7 +14,7 @@ from strand.records import joined
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]
 
-#: ``sequence``, ``ts`` and ``instrument_id`` of a merged record.
+#: ``number``, ``ts`` and ``instrument_id`` of a merged record.
 HEAD_BYTES = 20
 #: In place of a tick's number: a timer's, and the end's.
 TIMER = 2**64 - 1
@@ -43,7 +43,7 @@ class SerialEmitted:
         size = sink.dtype["record"].itemsize
         return np.dtype(
             {
-                "names": ["sequence", "ts", "instrument_id", "record"],
+                "names": ["number", "ts", "instrument_id", "record"],
                 "formats": ["<u8", "<u8", "<u4", f"V{size}"],
                 "offsets": [0, 8, 16, HEAD_BYTES],
                 "itemsize": HEAD_BYTES + size,
@@ -99,7 +99,7 @@ class SerialEmitted:
                 continue
             entries = entries[_order(entries["head"])]
             merged: Any = np.zeros(len(entries), self._ready[number].dtype)
-            merged["sequence"], merged["ts"] = entries["head"]["number"], entries["head"]["time"]
+            merged["number"], merged["ts"] = entries["head"]["number"], entries["head"]["time"]
             merged["instrument_id"], merged["record"] = entries["head"]["key"], entries["record"]
             self._ready[number] = joined([self._ready[number], merged])
 

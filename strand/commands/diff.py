@@ -17,7 +17,7 @@ from strand.commands.parameters import show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError
 from strand.fingerprint_file import is_fingerprint_file
-from strand.outputs import AT_END, NO_SEQUENCE
+from strand.outputs import AT_END, AT_TIMER
 
 __all__ = ["diff"]
 
@@ -25,7 +25,7 @@ DIFFERENT: Final = 1
 #: Symbols that are shown by name.
 SHOWN: Final = 10
 #: Records that no tick emitted.
-_NO_TICKS: Final = {str(NO_SEQUENCE): ", of a timer", str(AT_END): ", of the run's end"}
+_NO_TICKS: Final = {str(AT_TIMER): ", of a timer", str(AT_END): ", of the run's end"}
 
 
 @click.command("diff")
@@ -225,12 +225,12 @@ def _print_difference(say: Any, difference: RecordDifference) -> None:
     where = f"record {difference.record:,} (from 0)"
     if difference.symbol is not None:
         where += f", {escape(difference.symbol)}"
-    if difference.sequence is not None:
-        where += _NO_TICKS.get(str(difference.sequence), f", sequence {difference.sequence}")
+    if difference.number is not None:
+        where += _NO_TICKS.get(str(difference.number), f", number {difference.number}")
     if difference.only_in is not None:
         say(f"[red]only {difference.only_in.upper()} has[/] {where}")
         own = {name: a if difference.only_in == "a" else b for name, (a, b) in difference.fields.items()}
-        own = {name: value for name, value in own.items() if name not in ("symbol", "sequence")}
+        own = {name: value for name, value in own.items() if name not in ("symbol", "number")}
         say("  " + escape(", ".join(f"{name} {_value(value)}" for name, value in own.items())))
         return
     say(f"[red]they part[/] at {where}")

@@ -299,7 +299,7 @@ def test_the_first_other_record_is_found_where_rows_are_the_same(
     assert (narrowed.exact, narrowed.notes) == (None, ())
     (one,) = narrowed.records
     difference = one.difference
-    assert (one.output, difference.record, difference.sequence) == ("all", 1702, 1702)
+    assert (one.output, difference.record, difference.number) == ("all", 1702, 1702)
     assert difference.symbol == names[int(ticks["instrument_id"][1702])]
     size = int(ticks["size"][1702])
     assert difference.fields == {"size": (size, size + 5)}
@@ -420,7 +420,7 @@ def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, day: An
 
 RECORD = np.dtype(
     [
-        ("sequence", "<u8"),
+        ("number", "<i8"),
         ("ts", "<u8"),
         ("instrument_id", "<u4"),
         ("price", "<i8"),
@@ -432,7 +432,7 @@ RECORD = np.dtype(
 
 def output(n: int = 1000) -> Any:
     records = np.zeros(n, RECORD)
-    records["sequence"] = np.arange(n) * 3
+    records["number"] = np.arange(n) * 3
     records["instrument_id"] = np.arange(n) % 7
     records["value"] = np.where(np.arange(n) % 5 == 0, np.nan, np.sqrt(np.arange(n)))
     records["top"] = np.arange(n)[:, None] + np.arange(3)
@@ -470,7 +470,7 @@ FORMATS = ["npy", "parquet", "arrow", "csv", "csv.gz"]
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-@pytest.mark.parametrize("field", ["sequence", "price", "value", "top"])
+@pytest.mark.parametrize("field", ["number", "price", "value", "top"])
 def test_the_first_record_that_differs_is_found(tmp_path: Path, ending: str, field: str) -> None:
     records = output()
     a = write(tmp_path / f"a.{ending}", records)
@@ -484,7 +484,7 @@ def test_the_first_record_that_differs_is_found(tmp_path: Path, ending: str, fie
     assert found is not None
     assert before == found.record == 612
     assert found.symbol == ("3" if ending == "npy" else "S3")
-    assert int(found.sequence or 0) == 1836
+    assert int(found.number or 0) == 1836
     assert list(found.fields) == [field]
     assert found.only_in is None
     x, y = found.fields[field]
@@ -500,7 +500,7 @@ def test_a_record_that_only_one_file_has_is_found(tmp_path: Path, ending: str, a
     less = write(tmp_path / f"less.{ending}", np.delete(records, at))
     found, _ = diff_records(whole, less) if side == "a" else diff_records(less, whole)
     assert found is not None
-    assert (found.record, found.only_in, int(found.sequence or 0)) == (at, side, at * 3)
+    assert (found.record, found.only_in, int(found.number or 0)) == (at, side, at * 3)
 
 
 def test_zeros_of_either_sign_differ_and_a_nan_is_as_good_as_another(tmp_path: Path) -> None:
@@ -528,12 +528,12 @@ def test_other_columns_are_named(tmp_path: Path) -> None:
 
 
 def test_npy_and_parquet_are_compared_by_their_columns_and_csv_is_not(tmp_path: Path) -> None:
-    records = output()[["sequence", "price"]].copy()
+    records = output()[["number", "price"]].copy()
     np.save(tmp_path / "a.npy", records)
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    table = pa.table({n: pa.array(records[n]) for n in ("sequence", "price")})
+    table = pa.table({n: pa.array(records[n]) for n in ("number", "price")})
     pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
     assert diff_records(tmp_path / "a.npy", tmp_path / "b.parquet")[0] is None
     with pytest.raises(ConfigurationError, match="CSV"):
@@ -567,6 +567,6 @@ def test_the_command_shows_the_record_and_its_fields(tmp_path: Path) -> None:
     b = write(tmp_path / "b.npy", records)
     done = run("diff", a, b)
     assert done.returncode == 1, done.stderr
-    assert "they part at record 5 (from 0), 5, sequence 15" in done.stdout
+    assert "they part at record 5 (from 0), 5, number 15" in done.stdout
     assert "price  A 0  B 77" in done.stdout
     assert json.loads(run("diff", a, b, "--json").stdout)["difference"]["fields"] == {"price": [0, 77]}

@@ -22,9 +22,10 @@ from engine_support import ticks_for
 
 from strand import TICK, Dispatcher, Handler, native, output_files, replay
 from strand.behind import Behind
+from strand.diff.tables import open_table
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
 from strand.output_files import OutputFile
-from strand.outputs import Outputs, merged_dtype
+from strand.outputs import AT_END, AT_TIMER, Outputs, merged_dtype
 from strand.symbols import SymbolTable
 
 ROW = [("ticks", "<u8")]
@@ -111,7 +112,7 @@ def test_an_output_nobody_emitted_to_is_an_empty_file_with_its_columns(
     run(c_handlers, stream(4)[:0], {"fifth": path}, workers=1)
     columns = read(path)
     columns.pop("symbol", None)
-    assert columns == {"sequence": [], "ts": [], "instrument_id": [], "nth": []}
+    assert columns == {"number": [], "ts": [], "instrument_id": [], "nth": []}
 
 
 KINDS = {
@@ -130,7 +131,7 @@ def test_fields_of_all_kinds_over_several_groups_and_symbols_that_come_late(
     dtype = merged_dtype(np.dtype(list(kinds.items()), align=True))
     rng = np.random.default_rng(5)
     records = np.zeros(3456, dtype)
-    records["sequence"] = np.arange(len(records))
+    records["number"] = np.arange(len(records))
     records["instrument_id"] = rng.integers(0, 1 + np.arange(len(records)) // 2)
     for name in ("big", "small"):
         bounds = np.iinfo(dtype[name])
@@ -223,6 +224,21 @@ def test_files_that_cannot_be_are_refused_before_anything_runs(
         Dispatcher(4, echo(c_handlers), out=out)
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "npy"])
+def test_a_record_that_no_tick_emitted_has_a_null_number_in_tables(tmp_path: Path, ending: str) -> None:
+    records = np.zeros(4, merged_dtype(np.dtype([("n", "<i8")])))
+    records["number"] = [0, AT_TIMER, 2**40, AT_END]
+    path = tmp_path / f"o.{ending}"
+    file = OutputFile(path, records.dtype, SymbolTable(["A"]))
+    file.write(records)
+    file.close()
+    expected: list[Any] = {"csv": ["0", "", str(2**40), ""], "npy": [0, -1, 2**40, -2]}.get(
+        ending, [0, None, 2**40, None]
+    )
+    (piece,) = open_table(path).pieces()
+    assert piece["number"].tolist() == expected
+
+
 def test_out_without_any_outputs_says_so() -> None:
     with pytest.raises(ConfigurationError, match="no handler has any"):
         Dispatcher(4, "count", out={"bars": "x.npy"})
@@ -244,7 +260,7 @@ def test_a_failing_handler_leaves_a_file_of_what_was_final(c_handlers: Path, tmp
     path = tmp_path / "seen.npy"
     with pytest.raises(HandlerError):
         run(c_handlers, ticks, {"seen": path}, workers=2, batch_ticks=64)
-    found = read(path)["sequence"]
+    found = read(path)["number"]
     assert found == whole[whole != 30_000][: len(found)].tolist()
 
 

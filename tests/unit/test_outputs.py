@@ -147,7 +147,7 @@ def test_what_a_call_emits_in_several_turns_is_put_in_order_amid_what_is_in_orde
             d.publish(part)
     found = d.outputs["seen"].array()
     depth = ticks["depth"].astype(np.int64)
-    np.testing.assert_array_equal(found["sequence"], np.repeat(np.arange(len(ticks)), depth))
+    np.testing.assert_array_equal(found["number"], np.repeat(np.arange(len(ticks)), depth))
     np.testing.assert_array_equal(found["instrument_id"], np.repeat(ticks["instrument_id"], depth))
     np.testing.assert_array_equal(found["size"], np.repeat(ticks["size"], depth))
     np.testing.assert_array_equal(found["place"], np.arange(depth.sum()) - np.repeat(np.cumsum(depth) - depth, depth))
@@ -198,13 +198,11 @@ def test_of_what_is_dropped_nothing_is_emitted_and_the_rest_keeps_its_numbers(
     seen = d.outputs["seen"].array()
     s = d.statistics()
     assert len(seen) == s.handled
-    assert (np.diff(seen["sequence"].astype(np.int64)) > 0).all()
-    whose = ticks[seen["sequence"].astype(np.int64)]
+    assert (np.diff(seen["number"].astype(np.int64)) > 0).all()
+    whose = ticks[seen["number"].astype(np.int64)]
     np.testing.assert_array_equal(seen["size"], whose["size"])
     np.testing.assert_array_equal(seen["instrument_id"], whose["instrument_id"])
-    np.testing.assert_array_equal(
-        seen["ts"], np.maximum.accumulate(ticks["ts_recv"])[seen["sequence"].astype(np.int64)]
-    )
+    np.testing.assert_array_equal(seen["ts"], np.maximum.accumulate(ticks["ts_recv"])[seen["number"].astype(np.int64)])
 
 
 @pytest.mark.parametrize("publisher_drains", [True, False])
@@ -291,7 +289,7 @@ def test_a_handler_s_failure_that_stops_the_run_leaves_a_beginning_of_what_a_pla
     whole = serial(ticks, lambda tick: tick["flags"] == 255)
     for name, array in collected(d).items():
         np.testing.assert_array_equal(array, whole[name][: len(array)])
-        assert (array["sequence"] < 50_000).all()
+        assert (array["number"] < 50_000).all()
 
 
 def test_a_stop_without_draining_leaves_all_before_the_first_tick_that_was_not_handled(c_handlers: Path) -> None:
@@ -306,7 +304,7 @@ def test_a_stop_without_draining_leaves_all_before_the_first_tick_that_was_not_h
         d.stop(drain=False)
     first = 1000 + int(np.flatnonzero(ticks["instrument_id"][1000:] == 3)[0])
     whole = serial(ticks)
-    same(collected(d), {name: array[array["sequence"] < first] for name, array in whole.items()})
+    same(collected(d), {name: array[array["number"] < first] for name, array in whole.items()})
 
 
 def test_a_paused_strand_holds_back_what_comes_after_it_until_it_is_resumed(c_handlers: Path) -> None:
@@ -404,9 +402,9 @@ def test_a_quarantined_strand_keeps_nobody_waiting_and_what_it_emits_too_late_is
         assert 0 < pending < np.count_nonzero(ticks["instrument_id"] == 1)
         d.release(1)
     seen = d.outputs["seen"].array()
-    assert (np.diff(seen["sequence"].astype(np.int64)) > 0).all()
+    assert (np.diff(seen["number"].astype(np.int64)) > 0).all()
     others = seen[seen["instrument_id"] != 1]
-    np.testing.assert_array_equal(others["sequence"], np.flatnonzero(ticks["instrument_id"] != 1))
+    np.testing.assert_array_equal(others["number"], np.flatnonzero(ticks["instrument_id"] != 1))
     late_fifths = pending // 5
     assert np.count_nonzero(seen["instrument_id"] == 1) + d.outputs.late == pytest.approx(pending, abs=late_fifths + 1)
     assert d.outputs.late > 0
@@ -425,7 +423,7 @@ def test_several_publishers_numbers_rise_along_every_symbol(c_handlers: Path) ->
             thread.join()
     seen = d.outputs["seen"].array()
     assert len(seen) == 60_000
-    assert (np.diff(seen["sequence"].astype(np.int64)) > 0).all()
+    assert (np.diff(seen["number"].astype(np.int64)) > 0).all()
     assert (np.diff(seen["ts"].astype(np.int64)) >= 0).all()
     # The handler counted each symbol's ticks as it met them: in the order of their numbers.
     np.testing.assert_array_equal(seen["count"], numbered(seen["instrument_id"].astype(np.int64)))

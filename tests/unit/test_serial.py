@@ -123,7 +123,7 @@ def test_an_interrupt_leaves_what_was_handled_and_nothing_published_beyond_it() 
         loop.publish(ticks[4:])
     assert loop.rows.array["n"].tolist() == [2, 1, 0, 1]
     assert ends == ["#0", "#1", "#2", "#3"]
-    assert loop.outputs["x"].array()["sequence"].tolist() == [0, 1, 2, 3]
+    assert loop.outputs["x"].array()["number"].tolist() == [0, 1, 2, 3]
 
 
 def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: Path) -> None:
@@ -134,7 +134,7 @@ def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: 
     with pytest.raises(HandlerError), loop:
         loop.publish(ticks)
     seen = loop.outputs["seen"].array()
-    assert seen["sequence"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert seen["number"].tolist() == [0, 0, 1, 1, 2, 2]
     assert seen["place"].tolist() == [0, 1] * 3
     assert seen["instrument_id"].tolist() == [0, 0, 1, 1, 0, 0]
 

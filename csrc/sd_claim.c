@@ -1,6 +1,6 @@
 /* Claiming: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
- * their publish locks and handles the records where they lie. Order holds: a strand is claimed only when nothing of it is
- * queued or in a worker's hands, and stays claimed until all its records of the run are done.
+ * their publish locks and handles the records itself, from a copy that no other thread can change. Order holds: a strand is
+ * claimed only when nothing of it is queued or in a worker's hands, and stays claimed until all its records of the run are done.
  *
  * Which of the two ways pays is measured here and now: the better one is taken, the other one tried at the start and then more
  * and more rarely.
@@ -222,19 +222,23 @@ static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32
 
 static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) { return d->map[sd_key_of(d, record)]; }
 
-/* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows. Returns the
- * position of the first key that is out of range, else n. `left`: the call's records from the first one on; far: d->far. */
+/* Copies records to p->slice, counts them by strand, in group_of, lists the strands that are new in groups[], and asks for the
+ * records' rows. Returns the position of the first key that is out of range, else n. `left`: the call's records from the first
+ * one on; size: theirs; far: d->far. */
 static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
-                                    int64_t left, const int far) {
+                                    int64_t left, const size_t size, const int far) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
-  const size_t size = d->pool.record_size, stride = d->arena->row_stride;
+  const size_t key_offset = d->arena->key_offset, stride = d->arena->row_stride;
   uint32_t *counts = p->group_of, n_groups = p->n_groups;
-  const unsigned char *at = records + d->arena->key_offset;
+  const unsigned char *at = records + key_offset;
+  unsigned char *to = p->slice;
   int64_t i;
-  for (i = 0; i < n; i++, at += size) {
+  for (i = 0; i < n; i++, at += size, to += size) {
     const uint32_t key = sd_key_at(at);
     if (SD_UNLIKELY(key >= symbols)) break;
     sd_prefetch(at + RECORDS_AHEAD * size);
+    sd_copy(to, at - key_offset, size);
+    memcpy(to + key_offset, &key, sizeof key);
     sd_prefetch_write(d->rows + key * stride);
     if (far) prefetch_lookups(d, p, at, left - i);
     const uint32_t strand = map[key];
@@ -246,21 +250,24 @@ static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const uns
   return i;
 }
 
-/* Takes n records out of their counts again. */
-static void uncount(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *records, int64_t n) {
+/* Takes n records of the slice out of their counts again. */
+static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from, int64_t n) {
+  const unsigned char *records = p->slice + (size_t)from * d->pool.record_size;
   for (int64_t i = 0; i < n; i++) p->group_of[strand_of(d, records + (size_t)i * d->pool.record_size)]--;
 }
 
-/* Counts the next records and claims what strands are new. Returns how many may be handled; 0: none. */
+/* Copies and counts the next records and claims what strands are new. Returns how many may be handled; 0: none. */
 static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
                                   int64_t n) {
-  uint32_t known = p->n_groups;
+  const uint32_t known = p->n_groups;
+  const size_t size = d->pool.record_size;
   if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
-  if (d->far) n = count_records(d, p, records, n, p->n - (records - p->records) / d->pool.record_size, 1);
-  else n = count_records(d, p, records, n, 0, 0);
+  if (d->far) n = count_records(d, p, records, n, p->n - (records - p->records) / (int64_t)size, size, 1);
+  else if (SD_LIKELY(size == 64)) n = count_records(d, p, records, n, 0, 64, 0);
+  else n = count_records(d, p, records, n, 0, size, 0);
   if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
-  uncount(d, p, records, n);
+  uncount(d, p, 0, n);
   p->n_groups = known;
   return 0;
 }
@@ -283,12 +290,12 @@ static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t 
 }
 
 /* Books a failure on the record after `done` of a slice of n. */
-static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
-                       int64_t done, const sd_context *ctx) {
-  const unsigned char *bad = records + (size_t)done * d->pool.record_size;
+static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n, int64_t done,
+                       const sd_context *ctx) {
+  const unsigned char *bad = p->slice + (size_t)done * d->pool.record_size;
   const uint32_t strand = strand_of(d, bad);
   sd_strand *s = &d->strands[strand];
-  uncount(d, p, bad, n - done);
+  uncount(d, p, done, n - done);
   sd_fail(d, slot, strand, bad, p->group_of[strand], ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
@@ -306,20 +313,20 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
     int64_t slice = claim_slice(d, slot, p, from, n - at < most ? n - at : most);
     if (slice == 0) break;
     if (p->marks) {
-      sd_number_records(d, p, from, (uint32_t)slice);
+      sd_number_records(d, p, p->slice, (uint32_t)slice);
       p->numbered = (uint64_t)slice;
     }
-    int64_t done = sd_run_handler(d, handler, SD_NONE, from, p->marks, slice, ctx);
+    int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->marks, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
       /* A timer failed: the record before which it came is still to be handled. */
       unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);
-      uncount(d, p, from + (size_t)done * size, slice - done);
+      uncount(d, p, done, slice - done);
       *stopped = 1;
       return at + done;
     }
     if (SD_UNLIKELY(done < slice)) {
       if (p->marks) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
-      fail_slice(d, slot, p, from, slice, done, ctx);
+      fail_slice(d, slot, p, slice, done, ctx);
       *failed = 1;
       return at + done + 1;
     }

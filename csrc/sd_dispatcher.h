@@ -117,11 +117,11 @@ typedef struct sd_dispatcher {
   int fd;
 } sd_dispatcher;
 
-/* The key that lies at `at`, aligned or not. */
+/* The key that lies at `at`, aligned or not. It is read once, whatever the compiler thinks of memory: the caller of a publish
+ * may change it meanwhile, and what was checked has to be what is used. */
 static inline uint32_t sd_key_at(const unsigned char *at) {
-  uint32_t key;
-  memcpy(&key, at, sizeof key);
-  return key;
+  typedef uint32_t __attribute__((aligned(1), may_alias)) key_there;
+  return *(const volatile key_there *)at;
 }
 
 static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *record) {

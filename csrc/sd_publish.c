@@ -2,7 +2,7 @@
  *
  * Two ways, chosen by what they cost here and now (sd_claim.c):
  *   queue   records are copied into their strands' blocks and workers drain them (sd_queue.c, sd_put.c);
- *   claim   the publisher takes the records' idle strands and runs the handler where they lie (sd_claim.c).
+ *   claim   the publisher takes the records' idle strands and runs the handler over them (sd_claim.c).
  */
 #include "sd_clock.h"
 #include "sd_error.h"
@@ -46,6 +46,7 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->group_of = calloc(strands, sizeof *p->group_of);
     /* These are written before they are read, so most of their pages are never made. */
     p->in_group = malloc(batch * sizeof *p->in_group);
+    p->keys = malloc(batch * sizeof *p->keys);
     p->usual = malloc((batch / SD_FEW + 1) * sizeof *p->usual);
     p->order = malloc(batch * sizeof *p->order);
     p->waiting = malloc(p->most_groups * sizeof *p->waiting);
@@ -55,7 +56,9 @@ int sd_publishers_create(sd_dispatcher *d) {
       if (!p->marks) return SD_E_NO_MEMORY;
     }
     p->chains = calloc(d->n_slots, sizeof *p->chains);
-    if (!p->group_of || !p->in_group || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
+    if (!p->nested) p->slice = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
+    if (!p->nested && !p->slice) return SD_E_NO_MEMORY;
+    if (!p->group_of || !p->in_group || !p->keys || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
       return SD_E_NO_MEMORY;
   }
   return SD_OK;
@@ -68,6 +71,8 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     if (!p) continue;
     free(p->group_of);
     free(p->in_group);
+    free(p->keys);
+    free(p->slice);
     free(p->usual);
     free(p->order);
     free(p->groups);

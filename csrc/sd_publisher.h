@@ -53,11 +53,13 @@ typedef struct sd_cost {
 enum { BY_QUEUE = 0, BY_CLAIM = 1 };
 
 struct sd_publisher {
-  uint32_t *group_of; /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
-  uint16_t *in_group; /* a record of the chunk: its group */
-  uint16_t *order;    /* records that wait, grouped by strand */
-  sd_mark *marks;     /* the chunk's, or a slice's; NULL where records carry none */
-  group *groups;      /* 1 .. n_groups */
+  uint32_t *group_of;   /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
+  uint16_t *in_group;   /* a record of the chunk: its group, ... */
+  uint32_t *keys;       /* ... and its key, as it was when it was checked */
+  uint16_t *order;      /* records that wait, grouped by strand */
+  unsigned char *slice; /* records that are handled without being queued, copied: their keys can change no more */
+  sd_mark *marks;       /* the chunk's, or a slice's; NULL where records carry none */
+  group *groups;        /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
   uint32_t *usual;  /* the strands of the last chunk, ... */
   uint32_t n_usual; /* if they were few */

@@ -14,8 +14,8 @@ static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_
 
 /* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
  * of the n are dealt with: those from the first one on that found no block have to wait. Under the lock. */
-static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const unsigned char *records,
-                         const sd_mark *marks, const uint16_t *pick, uint32_t n, uint32_t *dealt) {
+static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const sd_batch *batch,
+                         const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
   const uint32_t queued = s->queued, all = queued + n;
   sd_mark *mark = malloc((size_t)all * (sizeof *mark + size + sizeof(uint32_t)));
@@ -25,8 +25,12 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
   uint32_t *origin = (uint32_t *)(copy + (size_t)all * size);
   sd_strand_gather(s, &d->pool, queued, copy);
   sd_strand_gather_marks(s, &d->pool, queued, mark);
-  for (uint32_t i = 0; i < n; i++) memcpy(copy + (queued + i) * size, records + pick[i] * size, size);
-  for (uint32_t i = 0; marks && i < n; i++) mark[queued + i] = marks[pick[i]];
+  for (uint32_t i = 0; i < n; i++) {
+    unsigned char *to = copy + (queued + i) * size;
+    memcpy(to, batch->records + pick[i] * size, size);
+    memcpy(to + batch->key_offset, &batch->keys[pick[i]], sizeof *batch->keys);
+    if (batch->marks) mark[queued + i] = batch->marks[pick[i]];
+  }
   /* From the back, the first record seen of a symbol is the one to keep. At most `capacity` symbols share the strand, so
    * the keys kept so far lie at the end of the copy and a scan of them is short. */
   uint32_t kept = all;
@@ -38,14 +42,14 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
     origin[kept] = i;
     if (kept == i) continue;
     memmove(copy + kept * size, copy + i * size, size);
-    if (marks) mark[kept] = mark[i];
+    if (batch->marks) mark[kept] = mark[i];
   }
   /* The blocks of what waited come free first, the last one too, so at least as many records find a place again: a record
    * that finds none is one of the n. */
   sd_strand_advance(s, &d->pool, cache, queued);
   sd_strand_shed_locked(s, &d->pool, cache);
-  uint32_t left = all - kept, linked = sd_strand_link_marked(s, &d->pool, cache, copy + kept * size,
-                                                             marks ? mark + kept : NULL, NULL, left);
+  const sd_batch rest = {copy + kept * size, NULL, 0, batch->marks ? mark + kept : NULL};
+  uint32_t left = all - kept, linked = sd_strand_link_batch(s, &d->pool, cache, &rest, NULL, left);
   *dealt = linked == left ? n : origin[kept + linked] - queued;
   sd_task_keep(&d->tasks, s, origin + kept, linked);
   free(mark);
@@ -54,13 +58,13 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
 
 /* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
  * with (linked or dropped); the others have to wait. Under the lock. */
-static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
-                                    const sd_mark *marks, const uint16_t *pick, uint32_t n, uint32_t *linked) {
+static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const sd_batch *batch,
+                                    const uint16_t *pick, uint32_t n, uint32_t *linked) {
   sd_block_cache *cache = &d->slots[slot].cache;
-  uint32_t room = room_for(d, s, n), in = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick, room);
+  uint32_t room = room_for(d, s, n), in = sd_strand_link_batch(s, &d->pool, cache, batch, pick, room);
   if (SD_UNLIKELY(in < room)) {
     sd_strand_reclaim(s, &d->pool, cache);
-    in += sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + in, room - in);
+    in += sd_strand_link_batch(s, &d->pool, cache, batch, pick + in, room - in);
   }
   s->room = s->room - in;
   *linked = in;
@@ -73,28 +77,28 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *
 }
 
 /* The same for a lossy strand; *net says by how many records its queue grew. */
-static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const unsigned char *records,
-                           const sd_mark *marks, const uint16_t *pick, uint32_t n, int64_t *net) {
+static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const sd_batch *batch, const uint16_t *pick,
+                           uint32_t n, int64_t *net) {
   sd_block_cache *cache = &d->slots[slot].cache;
   uint32_t linked, dealt;
   uint32_t before = s->queued;
   /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
   if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
   if (before + n <= s->capacity) {
-    linked = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick, n);
+    linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick, n);
     dealt = linked;
     s->queued = before + linked;
   } else if (s->on_full == SD_DROP_OLDEST) {
     /* More than fit at all: only the last of them count. */
     uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
-    linked = sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + skip, keep);
+    linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick + skip, keep);
     /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
      * pending must never be brought to 0 here, for somebody else has the token. */
     uint32_t old = 0, all = before + linked;
     if (SD_UNLIKELY(linked < keep && all > 1)) {
       old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
       sd_strand_advance(s, &d->pool, cache, old);
-      linked += sd_strand_link_marked(s, &d->pool, cache, records, marks, pick + skip + linked, keep - linked);
+      linked += sd_strand_link_batch(s, &d->pool, cache, batch, pick + skip + linked, keep - linked);
       all = before - old + linked;
     }
     uint32_t over = all > s->capacity ? all - s->capacity : 0;
@@ -104,7 +108,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const 
     s->queued = all - over;
     dealt = skip + linked;
   } else {
-    uint32_t left = conflate(d, s, cache, records, marks, pick, n, &dealt);
+    uint32_t left = conflate(d, s, cache, batch, pick, n, &dealt);
     drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
     s->queued = left;
   }
@@ -116,16 +120,17 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const 
 static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
                     const uint16_t *pick, uint32_t n, uint64_t now) {
   sd_strand *s = &d->strands[strand];
+  const sd_batch batch = {records, p->keys, d->arena->key_offset, p->marks};
   uint32_t dealt, linked;
   int64_t net;
   sd_lock(&s->publish_lock);
   /* Another publisher was faster: numbers have to rise along a strand. */
   if (p->marks && d->last_number[strand] > p->marks[pick[0]].number) sd_number_again(d, p, pick, n);
   if (SD_LIKELY(!s->lossy)) {
-    dealt = link_records(d, slot, s, records, p->marks, pick, n, &linked);
+    dealt = link_records(d, slot, s, &batch, pick, n, &linked);
     net = linked;
   } else {
-    dealt = link_lossy(d, slot, s, records, p->marks, pick, n, &net);
+    dealt = link_lossy(d, slot, s, &batch, pick, n, &net);
   }
   if (p->marks && dealt) d->last_number[strand] = p->marks[pick[dealt - 1]].number;
   sd_bump(&s->accepted, dealt);

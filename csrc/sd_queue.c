@@ -33,7 +33,8 @@ void sd_list_chains(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
 
 /* ---- the sweeps */
 
-/* Sorts the records of a chunk into groups, up to the first key that is out of range. */
+/* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the blocks
+ * over those of the records: another thread may change these meanwhile, and rows are found by them. */
 static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                  size_t size, const int far) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
@@ -54,6 +55,7 @@ static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsign
     groups[number].strand = strand;
     groups[number].n++;
     p->in_group[i] = (uint16_t)number;
+    p->keys[i] = key;
   }
   p->n_groups = n_groups;
   p->chunk = i;
@@ -126,14 +128,16 @@ static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
 }
 
 /* Copies a record to its group's place, if there is one. Returns where it went. */
-static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g, const unsigned char *from,
-                                      size_t size) {
+static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g, const unsigned char *from, size_t size,
+                                      size_t key_offset, uint32_t key) {
   if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) return NULL;
   unsigned char *to = g->to, *far = to + 2 * size;
   /* Another core drained these lines last: ask for the strand's next but one long before it is needed. It may have left the first
    * cache again by then: it is asked for once more, a few records before its turn. */
   sd_prefetch_write(far < g->end ? far : to);
   sd_copy(to, from, size);
+  /* Not stored in any case: stores wait here for lines of other cores, and this would be one more a record. */
+  if (SD_UNLIKELY(sd_key_at(to + key_offset) != key)) memcpy(to + key_offset, &key, sizeof key);
   g->to = to + size;
   return to;
 }
@@ -157,11 +161,11 @@ static inline void mark_one(const group *g, const unsigned char *to, size_t size
 static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
                              const sd_mark *marks) {
   const int64_t n = p->chunk;
-  const size_t past = past_records(d, size);
+  const size_t past = past_records(d, size), key_offset = d->arena->key_offset;
   for (int64_t i = 0; i < n; i++, from += size) {
     sd_prefetch_write(p->groups[p->in_group[i + LINKS_AHEAD < n ? i + LINKS_AHEAD : i]].to);
     group *g = &p->groups[p->in_group[i]];
-    unsigned char *to = link_one(d, slot, g, from, size);
+    unsigned char *to = link_one(d, slot, g, from, size, key_offset, p->keys[i]);
     if (marks && to) mark_one(g, to, size, past, marks[i]);
   }
 }
@@ -174,9 +178,11 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
   sd_mark next_mark = marked ? sd_numbers_begin(d) : (sd_mark){0, 0};
   p->number = next_mark.number;
   const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
-  const unsigned char *at = from + d->arena->key_offset;
+  const size_t key_offset = d->arena->key_offset;
+  const unsigned char *at = from + key_offset;
   group *groups = p->groups;
   uint16_t *in_group = p->in_group;
+  uint32_t *keys = p->keys;
   for (int64_t i = -LINKS_AHEAD; i < n; i++) {
     const int64_t next = i + LINKS_AHEAD;
     if (SD_LIKELY(next < n)) {
@@ -187,6 +193,7 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
         uint32_t strand = map[key], number = group_of[strand];
         if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
         in_group[next] = (uint16_t)number;
+        keys[next] = key;
         groups[number].n++;
         sd_prefetch_write(groups[number].to);
         at += size;
@@ -196,7 +203,7 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
     }
     if (SD_LIKELY(i >= 0)) {
       group *g = &groups[in_group[i]];
-      unsigned char *to = link_one(d, slot, g, from, size);
+      unsigned char *to = link_one(d, slot, g, from, size, key_offset, keys[i]);
       if (marked) {
         next_mark.time = sd_time_at(d, from, next_mark.time);
         if (SD_LIKELY(to != NULL)) mark_one(g, to, size, past, next_mark);

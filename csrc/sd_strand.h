@@ -173,9 +173,18 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
  * the batch, or NULL for the first n in a row. Q1..Q3 are relaxed: their order comes from the token (P2, W2, W4). */
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n);
-/* The same with the records' marks, which may be NULL: then those in the blocks stay as they are. */
-static inline uint32_t sd_strand_link_marked(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
-                                             const sd_mark *marks, const uint16_t *pick, uint32_t n);
+
+/* Records, and what goes into the blocks with them. */
+typedef struct sd_batch {
+  const sd_byte *records;
+  const uint32_t *keys; /* theirs, as they were when they were checked: what lies there may have changed since */
+  uint32_t key_offset;
+  const sd_mark *marks; /* theirs; NULL: those in the blocks stay as they are */
+} sd_batch;
+
+/* The same with their keys and marks. */
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_batch *batch,
+                                            const uint16_t *pick, uint32_t n);
 
 /* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
  * line holds up every atomic operation behind it. */
@@ -308,11 +317,12 @@ static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_block_cache *
 
 static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n) {
-  return sd_strand_link_marked(s, pool, cache, records, NULL, pick, n);
+  const sd_batch batch = {records, NULL, 0, NULL};
+  return sd_strand_link_batch(s, pool, cache, &batch, pick, n);
 }
 
-static inline uint32_t sd_strand_link_marked(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
-                                             const sd_mark *marks, const uint16_t *pick, uint32_t n) {
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_batch *batch,
+                                            const uint16_t *pick, uint32_t n) {
   uint32_t done = 0;
   const size_t size = pool->record_size;
   while (done < n) {
@@ -324,14 +334,14 @@ static inline uint32_t sd_strand_link_marked(sd_strand *s, sd_pool *pool, sd_blo
     uint32_t run = pool->records - fill;
     if (run > n - done) run = n - done;
     sd_byte *to = sd_block_record(pool, s->tail, fill);
-    for (uint32_t i = 0; i < run; i++, to += size)
-      sd_copy(to, records + (pick ? pick[done + i] : done + i) * size, size);
+    for (uint32_t i = 0; i < run; i++, to += size) {
+      const uint32_t from = pick ? pick[done + i] : done + i;
+      sd_copy(to, batch->records + from * size, size);
 #if !defined(SD_MODEL_RELACY)
-    if (marks) {
-      sd_mark *mark = sd_block_mark(pool, s->tail, fill);
-      for (uint32_t i = 0; i < run; i++) mark[i] = marks[pick ? pick[done + i] : done + i];
-    }
+      if (batch->keys) memcpy(to + batch->key_offset, &batch->keys[from], sizeof *batch->keys);
+      if (batch->marks) sd_block_mark(pool, s->tail, fill)[i] = batch->marks[from];
 #endif
+    }
     s->fill = fill + run;
     done += run;
   }

@@ -76,6 +76,6 @@ class Routing:
         return grouping.strand_of_symbol
 
     def by_keys(self, keys: npt.NDArray[Any]) -> None:
-        """The same by the first keys that are published."""
-        keys, symbols = keys[:FIRST_LOOK], len(self._handler_of_symbol)
+        """The same by the first keys that are published. They are copied: another thread may change them meanwhile."""
+        keys, symbols = keys[:FIRST_LOOK].copy(), len(self._handler_of_symbol)
         self.by_counts(np.bincount(keys[keys < symbols], minlength=symbols))

@@ -418,6 +418,64 @@ static const char *held_is_not_claimed(void) {
   return run();
 }
 
+/* ---- keys that another thread changes while their records are published */
+
+enum { KEYED = 12 };
+
+/* Each record has a symbol, and its strand is in this slot's hands. */
+static int is_of_a_strand_in_hand(const record *t, int64_t i, sd_context *ctx) {
+  expect(t->key < W.config.sizes.n_symbols, "a record of no symbol reaches a handler");
+  expect(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1) == (uint64_t)ctx->slot + 1,
+         "a record reaches a handler by a strand that is not its symbol's");
+  return 0;
+}
+
+static void changes_keys(void *slot, unsigned fiber) {
+  while (W.publishing) {
+    record *r = (record *)batches[(uintptr_t)slot] + sd_scheduler_random(KEYED);
+    r->key = sd_scheduler_random(8) ? sd_scheduler_random(W.config.sizes.n_symbols) : UINT32_MAX;
+    sd_pause();
+  }
+}
+
+static void changed_keys_script(void *slot, unsigned fiber) {
+  uint64_t accepted = 0, dropped = 0;
+  sd_totals now;
+  for (int i = 0; i < 4; i++) {
+    uint32_t mine = enter();
+    expect(mine == (uint32_t)(uintptr_t)slot, "another publisher is at work");
+    int code = publish_all(mine, "abcdabcddcba");
+    expect(code == SD_OK || code == SD_E_KEY || code == SD_E_FULL, "publishing ends otherwise than it may");
+    accepted += KEYED - (uint64_t)(code ? sd_publish_rejected(W.d, mine, 0, NULL, 0) : 0);
+    sd_publisher_leave(W.d, mine);
+  }
+  W.publishing = 0;
+  while (!at_rest()) sd_pause();
+  sd_dispatcher_totals(W.d, &now);
+  for (int why = 0; why < 4; why++) dropped += now.dropped[why];
+  expect(now.accepted == accepted && now.accepted == now.handled + dropped, "a record is not counted");
+  stop();
+}
+
+static const char *keys_are_read_once(void) {
+  static const int32_t bounds[] = {SD_BLOCK, SD_RAISE, SD_DROP_NEWEST, SD_DROP_OLDEST, SD_CONFLATE};
+  sd_config c = usual(4, 1, 1);
+  c.sizes.n_strands = one_of(2, 4);
+  c.sizes.marked = sd_scheduler_random(2);
+  c.batch_records = one_of(3, KEYED);
+  c.on_full = bounds[sd_scheduler_random(5)];
+  c.capacity = one_of(4, 6);
+  c.publisher_drains = (int32_t)sd_scheduler_random(2);
+  c.one_core = (int32_t)sd_scheduler_random(2);
+  make(&c, sd_scheduler_random(2) ? PURE : NATIVE, 0, 0);
+  W.each = is_of_a_strand_in_hand;
+  W.publishing = 1;
+  add_workers(1);
+  sd_scheduler_add(changed_keys_script, (void *)(uintptr_t)1);
+  sd_scheduler_add(changes_keys, (void *)(uintptr_t)1);
+  return run();
+}
+
 /* ---- blocks */
 
 /* The pool runs dry on b, while somebody has a's only record in hand; a's publish lock is in use when that one is done. */
@@ -868,6 +926,7 @@ static const struct check {
     {"names-what-did-not-go-in", names_what_did_not_go_in, 1},
     {"leaves-nothing-behind", leaves_nothing_behind, 1},
     {"held-is-not-claimed", held_is_not_claimed, 1},
+    {"keys-are-read-once", keys_are_read_once, 4000},
     {"takes-an-idle-strands-block", takes_an_idle_strands_block, 1},
     {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},
     {"blocks-are-handed-out-once", blocks_are_handed_out_once, 20},

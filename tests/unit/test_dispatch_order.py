@@ -396,3 +396,45 @@ def test_symbols_too_many_for_a_cache_keep_their_order_up_to_a_record_of_no_symb
         assert (d.statistics().claimed > 0) == publisher_drains
     assert d.rows.array["broken"].sum() == 0
     assert d.rows.array["ticks"].tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_full", "strands"),
+    [
+        ("count", "block", "auto"),
+        ("count", "drop_oldest", "per-symbol"),
+        ("count", "conflate", 10),
+        ("book", "raise", 10),
+    ],
+)
+def test_keys_that_change_while_they_are_published_lose_no_count(kind: str, on_full: Any, strands: Any) -> None:
+    symbols = 100
+    ticks = ticks_for(np.arange(20_000) % symbols)
+    good = ticks["instrument_id"].copy()
+    bad = good.copy()
+    bad[::7], bad[3::11] = 0xFFFFFFFF, symbols
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            ticks["instrument_id"] = bad
+            ticks["instrument_id"] = good
+
+    changing = threading.Thread(target=change)
+    with Dispatcher(symbols, kind, workers=2, cores=None, on_full=on_full, strands=strands) as d:
+        changing.start()
+        try:
+            accepted = 0
+            for _ in range(100):
+                try:
+                    accepted += d.publish(ticks)
+                except UnknownSymbolError as error:
+                    accepted += error.position
+                except BackpressureError as error:
+                    accepted += len(ticks) - len(error.rejected)
+        finally:
+            over.set()
+            changing.join()
+        d.drain()
+        balanced(d)
+        assert d.statistics().accepted == accepted

@@ -21,7 +21,9 @@ from strand.fingerprint_file import Interval
 from strand.observe.timeline import Timeline
 from strand.pacing import Pacing
 from strand.rows import Rows
+from strand.run_warnings import RunWarning, warnings_of
 from strand.stats import Statistics
+from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult"]
 
@@ -44,7 +46,7 @@ class ReplayResult:
     """
 
     info: FeedInfo
-    symbols: Sequence[str]
+    symbols: SymbolTable
     rows: Rows
     ticks: int
     ticks_by_symbol: npt.NDArray[np.int64]
@@ -73,6 +75,12 @@ class ReplayResult:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
         any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
         return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self._digests())
+
+    @cached_property
+    def warnings(self) -> tuple[RunWarning, ...]:
+        """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
+        What an option had skipped or dropped is told by ``skipped`` and ``statistics.dropped`` instead."""
+        return warnings_of(self)
 
     @property
     def ticks_per_s(self) -> float:

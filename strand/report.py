@@ -40,6 +40,7 @@ UNDATED: Final = "the date is not known, so times count from 1970-01-01; give --
 def as_dict(result: ReplayResult) -> dict[str, Any]:
     """The closing report as plain values."""
     return {
+        "warnings": [warning.as_dict() for warning in result.warnings],
         "path": result.info.path,
         "format": result.info.format,
         "undated": result.info.undated,
@@ -90,6 +91,10 @@ def print_skipped(console: Console, found: dict[str, Any]) -> None:
 
 def print_replay(console: Console, result: ReplayResult, out: Path | None) -> None:
     """The closing report."""
+    for warning in result.warnings:
+        console.print(f"[yellow]warning:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
+    if not result.warnings:
+        console.print("warnings: none")
     s = result.statistics
     console.print(
         f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "

@@ -40,7 +40,7 @@ class RunView:
     _python: _Python
 
     @property
-    def symbols(self) -> Sequence[str]:
+    def symbols(self) -> SymbolTable:
         """Names by index."""
         return self._table
 

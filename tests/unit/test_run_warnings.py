@@ -1,0 +1,268 @@
+"""``result.warnings``: each entry true, with its count by a plain reading of the source, and none where all is well."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from merge_support import ArrayFeed
+
+import strand
+from strand.cli import cli
+from strand.feeds.merge import merge_feeds
+from strand.feeds.npy import NpyFeed, write_npy
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.pacing import Pacer
+from strand.replay import ReplayResult
+from strand.run_warnings import RunWarning
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
+
+DAY = {"date": SAMPLE_DATE}
+#: Messages of ITCH 5.0 that name an order at byte 11.
+OF_AN_ORDER = b"AFECXDU"
+
+
+def messages(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (length,) = struct.unpack_from(">H", data, at)
+        yield data[at + 2 : at + 2 + length]
+        at += 2 + length
+
+
+def order_of(message: bytes) -> int | None:
+    return int.from_bytes(message[11:19], "big") if message[0] in OF_AN_ORDER else None
+
+
+class Damaged:
+    """The sample day without one add: that of the order that is changed most often, and never replaced."""
+
+    def __init__(self, folder: Path) -> None:
+        day = list(messages(gzip.decompress(sample_path().read_bytes())))
+        changes = Counter(order_of(m) for m in day if m[0] in b"ECXD")
+        replaced = {order_of(m) for m in day if m[0] in b"U"}
+        for m in day:
+            if m[0] in b"U":
+                replaced.add(int.from_bytes(m[19:27], "big"))
+        self.order = next(order for order, _ in changes.most_common() if order is not None and order not in replaced)
+        self.changes = changes[self.order]
+        self.fills = sum(1 for m in day if m[0] in b"E" and order_of(m) == self.order)
+        add = next(m for m in day if m[0] in b"AF" and order_of(m) == self.order)
+        self.symbol = add[24:32].decode().strip()
+        self.path = folder / "damaged.itch50"
+        self.path.write_bytes(b"".join(struct.pack(">H", len(m)) + m for m in day if m is not add))
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+    return Damaged(tmp_path_factory.mktemp("damaged"))
+
+
+def kinds(result: ReplayResult) -> dict[str, int]:
+    found = {warning.kind: warning.count for warning in result.warnings}
+    assert len(found) == len(result.warnings)
+    return found
+
+
+def orders(*rows: tuple[str, int, str, int, int], symbol: int = 0) -> Any:
+    """Ticks of single orders: action, order, side, price, size."""
+    ticks = zeros(len(rows))
+    ticks["kind"], ticks["instrument_id"] = KIND_ORDER, symbol
+    for name, column in zip(("action", "order_id", "side", "price", "size"), zip(*rows, strict=True), strict=True):
+        ticks[name] = column
+    ticks["ts_recv"] = np.arange(1, len(ticks) + 1)
+    return ticks
+
+
+ALL_WELL: tuple[Any, ...] = (
+    "count", strand.book(), strand.vwap(), strand.vwap("1h"), strand.bars("1m"), strand.trade_stats(),
+    strand.spread(), strand.imbalance(), strand.volatility("1m"), strand.chain(strand.book(), strand.bars("1h")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("handler", ALL_WELL, ids=lambda h: getattr(h, "described", h))
+def test_a_sound_day_has_no_warnings(handler: Any) -> None:
+    assert strand.replay(sample_path(), handler, feed_options=DAY, workers=2).warnings == ()
+
+
+def test_a_missing_add_makes_its_changes_unknown_and_its_executions_unpriced(damaged: Damaged) -> None:
+    assert damaged.fills > 0
+    book = strand.replay(damaged.path, "book", feed_options=DAY)
+    (unknown,) = book.warnings
+    assert (unknown.kind, unknown.count) == ("unknown orders", damaged.changes)
+    assert unknown.example == f"{damaged.changes} of {damaged.symbol}"
+    assert unknown.cure.startswith("replay from the start of the day")
+    for handler in ("vwap", strand.vwap("1m"), strand.bars("1m"), "trade_stats", strand.trade_stats("1m")):
+        result = strand.replay(damaged.path, handler, feed_options=DAY, workers=0)
+        (unpriced,) = result.warnings
+        assert (unpriced.kind, unpriced.count) == ("unpriced trades", damaged.fills)
+        assert unpriced.example == f"{damaged.fills} of {damaged.symbol}"
+
+
+def test_the_rows_of_a_chain_are_looked_through(damaged: Damaged) -> None:
+    result = strand.replay(damaged.path, strand.chain(strand.book(), strand.bars("1m")), feed_options=DAY)
+    assert kinds(result) == {"unknown orders": damaged.changes, "unpriced trades": damaged.fills}
+
+
+def test_only_symbols_of_the_handler_that_counts_are_looked_at(damaged: Damaged) -> None:
+    with_book = {damaged.symbol: "book", "*": "count"}
+    result = strand.replay(damaged.path, handlers=with_book, feed_options=DAY)
+    assert kinds(result) == {"unknown orders": damaged.changes}
+    assert result.warnings[0].example == f"{damaged.changes} of {damaged.symbol}"
+    without = {damaged.symbol: "count", "*": "book"}
+    assert strand.replay(damaged.path, handlers=without, feed_options=DAY).warnings == ()
+
+
+def test_each_count_of_a_book_is_a_warning_with_the_symbol_that_has_most() -> None:
+    ticks = np.concatenate(
+        [
+            orders(
+                ("A", 1, "B", 10, 5), ("A", 1, "B", 10, 5), ("C", 9, "B", 10, 1), ("C", 1, "B", 10, 7),
+                ("A", 2, "N", 10, 5), ("A", 3, "B", 12, 5), ("A", 4, "A", 11, 5),
+            ),
+            orders(("C", 9, "B", 10, 1), ("M", 9, "B", 10, 1), symbol=1),
+        ]
+    )  # fmt: skip
+    ticks["ts_recv"] = np.arange(1, len(ticks) + 1)
+    result = strand.replay(ArrayFeed(ticks, ["ONE", "TWO"]), "book", workers=1)
+    assert [(w.kind, w.count, w.example) for w in result.warnings] == [
+        ("unknown orders", 3, "2 of TWO"),
+        ("duplicate orders", 1, "1 of ONE"),
+        ("clipped orders", 1, "1 of ONE"),
+        ("unusable orders", 1, "1 of ONE"),
+        ("crossed books", 1, "1 of ONE"),
+    ]
+
+
+def test_each_count_of_levels_is_a_warning() -> None:
+    ticks = orders(
+        ("M", 0, "B", 10, 5), ("M", 0, "B", 9, 5), ("M", 0, "B", 7, 0), ("M", 0, "B", UNDEF_PRICE, 5),
+        ("M", 0, "A", 10, 5),
+    )  # fmt: skip
+    ticks["kind"] = KIND_QUOTE
+    result = strand.replay(ArrayFeed(ticks, ["X"]), strand.depth(max_levels=1), workers=0)
+    found = {"unknown levels": 1, "clipped levels": 1, "unusable levels": 1, "crossed books": 1}
+    assert kinds(result) == found
+
+
+def test_quotes_that_cross_and_prices_without_a_logarithm_are_warnings() -> None:
+    quotes = zeros(2)
+    quotes["kind"], quotes["side"], quotes["action"] = KIND_QUOTE, b"N", b"N"
+    quotes["price"], quotes["order_id"], quotes["size"], quotes["ref_id"] = [10, 12], [11, 12], 1, 1
+    result = strand.replay(ArrayFeed(quotes, ["X"]), "spread", workers=0)
+    assert [str(w).partition(";")[0] for w in result.warnings] == ["crossed quotes: 1 (1 of X)"]
+    trades = zeros(3)
+    trades["kind"], trades["action"], trades["price"], trades["size"] = KIND_TRADE, b"T", [5, -5, 0], 1
+    result = strand.replay(ArrayFeed(trades, ["X"]), strand.volatility(ticks=1), workers=0)
+    assert kinds(result) == {"unusable prices": 2}
+
+
+def test_trades_that_come_after_their_bar_are_warnings() -> None:
+    trades = zeros(3)
+    trades["kind"], trades["action"], trades["price"], trades["size"] = KIND_TRADE, b"T", 5, 1
+    trades["ts_recv"] = [10**9, 70 * 10**9, 2 * 10**9]
+    result = strand.replay(ArrayFeed(trades, ["X"]), strand.bars("1m"), workers=0)
+    assert kinds(result)["late trades"] == 1
+
+
+def test_counts_of_all_days_are_added_up(damaged: Damaged, tmp_path: Path) -> None:
+    days = []
+    for date in ("2026-01-05", "2026-01-06"):
+        days.append(tmp_path / f"{date}.itch50")
+        days[-1].write_bytes(damaged.path.read_bytes())
+    for per_day in (False, True):
+        result = strand.replay([str(day) for day in days], "book", per_day=per_day, workers=2)
+        assert kinds(result) == {"unknown orders": 2 * damaged.changes}
+
+
+def test_rows_of_ones_own_may_have_fields_of_any_name() -> None:
+    @strand.batch_handler(state=[("unknown", "i8"), ("unpriced", "i8"), ("late", "i8"), ("crossed", "i8")])
+    def mine(symbol: str, ticks: Any, row: Any) -> None:
+        for name in ("unknown", "unpriced", "late", "crossed"):
+            row[name] += len(ticks)
+
+    assert strand.replay(ArrayFeed(orders(("A", 1, "B", 10, 5)), ["X"]), mine, workers=1).warnings == ()
+
+
+def test_rounded_sizes_and_rows_of_a_csv_file_are_warnings(tmp_path: Path) -> None:
+    path = tmp_path / "trades.csv"
+    head = "exchange,symbol,timestamp,local_timestamp,id,side,price,amount"
+    path.write_text(
+        "\n".join([head, *(f"x,B,{at},{at},{at},buy,{price},{amount}" for at, price, amount in
+        ((1, "1.5", "0.5"), (2, "1.5", "0.1234"), (3, "1.00000000049", "2")))]) + "\n"
+    )  # fmt: skip
+    options = {"size_unit": "0.001", "inexact": "round"}
+    result = strand.replay(path, "vwap", feed_options=options, workers=0)
+    assert kinds(result) == {"rounded sizes": 1, "rounded rows": 1}
+    assert all(warning.example == f"in {path}" for warning in result.warnings)
+
+
+def test_symbols_without_a_name_are_warnings(tmp_path: Path) -> None:
+    ticks = np.concatenate([orders(("A", 1, "B", 10, 5)), orders(("A", 1, "B", 10, 5), ("A", 2, "B", 9, 5), symbol=2)])
+    path = tmp_path / "day.npy"
+    write_npy(path, ticks)
+    result = strand.replay(path, "count", workers=0)
+    assert [(w.kind, w.count, w.example) for w in result.warnings] == [("unnamed symbols", 2, "#2 with 2 ticks")]
+    named = strand.replay(NpyFeed(path, symbols=["A", "B", "C"]), "count", workers=0)
+    assert named.warnings == ()
+
+
+class StuckClock:
+    """A clock on which each look takes 3 ms."""
+
+    def __init__(self) -> None:
+        self.time_ns = 0
+
+    def now_ns(self) -> int:
+        self.time_ns += 3_000_000
+        return self.time_ns
+
+    def wait_until(self, time_ns: int) -> None:
+        self.time_ns = max(self.time_ns, time_ns)
+
+
+def test_ticks_later_than_their_pace_are_warnings() -> None:
+    feed = ArrayFeed(orders(*[("A", i, "B", 10, 5) for i in range(1, 6)]), ["X"])
+    result = strand.replay(feed, "count", workers=0, pacer=Pacer(1, clock=StuckClock()))
+    assert result.pacing is not None
+    assert kinds(result) == {"late ticks": result.pacing.late}
+    assert result.pacing.late > 0
+    assert result.warnings[0].example == f"one that was {result.pacing.lateness.maximum_ns / 1e6:.3f} ms late"
+
+
+def test_ticks_that_a_merge_left_out_of_order_are_warnings() -> None:
+    ticks = orders(*[("A", i, "B", 10, 5) for i in range(1, 4)])
+    ticks["ts_recv"] = [100, 90, 200]
+    merged = merge_feeds([ArrayFeed(ticks, ["X"])], on_disorder="keep")
+    assert kinds(strand.replay(merged, "count", workers=0)) == {"ticks out of order": 1}
+
+
+# ---- where they are shown
+
+
+def test_warnings_are_the_first_lines_of_the_report(damaged: Damaged) -> None:
+    told = CliRunner().invoke(cli, ["replay", str(damaged.path), "--handler", "book", "--date", SAMPLE_DATE])
+    assert told.exit_code == 0
+    lines = told.stdout.splitlines()
+    count = damaged.changes
+    assert lines[0].startswith(f"warning: unknown orders: {count} ({count} of {damaged.symbol}); replay from the start")
+    assert not lines[1].startswith("warning")
+    sound = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "book", "--date", SAMPLE_DATE])
+    assert sound.stdout.splitlines()[0] == "warnings: none"
+
+
+def test_warnings_are_the_first_of_the_json_object(damaged: Damaged) -> None:
+    told = CliRunner().invoke(cli, ["replay", str(damaged.path), "--handler", "book", "--date", SAMPLE_DATE, "--json"])
+    plain = json.loads(told.stdout)
+    assert next(iter(plain)) == "warnings"
+    (warning,) = (RunWarning(**entry) for entry in plain["warnings"])
+    assert (warning.kind, warning.count) == ("unknown orders", damaged.changes)
+    assert warning.example == f"{damaged.changes} of {damaged.symbol}"

@@ -58,6 +58,7 @@ def market(trades: float) -> npt.NDArray[Any]:
     ticks = route_stream(TICKS, SYMBOLS)
     rng = np.random.default_rng(1)
     ticks["kind"] = np.where(rng.random(TICKS) < trades, KIND_TRADE, 1)
+    ticks["action"] = np.where(ticks["kind"] == KIND_TRADE, b"T", b"A")
     ticks["size"], ticks["price"] = 100, 10**11
     return ticks
 

@@ -40,6 +40,7 @@ from strand.flow import Flow
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
+from strand.handlers.traded import warn_of_unpriced
 from strand.numbers import whole
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
@@ -180,6 +181,7 @@ class Dispatcher(StrandsView):
         self._look = self._engine.new_look()
         opening = Opening(self._table, dtype, key, -(-config.row_bytes // LINE) * LINE)
         self._opened = [open_handler(h, opening) for h in self._handlers]
+        self._makers = opening.makers
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
         self._python: PythonHandlers = PythonHandlers(
             self._engine,
@@ -299,6 +301,8 @@ class Dispatcher(StrandsView):
             raise self._outputs.failure
         if drain and self._stop_failure is not None:
             raise self._stop_failure
+        makers, self._makers = self._makers, []
+        warn_of_unpriced(makers)
         return drained and self._abandoned == 0
 
     def _close(self, *, drained: bool) -> None:

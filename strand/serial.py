@@ -23,6 +23,7 @@ from strand.errors import ConfigurationError, HandlerError, StoppedError, Unknow
 from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
+from strand.handlers.traded import warn_of_unpriced
 from strand.outputs import Outputs
 from strand.python_handlers import stop_objects
 from strand.records import RecordReader
@@ -81,6 +82,7 @@ class SerialLoop(RunView):
         record = self._reader.dtype
         opening = Opening(self._table, record, key, self._memory.stride)
         self._opened = [open_handler(h, opening) for h in self._handlers]
+        self._makers = opening.makers
         self._outputs = Outputs(self._handlers, self._table, out or {})
         self._emitted = SerialEmitted(self._outputs.record_bytes)
         self._numbers = [self._outputs.numbers(h) for h in self._handlers]
@@ -295,6 +297,7 @@ class SerialLoop(RunView):
         failure = failure or self._outputs.failure or stop_failure
         if kind is None and failure is not None:
             raise failure
+        warn_of_unpriced(self._makers)
 
     # ---- looking on
 

@@ -144,6 +144,8 @@ class SerialPython:
 
     #: Nothing else happens between two calls.
     brings_rest = True
+    #: There is one thread.
+    slot = 0
 
     def claim(self) -> SerialEmitted:
         """What is in hand."""

@@ -22,6 +22,7 @@ __all__ = [
     "MOST_SEQUENCE",
     "PRICE_SCALE",
     "TICK",
+    "TRADE",
     "UNDEF_PRICE",
     "TickRecord",
     "Ticks",
@@ -131,6 +132,23 @@ TICK: Final = np.dtype(
         ],
     )
 )
+
+
+#: One trade, 72 bytes, as handlers are given it that ask for trades (``on="trade"``). Times, ``sequence`` and
+#: ``publisher_id`` are its tick's. ``order_id``: the order that rested, ``match_id``: the venue's number of the match;
+#: 0 where the feed does not say. ``aggressor``: ``A`` a seller, ``B`` a buyer, ``N`` nobody can tell. ``hidden``: what
+#: it met was not displayed; ``cross``: it is an auction's.
+TRADE: Final = np.dtype(
+    {
+        "names": [
+            "ts_event", "ts_recv", "order_id", "price", "size", "instrument_id", "publisher_id", "aggressor", "hidden",
+            "match_id", "sequence", "cross",
+        ],
+        "formats": ["<i8", "<i8", "<u8", "<i8", "<i8", "<u4", "<u2", "S1", "?", "<u8", "<i8", "?"],
+        "offsets": [0, 8, 16, 24, 32, 40, 44, 46, 47, 48, 56, 64],
+        "itemsize": 72,
+    }
+)  # fmt: skip
 
 
 class Ticks(np.ndarray[Any, Any]):

@@ -206,7 +206,7 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (sd_read_event(&p->source, t, ctx, &e)) return i;
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (e.trade.size == 0 && !e.clear) continue;
     sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
     if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;

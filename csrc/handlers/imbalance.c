@@ -121,7 +121,7 @@ int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_cont
   const sd_interval_params *p = ctx->params;
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
-    if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (!e.bid && !e.ask && !e.clear) continue;
     const uint32_t key = ticks[i].instrument_id;
     sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);

@@ -38,6 +38,11 @@ void sd_tape_destroy(sd_tape *tape) {
   free(tape);
 }
 
+void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n) {
+  const sd_context ctx = {.params = &tape->params, .row_stride = sizeof *tape->rows};
+  sd_ahead_book(tape->rows, ticks, n, &ctx);
+}
+
 int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e) {
   sd_book_row *row = &tape->rows[t->instrument_id].book;
   /* Zeroes before the first tick: no top. */
@@ -47,9 +52,11 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
   sd_resting met = {SD_UNDEF_PRICE, 'N'};
   if (t->action == 'F') met = sd_books_resting(tape->params.books, t->instrument_id, t->order_id);
   e->trade = sd_trade_of(t, &tape->params.rules, met, &before);
-  sd_context inner = *ctx;
+  /* No more than a book reads: the rest of a context is long. */
+  sd_context inner;
   inner.params = &tape->params;
   inner.row_stride = sizeof *tape->rows;
+  inner.slot = ctx->slot;
   if (sd_handle_book(tape->rows, t, 1, &inner) != 1) {
     ctx->error_code = inner.error_code;
     memcpy(ctx->message, inner.message, sizeof ctx->message);

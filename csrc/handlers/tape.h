@@ -40,6 +40,8 @@ void sd_tape_destroy(sd_tape *tape);
 
 /* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */
 int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e);
+/* Asks for the memory that n ticks will touch. */
+void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n);
 
 /* A clear of one side, or of prices up to one, is a change of levels. */
 static inline uint64_t sd_clear_of(const sd_tick *t) {
@@ -62,12 +64,20 @@ static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
       (sd_top){sd_price_or_none(sd_bid_price(t)), sd_price_or_none(sd_ask_price(t)), sd_bid_size(t), sd_ask_size(t)};
 }
 
-/* What tick t says. Nonzero: see sd_tape_event. */
-static inline int sd_read_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
+/* Ticks whose books are asked for together. */
+enum { SD_TAPE_AHEAD = 16 };
+
+/* What tick i of the n of a call says. Nonzero: see sd_tape_event. */
+static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, int64_t i, int64_t n, sd_context *ctx,
+                                sd_event *e) {
   const sd_top no_quote = SD_NO_TOP;
+  const sd_tick *t = &ticks[i];
   e->bid = e->ask = 0;
   e->clear = sd_clear_of(t);
-  if (source->tape) return sd_tape_event(source->tape, t, ctx, e);
+  if (source->tape) {
+    if (i % SD_TAPE_AHEAD == 0 && n > 1) sd_tape_ahead(source->tape, t, n - i < SD_TAPE_AHEAD ? n - i : SD_TAPE_AHEAD);
+    return sd_tape_event(source->tape, t, ctx, e);
+  }
   e->time = sd_time_of(t);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
   sd_quote_of(t, e);

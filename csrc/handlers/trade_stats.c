@@ -101,7 +101,7 @@ int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_co
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
-    if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
     if (e.trade.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;

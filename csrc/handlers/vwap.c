@@ -21,7 +21,7 @@ static inline int take(void *rows, uint32_t key, sd_context *ctx, int64_t price,
 static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_source *source) {
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
-    if (sd_read_event(source, &ticks[i], ctx, &e)) return i;
+    if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
     if (e.trade.size && take(rows, ticks[i].instrument_id, ctx, e.trade.price, e.trade.size)) return i;
   }
   return n;
@@ -84,7 +84,7 @@ int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_con
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
-    if (sd_read_event(&p->source, &ticks[i], ctx, &e)) return i;
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
     if (e.trade.size && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;

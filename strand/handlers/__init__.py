@@ -47,7 +47,7 @@ from strand.handlers.measures import (
     vwap,
 )
 from strand.handlers.native import native
-from strand.handlers.objects import Tick, object_handler
+from strand.handlers.objects import Tick, Trade, object_handler
 from strand.handlers.options import Builtin
 from strand.handlers.python import batch_handler
 
@@ -73,6 +73,7 @@ __all__ = [
     "HandlerLike",
     "SymbolMemory",
     "Tick",
+    "Trade",
     "bars",
     "batch_handler",
     "book",

@@ -13,7 +13,7 @@ import numpy as np
 
 from strand._bindings.books import BookMemory
 from strand._bindings.native import NativeFunction, builtin
-from strand._bindings.trades import TradeRules
+from strand._bindings.trades import TradeRules, TradeSource
 from strand.errors import ConfigurationError
 from strand.handlers.context import Bound, Context
 from strand.handlers.options import Builtin, Origin, built_in
@@ -33,6 +33,7 @@ __all__ = [
     "Fills",
     "Handler",
     "HandlerLike",
+    "On",
     "OnTick",
     "OnTicks",
     "SymbolMemory",
@@ -41,10 +42,14 @@ __all__ = [
     "fills_of",
     "name_of",
     "resolve",
+    "source_for",
     "spin",
     "ticks_of",
+    "trades_of",
 ]
 
+#: What a handler is called with.
+On = Literal["tick", "trade"]
 OnTick = Callable[[Any, Any], None]
 OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
 
@@ -103,7 +108,8 @@ class Handler:
     ``state`` is the dtype of a symbol's row; it starts as zeros. ``function`` (native), ``memory`` (native, with memory
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
-    of parameters a symbol has, where it has any. ``outputs``: dtypes of the records it emits, by name, in the order of
+    of parameters a symbol has, where it has any. ``trades``: where those come from that it is called with, instead of
+    ticks or beside them. ``outputs``: dtypes of the records it emits, by name, in the order of
     its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``timers`` and
     ``ends``: whether it may ask for timers, and does something at the end of a run; ``on_wake`` and ``on_finish``: what
     is compiled for that beside ``on_tick``. ``origin``: what makes it again, where that is known.
@@ -126,6 +132,7 @@ class Handler:
     for_feed: Callable[[FeedInfo], Handler] | None = None
     timers: bool = False
     ends: bool = False
+    trades: TradeSource | None = None
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
     origin: Origin | None = field(default=None, compare=False)
@@ -168,6 +175,8 @@ class Handler:
 
     def known(self, info: FeedInfo) -> Handler:
         """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""
+        if self.trades is not None:
+            return replace(self, trades=trades_of(info))
         if self.for_feed is not None:
             return replace(self.for_feed(info), origin=self.origin)
         parts = tuple((name, part.known(info)) for name, part in self.parts)
@@ -248,6 +257,21 @@ def ticks_of(info: FeedInfo) -> TicksAre:
 def fills_of(info: FeedInfo) -> Fills:
     """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
     return "report" if ticks_of(info) in ("dbn", "dbn-orders") else "reduce"
+
+
+def source_for(on: On) -> TradeSource | None:
+    """Where the trades come from that a handler is called with, as long as no feed is known; None for ticks. Raises
+    ConfigurationError."""
+    if on not in ("tick", "trade"):
+        raise ConfigurationError(f"on: {on!r} is not one of tick, trade")
+    return TradeSource() if on == "trade" else None
+
+
+def trades_of(info: FeedInfo) -> TradeSource:
+    """Where a feed's trades are to be had. Raises ConfigurationError where its files do not agree."""
+    ticks = ticks_of(info)
+    rules = TradeRules(orders=ticks in ("orders", "dbn-orders"), fills_report=fills_of(info) == "report")
+    return TradeSource(rules, books=ticks == "orders")
 
 
 #: Handlers by name. Those of modules beside this one are added where the package puts all together.

@@ -19,6 +19,7 @@ from strand.handlers.context import Context
 from strand.handlers.opened import Opened, Opening, Site, check_names, open_part, params_of
 from strand.handlers.timed import AtWork
 from strand.handlers.tracked import Tracked
+from strand.handlers.traded import bound_to
 from strand.handlers.watches import check_states
 
 __all__ = ["chain", "open_chain"]
@@ -126,11 +127,12 @@ def open_chain(handler: Handler, opening: Opening) -> Opened:
     del states[called]
     check_states(last.name, last.needs_states, states)
     prefix = _prefix_of(handler.state, list(states))
+    maker = opening.maker_for(last)
 
     def bind(context: Context, site: Site) -> AtWork:
         assert last.bind is not None
         whole, context.row = context.row, context.row[called]
-        return Tracked(context, site, native, last.bind(context), rows=(whole, prefix))
+        return Tracked(context, site, native, bound_to(last.bind, context, site, maker), rows=(whole, prefix))
 
     return Opened(None, memory=memory, path=path, params=params_of(last, opening.table), states=states, bind=bind)
 

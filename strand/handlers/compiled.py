@@ -11,7 +11,7 @@ import numpy as np
 
 from strand._bindings.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.handlers.base import Handler, OnTick, check_runs, name_of
+from strand.handlers.base import Handler, On, OnTick, check_runs, name_of, source_for
 from strand.handlers.compile_errors import explain
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
@@ -31,9 +31,12 @@ def handler(
     outputs: Mapping[str, Any] | None = None,
     on_wake: Callable[..., None] | None = None,
     on_finish: Callable[..., None] | None = None,
+    on: On = "tick",
 ) -> Callable[[OnTick], Handler]:
     """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
 
+    ``on="trade"``: it is called as ``on_trade(row, trade)``, for what the feed says is a trade with a price, and for
+    nothing else; ``trade`` is a record of ``strand.ticks.TRADE``.
     ``row`` and ``tick`` are records: ``row.volume += tick.size``. ``state`` is the row's dtype, a list of
     (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is to
     know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
@@ -50,11 +53,12 @@ def handler(
     row = row_dtype(state)
     parameters = None if params is None else row_dtype(params, "params")
     emitted = output_dtypes(outputs)
+    source = source_for(on)
 
     def wrap(function: OnTick) -> Handler:
         called = name or name_of(function)
         declared = {"params": parameters is not None, "emit": bool(emitted), "ctx": on_wake is not None}
-        _check_arguments(called, function, "on_tick(row, tick)", 2, declared)
+        _check_arguments(called, function, f"on_{on}(row, {on})", 2, declared)
         for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
             if declared[argument] and argument not in _arguments(function):
                 raise ConfigurationError(f"handler {called!r}: it has no argument {argument}, which {keyword}= is for")
@@ -72,6 +76,8 @@ def handler(
             outputs=emitted,
             timers=on_wake is not None,
             ends=on_finish is not None,
+            trades=source,
+            needs_ticks=source is not None,
             on_wake=on_wake,
             on_finish=on_finish,
         )

@@ -6,15 +6,18 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
+from strand.ticks import TRADE
 
 __all__ = ["Bound", "Call", "Context", "FailedOnTick"]
+
+_NO_TRADES: Final = np.empty(0, TRADE)
 
 #: What a worker calls with a symbol's next ticks: it returns how many it handled, None for all of them.
 Call = Callable[[npt.NDArray[Any]], int | None]
@@ -88,6 +91,10 @@ class Context:
         #: The place of the tick in hand in the batch; None where the handler has all of them in hand.
         self.at: int | None = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
+        #: Of a handler that asks for trades: the one that each tick in hand is, of size 0 where it is none.
+        self.trades: npt.NDArray[Any] = _NO_TRADES
+        #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
+        self.places: npt.NDArray[np.intp] | None = None
 
     @property
     def time(self) -> int:
@@ -99,7 +106,7 @@ class Context:
         if self.now is not None:
             return self.now
         if self.timer is not None:
-            times = self.timer.times
+            times = self.times
             return int(times[-1 if self.at is None else self.at]) if len(times) else 0
         ticks = self.ticks
         if ticks is None or len(ticks) == 0:
@@ -112,7 +119,8 @@ class Context:
     def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick of the batch in hand, ns, shape (n,), never falling: what timers go by. Raises
         ConfigurationError for a handler without timers."""
-        return self._timer.times
+        times = self._timer.times
+        return times if self.places is None else times[self.places]
 
     def wake_at(self, ns: int, at: int | None = None) -> int:
         """Asks for ``on_wake`` at a time of the feed, in ns since the UNIX epoch: before the symbol's first tick at or
@@ -130,7 +138,9 @@ class Context:
             return self._timer.ask_again(ns, self.now)
         if self.starts:
             return self._timer.ask_early(ns)
-        return self._timer.ask(ns, self.at if at is None else at)
+        if self.places is None:
+            return self._timer.ask(ns, self.at if at is None else at)
+        return int(np.searchsorted(self.places, self._timer.ask(ns, None if at is None else self._places_of(at)[()])))
 
     @property
     def _timer(self) -> Timer:
@@ -153,7 +163,17 @@ class Context:
             raise ConfigurationError(f"handler {self.handler!r} runs where nothing can be emitted")
         if self.now is None and at is None:
             at = self.at
-        self._emit(records, at, output)
+        self._emit(records, at if at is None or self.places is None else self._places_of(at), output)
+
+    def _places_of(self, at: Any) -> npt.NDArray[np.intp]:
+        """The places of ticks that trades at some places are made of. Raises IndexError."""
+        places = np.asarray(at)
+        assert self.places is not None
+        if places.dtype.kind not in "iu":
+            raise IndexError(f"at: {at!r} are no places of trades in the batch")
+        if np.any((places < 0) | (places >= len(self.places))):
+            raise IndexError(f"at: {at!r} is no place in a batch of {len(self.places)} trades")
+        return np.asarray(self.places[places])
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

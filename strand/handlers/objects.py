@@ -11,24 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, check_runs, name_of
+from strand.handlers.base import Handler, check_runs, name_of, source_for
 from strand.handlers.context import Bound, Context, FailedOnTick
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
 from strand.handlers.watches import STATES, Events, watches_of
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
-__all__ = ["METHODS", "Tick", "is_object_class", "object_handler"]
+__all__ = ["METHODS", "Tick", "Trade", "is_object_class", "object_handler"]
 
 #: What is called for ticks of one kind.
 BY_KIND: Final = {
     "on_order": KIND_ORDER,
-    "on_trade": KIND_TRADE,
     "on_quote": KIND_QUOTE,
     "on_status": KIND_STATUS,
 }
 #: All methods that are called where they are defined.
-METHODS: Final = (*BY_KIND, *STATES, "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
+METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
 #: What an object handler has where it declares no state.
 OBJECT_ROW = np.dtype([("ticks", "<i8")])
@@ -87,6 +86,24 @@ class Tick(NamedTuple):
         return self.size if self.side == b"A" else _signed(self.ref_id)
 
 
+class Trade(NamedTuple):
+    """A trade, a record of ``strand.ticks.TRADE``, with its fields as attributes: plain Python values, which may be
+    kept. ``aggressor`` is bytes of one letter."""
+
+    ts_event: int
+    ts_recv: int
+    order_id: int
+    price: int
+    size: int
+    instrument_id: int
+    publisher_id: int
+    aggressor: bytes
+    hidden: bool
+    match_id: int
+    sequence: int
+    cross: bool
+
+
 def _signed(word: int) -> int:
     """The i8 of the same 64 bits."""
     return word - (1 << 64) if word >> 63 else word
@@ -96,6 +113,8 @@ def _signed(word: int) -> int:
 #: memory is laid out takes more than a copy of it.
 _FIELDS: Final = struct.Struct("<qqQqqIIQHccBBBB")
 _new_tick: Final = partial(tuple.__new__, Tick)
+_TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
+_new_trade: Final = partial(tuple.__new__, Trade)
 
 
 @overload
@@ -116,17 +135,18 @@ def object_handler(
     """Makes a handler of a class, or of what makes such objects: each symbol has one, from its first tick on.
 
     Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
-    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_trade``, ``on_quote`` and ``on_status`` for those
-    of their kind, ``on_day(tick)`` before these for a clear record, where a new day begins; ``on_book(top)`` and
-    ``on_bar(bar)`` after a book or bars before it in a chain have changed, by a tick, a timer or the end;
+    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_quote`` and ``on_status`` for those of their
+    kind, ``on_trade(trade)`` for what the feed says is a trade with a price, ``on_day(tick)`` before these for a clear
+    record, where a new day begins; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have
+    changed, by a tick, a timer or the end;
     ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for; ``on_finish()`` at the end of a run, when everything
-    has been handled; ``on_stop()`` when it has ended, however. Ticks are ``strand.Tick``.
+    has been handled; ``on_stop()`` when it has ended, however. Ticks are ``strand.Tick``, trades ``strand.Trade``.
     ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
     dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
 
     A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
     another that begins with ``on_``. What makes objects and is neither a class nor a ``functools.partial`` of one
-    cannot give them ``on_wake`` or ``on_finish``.
+    cannot give them ``on_wake``, ``on_finish`` or ``on_trade``.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
     parameters = None if params is None else row_dtype(params, "params")
@@ -147,6 +167,7 @@ def object_handler(
             outputs=emitted,
             timers=hasattr(_made_by(factory), "on_wake"),
             ends=hasattr(_made_by(factory), "on_finish"),
+            trades=source_for("trade") if hasattr(_made_by(factory), "on_trade") else None,
         )
 
     return wrap if cls is None else wrap(cls)
@@ -177,7 +198,7 @@ def _check_methods(name: str, thing: object) -> None:
 
 def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
     """What was made of a handler's class has to be true of its objects."""
-    for method in ("on_wake", "on_finish"):
+    for method in ("on_wake", "on_finish", "on_trade"):
         if hasattr(thing, method) and not hasattr(_made_by(factory), method):
             raise ConfigurationError(
                 f"handler {name!r}: its objects have {method}, which has to be known beforehand: give the class, or a "
@@ -196,6 +217,7 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
     for_all = getattr(thing, "on_tick", None)
     watches = watches_of(thing, name, context.states)
     on_day = getattr(thing, "on_day", None)
+    on_trade = getattr(thing, "on_trade", None)
     only = None if for_all is not None else _mask_of([*for_kind, *([KIND_STATUS] if on_day is not None else [])])
     row = context.row
     timer = context.timer
@@ -209,11 +231,13 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
         events: Events = {}
         for watch in watches:
             watch.look(context.after, events)
+        trades = {} if on_trade is None else _trades_by_place(context.trades)
         positions: Iterable[int] = range(len(ticks))
         chosen = ticks
         if only is not None:
             wanted = only[ticks["kind"]]
             wanted[list(events)] = True
+            wanted[list(trades)] = True
             at = np.flatnonzero(wanted)
             chosen, positions = ticks[at], at.tolist()
         i = 0
@@ -229,6 +253,8 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
                     for_all(tick)
                 if (method := for_kind.get(fields[_KIND])) is not None:
                     method(tick)
+                if on_trade is not None and i in trades:
+                    on_trade(trades[i])
                 if i in events:
                     for method, value in events[i]:
                         method(value)
@@ -253,6 +279,12 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
             method(value)
 
     return Bound(call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed if watches else None)
+
+
+def _trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
+    """Those of a batch by the place of their tick, of records that each tick has."""
+    places = np.flatnonzero(trades["size"])
+    return dict(zip(places.tolist(), map(_new_trade, _TRADE_FIELDS.iter_unpack(trades[places].tobytes())), strict=True))
 
 
 _KIND: Final = Tick._fields.index("kind")

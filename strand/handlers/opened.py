@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strand._bindings.chain import Chained
 from strand._bindings.engine_words import Stumbled
 from strand._bindings.native import NativeFunction
+from strand._bindings.trades import TradeMaker
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.context import Context
@@ -21,18 +22,16 @@ from strand.handlers.parameters import records
 from strand.handlers.state import padded
 from strand.handlers.timed import AtWork, Clock, Timed
 from strand.handlers.timer import Timer
+from strand.handlers.traded import TradesSite, bound_to
 from strand.handlers.watches import check_states
 from strand.symbols import SymbolTable
+from strand.ticks import TRADE
 
 __all__ = ["Opened", "Opening", "Site", "meet", "open_handler"]
 
 
-class Site(Clock, Protocol):
+class Site(Clock, TradesSite, Protocol):
     """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
-
-    @property
-    def brings_rest(self) -> bool:
-        """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
 
     def claim(self) -> Claim:
         """The ticks, or the timer, in this thread's hands."""
@@ -47,12 +46,21 @@ class Site(Clock, Protocol):
 
 @dataclass(frozen=True)
 class Opening:
-    """What handlers are opened for: the symbols, the records and their key, and bytes from one row to the next."""
+    """What handlers are opened for: the symbols, the records and their key, and bytes from one row to the next.
+    ``makers``: what makes trades for those that ask for them."""
 
     table: SymbolTable
     record: np.dtype[Any]
     key: str
     row_stride: int
+    makers: list[TradeMaker] = field(default_factory=list)
+
+    def maker_for(self, handler: Handler) -> TradeMaker | None:
+        """What makes a handler's trades; None where it asks for none."""
+        if handler.trades is None:
+            return None
+        self.makers.append(TradeMaker(len(self.table), handler.trades))
+        return self.makers[-1]
 
 
 @dataclass(frozen=True)
@@ -84,19 +92,26 @@ def open_handler(handler: Handler, opening: Opening) -> Opened:
 def open_part(handler: Handler, opening: Opening, row: np.dtype[Any]) -> Opened:
     """A handler that is none of several: for a compiled one, rows are as in ``row``."""
     params = params_of(handler, opening.table)
+    maker = opening.maker_for(handler)
     if handler.bind is not None:
         bind = handler.bind
-        return Opened(None, params=params, bind=lambda context, site: Timed(context, bind(context), site))
+        return Opened(
+            None,
+            params=params,
+            bind=lambda context, site: Timed(context, bound_to(bind, context, site, maker), site),
+        )
     memory = None
     if handler.memory is not None:
         memory = handler.memory(len(opening.table))
         function = memory.function
     else:
-        compiled = handler.compile(opening.record, opening.key, row)
+        compiled = handler.compile(opening.record if maker is None else TRADE, opening.key, row)
         assert compiled is not None
         function = compiled
     if params is not None:
         function = dataclasses.replace(function, params=params.tobytes())
+    if maker is not None:
+        function = maker.around(function)
     return Opened(function, memory=memory, params=params)
 
 

@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, OnTicks, check_runs, name_of
-from strand.handlers.context import Bound, Call, Context
+from strand.handlers.base import Handler, On, OnTicks, check_runs, name_of, source_for
+from strand.handlers.context import Bound, Call, Context, FailedOnTick
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.state import defaults_of, row_dtype
 
@@ -25,6 +26,7 @@ def batch_handler(
     outputs: Mapping[str, Any] | None = None,
     on_wake: Callable[..., None] | None = None,
     on_finish: Callable[..., None] | None = None,
+    on: On = "tick",
 ) -> Callable[[OnTicks], Handler]:
     """Decorates ``def on_ticks(symbol, ticks, row)`` or ``def on_ticks(symbol, ticks, row, ctx)``, run by Python once
     a batch.
@@ -37,15 +39,19 @@ def batch_handler(
     ``on_wake(symbol, time, row)``, or with ``ctx`` behind, is called at the timers that ``ctx.wake_at`` asks for;
     ``on_finish(symbol, row)``, likewise, at the end of a run, when everything has been handled. With ``on_wake`` the
     function takes ``ctx``, and returns how many ticks it handled: those that come before its timer, None for all.
+    ``on="trade"``: it is called as ``on_trades(symbol, trades, row)``, or with ``ctx`` behind, ``trades`` being an
+    array of ``strand.ticks.TRADE`` of what the feed says are trades with a price. Places in the batch, for ``emit`` and
+    timers, and how many it handled are of those trades.
     Raises ConfigurationError where it does not, and for functions with other arguments.
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)
     parameters = None if params is None else row_dtype(params, "params")
+    source = source_for(on)
 
     def wrap(function: OnTicks) -> Handler:
         called = name or name_of(function)
-        _check_arguments(called, function, "on_ticks", ("symbol", "ticks", "row"))
+        _check_arguments(called, function, f"on_{on}s", ("symbol", f"{on}s", "row"))
         _check_arguments(called, on_wake, "on_wake", ("symbol", "time", "row"))
         _check_arguments(called, on_finish, "on_finish", ("symbol", "row"))
         if on_wake is not None and not _takes(function, 4):
@@ -55,9 +61,11 @@ def batch_handler(
         return Handler(
             called,
             row,
-            bind=_binding(function, on_wake, on_finish),
+            bind=_binding(function, on_wake, on_finish, of_trades=source is not None),
             timers=on_wake is not None,
             ends=on_finish is not None,
+            trades=source,
+            needs_ticks=source is not None,
             params_dtype=parameters,
             params_defaults=defaults_of(params),
             outputs=emitted,
@@ -67,13 +75,18 @@ def batch_handler(
 
 
 def _binding(
-    on_ticks: Callable[..., Any], on_wake: Callable[..., None] | None, on_finish: Callable[..., None] | None
+    on_ticks: Callable[..., Any],
+    on_wake: Callable[..., None] | None,
+    on_finish: Callable[..., None] | None,
+    *,
+    of_trades: bool,
 ) -> Callable[[Context], Bound]:
     plain = not _takes(on_ticks, 4)
 
     def bind(context: Context) -> Bound:
+        call = _plain(on_ticks, context) if plain else _with_context(on_ticks, context)
         return Bound(
-            _plain(on_ticks, context) if plain else _with_context(on_ticks, context),
+            _with_trades(call, context) if of_trades else call,
             None if on_wake is None else _wake(on_wake, context),
             None if on_finish is None else _finish(on_finish, context),
             plain=on_ticks if plain else None,
@@ -106,6 +119,40 @@ def _with_context(on_ticks: Callable[..., Any], context: Context) -> Call:
         return on_ticks(context.symbol, ticks, row, context)
 
     return call_timed
+
+
+def _with_trades(on_trades: Call, context: Context) -> Call:
+    """Calls with those ticks alone that are trades, and tells of ticks what it says of trades."""
+
+    def call(ticks: npt.NDArray[Any]) -> Any:
+        places = np.flatnonzero(context.trades["size"])
+        if not len(places):
+            return None
+        trades, after = context.trades[places], context.after
+        trades.flags.writeable = False
+        context.places = places
+        context.after = {name: rows[places] for name, rows in after.items()}
+        try:
+            said: Any = on_trades(trades)
+        except BaseException as error:
+            raise FailedOnTick(int(places[0])) from error
+        finally:
+            context.places, context.after = None, after
+        timer = context.timer
+        if timer is None:
+            return None
+        n = len(places)
+        handled = n if said is None else said
+        if isinstance(handled, bool) or not isinstance(handled, int | np.integer) or not 0 <= handled <= n:
+            raise ConfigurationError(
+                f"handler {context.handler!r}: it returned {said!r} for {n} trades: return how many it handled, or None"
+            )
+        # Ticks that are no trades, up to the timer, or to the next trade, have been handled with those before them.
+        if handled == np.searchsorted(places, timer.end):
+            return timer.end
+        return int(places[handled]) if handled < n else len(ticks)
+
+    return call
 
 
 def _wake(on_wake: Callable[..., None], context: Context) -> Callable[[int], None]:

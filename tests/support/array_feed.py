@@ -15,8 +15,8 @@ from strand.feeds.synthetic import SyntheticFeed
 
 
 class ArrayFeed(BaseFeed):
-    """``ticks`` in batches of ``batch``; ``fault``: it ends in an error. Names come to be known with ``learn_after``
-    ticks."""
+    """``ticks`` in batches of ``batch``, of single orders; ``fault``: it ends in an error. Names come to be known with
+    ``learn_after`` ticks."""
 
     def __init__(
         self, ticks: Any, symbols: Sequence[str], batch: int = 4096, *, fault: bool = False, learn_after: int = 0
@@ -27,7 +27,7 @@ class ArrayFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        return FeedInfo("array", "memory")
+        return FeedInfo("array", "memory", ticks="orders")
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand import TICK, Context, Dispatcher, Tick, batch_handler, object_handler, replay
+from strand import TICK, Context, Dispatcher, Tick, Trade, batch_handler, object_handler, replay
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, Ticks
@@ -33,8 +33,8 @@ class All:
     def on_order(self, tick: Tick) -> None:
         self.calls.append(("order", tick.sequence))
 
-    def on_trade(self, tick: Tick) -> None:
-        self.calls.append(("trade", tick.sequence))
+    def on_trade(self, trade: Trade) -> None:
+        self.calls.append(("trade", trade.sequence))
 
     def on_quote(self, tick: Tick) -> None:
         self.calls.append(("quote", tick.sequence))
@@ -46,19 +46,37 @@ class All:
 class Trades:
     def __init__(self, least: int = 0) -> None:
         self.least = least
+        self.trades: list[Trade] = []
+
+    def on_trade(self, trade: Trade) -> None:
+        if trade.publisher_id == 66:
+            raise ValueError("no 66")
+        if trade.size >= self.least:
+            self.trades.append(trade)
+
+
+class Quotes:
+    def __init__(self) -> None:
         self.ticks: list[Tick] = []
 
-    def on_trade(self, tick: Tick) -> None:
-        if tick.action == b"X":
-            raise ValueError("no X")
-        if tick.size >= self.least:
-            self.ticks.append(tick)
+    def on_quote(self, tick: Tick) -> None:
+        self.ticks.append(tick)
 
 
 def market(n: int = 60, symbols: int = 3) -> Any:
     ticks = ticks_for(np.arange(n) % symbols)
     ticks["kind"] = np.random.default_rng(3).integers(0, 6, n)
     ticks["side"] = b"N"
+    ticks["size"] += 1
+    ticks["action"] = np.where(ticks["kind"] == KIND_TRADE, b"T", b"A")
+    return ticks
+
+
+def trades_for(n: int) -> Any:
+    """Trades of one symbol."""
+    ticks = ticks_for([0] * n, kind=KIND_TRADE)
+    ticks["action"] = b"T"
+    ticks["size"] += 1
     return ticks
 
 
@@ -79,10 +97,10 @@ def test_each_symbol_has_an_object_and_each_tick_calls_what_is_defined_for_it() 
 
 def test_only_ticks_of_the_kinds_that_are_wanted_are_made() -> None:
     ticks = market()
-    with Dispatcher(3, Trades, workers=1, cores=None) as d:
+    with Dispatcher(3, Quotes, workers=1, cores=None) as d:
         d.publish(ticks)
     for key in range(3):
-        mine = ticks[(ticks["instrument_id"] == key) & (ticks["kind"] == KIND_TRADE)]
+        mine = ticks[(ticks["instrument_id"] == key) & (ticks["kind"] == KIND_QUOTE)]
         assert [tuple(tick) for tick in d.objects[f"#{key}"].ticks] == mine.tolist()
         assert d.rows[key]["ticks"] == 20
 
@@ -101,27 +119,27 @@ def test_a_tick_has_the_fields_of_the_record_and_may_be_kept() -> None:
 
 
 def test_a_factory_makes_objects_with_arguments() -> None:
-    ticks = ticks_for([0] * 10, kind=KIND_TRADE)
+    ticks = trades_for(10)
     like = object_handler(name="large", state=[("n", "u8")])(functools.partial(Trades, least=7))
     with Dispatcher(1, like, workers=1, cores=None) as d:
         d.publish(ticks)
-    assert [tick.size for tick in d.objects["#0"].ticks] == [7, 8, 9]
+    assert [trade.size for trade in d.objects["#0"].trades] == [7, 8, 9, 10]
     assert d.rows.of_handler("large").dtype.names == ("n",)
 
 
 def test_a_failure_is_that_of_the_very_tick_and_the_others_come_again() -> None:
-    ticks = ticks_for([0] * 10, kind=KIND_TRADE)
-    ticks["kind"][:3] = KIND_ORDER
-    ticks["action"][5] = b"X"
+    ticks = trades_for(10)
+    ticks["kind"][:3], ticks["action"][:3] = KIND_ORDER, b"A"
+    ticks["publisher_id"][5] = 66
     with Dispatcher(1, Trades, workers=1, cores=None, on_error="quarantine") as d:
         d.publish(ticks)
         d.drain()
         (error,) = d.failures
-        assert (error.sequence, error.reason) == (6, "ValueError: no X")
+        assert (error.sequence, error.reason) == (6, "ValueError: no 66")
         assert isinstance(error.__cause__, ValueError)
         d.release(0)
         d.drain()
-    assert [tick.sequence for tick in d.objects["#0"].ticks] == [4, 5, 7, 8, 9, 10]
+    assert [trade.sequence for trade in d.objects["#0"].trades] == [4, 5, 7, 8, 9, 10]
 
 
 def test_what_fails_at_the_start_fails_on_the_first_tick() -> None:
@@ -170,7 +188,7 @@ def test_a_plain_loop_has_the_same_objects_and_tells_them_of_the_end() -> None:
     options: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
     one, none = (replay(sample_path(), Ends, workers=workers, **options).objects for workers in (1, 0))
     assert list(one) == list(none)
-    assert [thing.ticks for thing in one.values()] == [thing.ticks for thing in none.values()]
+    assert [thing.trades for thing in one.values()] == [thing.trades for thing in none.values()]
     assert {thing.ended for thing in [*one.values(), *none.values()]} == {1}
 
 

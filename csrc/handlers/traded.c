@@ -1,0 +1,79 @@
+#include "handlers/traded.h"
+
+/* Nonzero: *made is a trade that a handler is called with. */
+static int traded_of(const sd_traded_params *p, const sd_tick *t, const sd_trade *trade, sd_traded *made) {
+  if (trade->size == 0) return 0;
+  if (trade->price == SD_UNDEF_PRICE) {
+    p->unpriced[t->instrument_id]++;
+    return 0;
+  }
+  *made = (sd_traded){
+      .ts_event = t->ts_event,
+      .ts_recv = t->ts_recv,
+      .order_id = trade->order_id,
+      .price = trade->price,
+      .size = trade->size,
+      .instrument_id = t->instrument_id,
+      .publisher_id = t->publisher_id,
+      .aggressor = trade->aggressor,
+      .hidden = trade->hidden,
+      .match_id = trade->match_id,
+      .sequence = sd_sequence(t),
+      .cross = trade->cross,
+  };
+  return 1;
+}
+
+int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_traded_params *p = ctx->params;
+  const sd_mark *marks = ctx->marks;
+  const unsigned char *keys = ctx->keys;
+  sd_event e;
+  sd_traded made;
+  int64_t i;
+  for (i = 0; i < n; i++) {
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) break;
+    if (!traded_of(p, &ticks[i], &e.trade, &made)) continue;
+    /* What it emits and asks for is this tick's. */
+    ctx->params = p->params;
+    if (marks) {
+      ctx->marks = marks + i;
+      ctx->keys = keys + (uint64_t)i * ctx->record_size;
+    }
+    const int64_t done = p->fn(rows, (const sd_tick *)(const void *)&made, 1, ctx);
+    ctx->params = p;
+    if (done != 1) break;
+    if (ctx->yield) {
+      i++;
+      break;
+    }
+  }
+  ctx->marks = marks;
+  ctx->keys = keys;
+  return i;
+}
+
+int sd_wake_traded(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  const sd_traded_params *p = ctx->params;
+  ctx->params = p->params;
+  const int code = p->wake(rows, key, time, ctx);
+  ctx->params = p;
+  return code;
+}
+
+int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_traded_params *p = ctx->params;
+  ctx->params = p->params;
+  const int code = p->finish(rows, key, ctx);
+  ctx->params = p;
+  return code;
+}
+
+int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx) {
+  sd_event e;
+  for (int64_t i = 0; i < n; i++) {
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
+    if (!traded_of(p, &ticks[i], &e.trade, &made[i])) made[i] = (sd_traded){0};
+  }
+  return n;
+}

@@ -1,0 +1,42 @@
+/* Trades for a handler of one's own: it is called with an sd_traded for each tick that is a trade with a price
+ * (handlers/trade.h), and with no other tick. Trades without one are counted.
+ */
+#ifndef SD_HANDLERS_TRADED_H
+#define SD_HANDLERS_TRADED_H
+
+#include "handlers/tape.h"
+
+/* strand/ticks.py has the same as TRADE. */
+typedef struct sd_traded {
+  int64_t ts_event, ts_recv; /* of its tick, as `sequence` and `publisher_id` */
+  uint64_t order_id;         /* the resting order; 0: none is known */
+  int64_t price, size;
+  uint32_t instrument_id;
+  uint16_t publisher_id;
+  char aggressor; /* A seller, B buyer, N nobody can tell */
+  uint8_t hidden;
+  uint64_t match_id; /* 0: the feed has none */
+  int64_t sequence;
+  uint8_t cross;
+  uint8_t unused[7];
+} sd_traded;
+
+/* A handler that takes trades, and where they come from. */
+typedef struct sd_traded_params {
+  sd_source source;
+  int64_t *unpriced; /* by symbol: trades without a price. The holder's of the symbol's strand */
+  sd_handler_fn fn;  /* its ticks are sd_traded */
+  sd_wake_fn wake;
+  sd_finish_fn finish;
+  const void *params;
+} sd_traded_params;
+
+int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_traded(void *rows, uint32_t key, int64_t time, sd_context *ctx);
+int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx);
+
+/* For Python's handlers: the trade that each tick is, of size 0 where it is none that a handler is called with. Returns n, or
+ * the index of a tick that its book failed on: ctx says why. */
+int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx);
+
+#endif

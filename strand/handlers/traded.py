@@ -1,0 +1,99 @@
+"""Trades for handlers that Python runs: made of one symbol's ticks, ahead of the handler."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.trades import TradeMaker
+from strand.errors import EngineError
+from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.ticks import TRADE
+
+__all__ = ["TradesSite", "bound_to", "warn_of_unpriced"]
+
+_NONE: Final = np.empty(0, TRADE)
+
+
+def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One after the other, in the same layout: numpy's concatenate would leave out what lies between fields."""
+    if not len(first) or not len(second):
+        return first if len(first) else second
+    both = np.empty(len(first) + len(second), TRADE)
+    both[: len(first)], both[len(first) :] = first, second
+    return both
+
+
+class TradesSite(Protocol):
+    """Where a handler runs whose ticks trades are made of."""
+
+    @property
+    def slot(self) -> int | None:
+        """The worker that runs it."""
+
+    @property
+    def brings_rest(self) -> bool:
+        """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
+
+
+def bound_to(bind: Callable[[Context], Bound], context: Context, site: TradesSite, maker: TradeMaker | None) -> Bound:
+    """What a handler's ``bind`` makes for a symbol; where it asks for trades, each call finds them in
+    ``context.trades``."""
+    bound = bind(context)
+    if maker is None:
+        return bound
+    return Bound(_Traded(context, site, maker, bound.ticks).call, bound.wake, bound.finish, bound.changed)
+
+
+def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
+    """At the end of a run: says how many trades no handler was called with."""
+    unpriced = sum(maker.unpriced for maker in makers)
+    if unpriced:
+        warnings.warn(
+            f"begin where the feed adds its orders: {unpriced:,} executions of orders that the feed has not added have "
+            "no price, and handlers that ask for trades were not called with them",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+class _Traded:
+    """Makes a symbol's trades. Ticks that a call leaves over come again, and have been in the book by then: what was
+    made of them is kept."""
+
+    def __init__(self, context: Context, site: TradesSite, maker: TradeMaker, call: Call) -> None:
+        self._context = context
+        self._site = site
+        self._maker = maker
+        self._inner = call
+        self._ahead: npt.NDArray[Any] = _NONE
+
+    def call(self, ticks: npt.NDArray[Any]) -> int | None:
+        known = min(len(self._ahead), len(ticks))
+        new, stumbled = self._maker.make(ticks[known:], self._site.slot or 0)
+        made, further, done = _joined(self._ahead[:known], new), self._ahead[known:], known + len(new)
+        handled = 0
+        try:
+            handled = self._handle(ticks[:done], made)
+        except FailedOnTick as error:
+            handled = error.handled + 1
+            raise
+        except BaseException:
+            handled = 1
+            raise
+        finally:
+            self._ahead = _joined(made[handled:], further) if self._site.brings_rest else _NONE
+        if stumbled is not None and handled == done:
+            raise FailedOnTick(done) from EngineError(stumbled.message or f"code {stumbled.code}")
+        return None if handled == len(ticks) else handled
+
+    def _handle(self, ticks: npt.NDArray[Any], made: npt.NDArray[Any]) -> int:
+        if not len(ticks):
+            return 0
+        self._context.trades = made
+        handled = self._inner(ticks)
+        return len(ticks) if handled is None else handled

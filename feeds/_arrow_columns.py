@@ -25,7 +25,8 @@ from strand.feeds._arrow_values import (
     times,
 )
 from strand.feeds.base import TickBatch
-from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE, limits, zeros
+from strand.feeds.mapping.units import PRICE_POWER
+from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["ALIASES", "BadRow", "Columns", "Conversion", "Reading"]
 
@@ -58,8 +59,7 @@ _EXTRA: Final = ("symbol", "ask_price", "ask_size")
 #: Fields that are kept in the place of another, and those that are read like another.
 _PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
 _LIKE: Final = {"ask_size": "size"}
-#: Where an ask's size goes, which has room for more than a size where there is a size_scale.
-_SCALED: Final = {"size": "size", "ask_size": "ref_id"}
+_SIZES: Final = ("size", "ask_size")
 _LETTERS: Final = ("action", "side")
 #: By the letter of an action.
 _KINDS: Final = np.full(256, KIND_NONE, np.uint16)
@@ -72,15 +72,23 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How values are to be read: see ``ParquetFeed``. ``own``: the file is one that strand wrote."""
+    """How values are to be read: see ``ParquetFeed``; units as the powers of ten that they are. ``price_power``: None
+    where none was given: floats and decimals are then in currency, integers in 1e-9. ``own``: the file is one that
+    strand wrote."""
 
-    price_scale: int = 1
-    size_scale: int = 1
+    price_power: int | None = None
+    size_power: int = 0
     time_unit: str = "ns"
     time_zone: str | None = None
     rounds: bool = False
     undefined_nulls: bool = False
     own: bool = False
+
+    def price_powers(self) -> tuple[int, int]:
+        """Ten to which power makes a tick's price of a column's numbers: of floats and decimals, of integers."""
+        if self.price_power is None:
+            return PRICE_POWER, 0
+        return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +102,14 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """``ticks``, one a row; of them those marked in ``bad`` are none, the first of which is ``first``."""
+    """``ticks``, one a row; of them those marked in ``bad`` are none, the first of which is ``first``.
+
+    ``inexact``: rows in which a number was rounded."""
 
     ticks: TickBatch
     bad: Mask | None
     first: BadRow | None
+    inexact: Mask | None
 
 
 class Columns:
@@ -190,17 +201,17 @@ class Columns:
         if good < len(ticks):
             wrong = _Wrong()
             ticks, _ = self._made(rows, keys, {field: self._read(field, batch, reading, wrong) for field in fields})
-        return Conversion(ticks, wrong.rows, wrong.first)
+        return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact)
 
     def _plain(self, field: str, column: Any, reading: Reading) -> Field | None:
         if field in ("ts_event", "ts_recv"):
             return plain_times(column, reading.time_unit, reading.time_zone)
         if field in ("price", "ask_price"):
-            return plain_scaled(column, PRICE_SCALE, field="price", integer_scale=reading.price_scale)
+            return plain_scaled(column, *reading.price_powers(), field="price")
         if field in _LETTERS:
             return None
-        if field in _SCALED and reading.size_scale != 1:
-            return plain_scaled(column, reading.size_scale, field=_SCALED[field])
+        if field in _SIZES and reading.size_power:
+            return plain_scaled(column, -reading.size_power, None, field="size")
         return plain_integers(column, _LIKE.get(field, field))
 
     def _read(self, field: str, batch: Any, reading: Reading, wrong: _Wrong) -> Field:
@@ -208,6 +219,15 @@ class Columns:
         found = self._reader(field, reading)(column)
         if isinstance(found, str):
             raise TypeError(f"column {self.of[field]!r} ({column.type}) for {field} {found}")
+        if found.inexact is not None:
+            # A size of 0 says something else than the small one that it was.
+            lost = found.inexact
+            cure = "inexact='round' rounds it to the nearest"
+            if reading.rounds:
+                lost = lost & (found.values == 0) if field in _SIZES else np.zeros(len(lost), np.bool_)
+                cure = "it rounds to 0, so give a finer size_unit"
+            wrong.rounded(found.inexact & ~lost)
+            found = found.losing(lost, cure)
         bad = _wrong(found, reading.undefined_nulls and field not in ("ts_event", "ts_recv"))
         if bad is not None:
             wrong.note(self.of[field], found, bad)
@@ -217,10 +237,10 @@ class Columns:
         if field in ("ts_event", "ts_recv"):
             return partial(times, unit=reading.time_unit, zone=reading.time_zone)
         if field in ("price", "ask_price"):
-            exact = not reading.rounds
-            return partial(scaled, scale=PRICE_SCALE, field="price", exact=exact, integer_scale=reading.price_scale)
-        if field in _SCALED and reading.size_scale != 1:
-            return partial(scaled, scale=reading.size_scale, field=_SCALED[field], exact=not reading.rounds)
+            power, integer_power = reading.price_powers()
+            return partial(scaled, power=power, integer_power=integer_power, field="price")
+        if field in _SIZES:
+            return partial(scaled, power=-reading.size_power, field="size")
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)
         if field == "side":
@@ -249,11 +269,15 @@ class Columns:
 
 
 class _Wrong:
-    """The rows that can become no ticks (None: all can), and the first of them."""
+    """The rows that can become no ticks (None: all can), the first of them, and those in which a number was rounded."""
 
     def __init__(self) -> None:
         self.rows: Mask | None = None
         self.first: BadRow | None = None
+        self.inexact: Mask | None = None
+
+    def rounded(self, rows: Mask) -> None:
+        self.inexact = rows if self.inexact is None else self.inexact | rows
 
     def note(self, column: str, found: Values, bad: Mask) -> None:
         self.rows = bad if self.rows is None else self.rows | bad

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from strand._bindings.values import Field
 from strand.feeds._arrow_numpy import nulls as nulls_of
 from strand.feeds._arrow_numpy import numbers, times_of
-from strand.feeds._exact import units_by_decimal, units_of
+from strand.feeds.mapping.units import Units, decimal_units, float_units, integer_units
 from strand.ticks import FIELDS, UNDEF_PRICE, limits
 
 __all__ = [
@@ -34,6 +34,7 @@ Mask = npt.NDArray[np.bool_]
 
 _MOST_I64: Final = (1 << 63) - 1
 _MOST_UNITS: Final = 1 << 51
+_MOST_FACTOR: Final = 18  # a power of ten
 _NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 #: What sides and actions may be called, in any case.
 SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
@@ -48,13 +49,22 @@ class Values:
     """A field's values, and which of them are none.
 
     ``bad``: rows without a usable value, None where there are none. ``explain(row)`` says what is wrong with a bad one.
-    ``nulls``: rows that hold nothing at all, which are not in ``bad``.
+    ``nulls``: rows that hold nothing at all, which are not in ``bad``. ``inexact``: rows whose value was rounded.
     """
 
     values: Array
     nulls: Mask | None
     bad: Mask | None
     explain: Callable[[int], str]
+    inexact: Mask | None = None
+
+    def losing(self, rows: Mask, cure: str) -> Values:
+        """The same, where those rows are bad too, for which there is a cure."""
+
+        def explain(row: int) -> str:
+            return f"{self.explain(row)}: {cure}" if rows[row] else self.explain(row)
+
+        return Values(self.values, self.nulls, _or(self.bad, rows), explain, self.inexact)
 
 
 def _multiplied(values: Array, factor: int) -> Array:
@@ -114,7 +124,7 @@ def plain_times(column: Any, unit: str, zone: str | None) -> Field | None:
     return None
 
 
-def plain_scaled(column: Any, scale: int, *, field: str, integer_scale: int | None = None) -> Field | None:
+def plain_scaled(column: Any, power: int, integer_power: int | None, *, field: str) -> Field | None:
     """A column as ``scaled`` reads it; None where C cannot."""
     import pyarrow.types as kinds
 
@@ -122,11 +132,14 @@ def plain_scaled(column: Any, scale: int, *, field: str, integer_scale: int | No
     if column.null_count:
         return None
     if kinds.is_integer(column.type):
-        factor = scale if integer_scale is None else integer_scale
+        power = power if integer_power is None else integer_power
+        if not 0 <= power <= _MOST_FACTOR:
+            return None
+        factor = 10**power
         most = min(highest, UNDEF_PRICE) // factor
         return Field(numbers(column), *_within(column.type, max(-most, lowest), most), factor)
-    if kinds.is_float64(column.type):
-        return Field(numbers(column), *_units(max(lowest, -highest), highest), scale=float(scale))
+    if kinds.is_float64(column.type) and 0 <= power <= _MOST_FACTOR:
+        return Field(numbers(column), *_units(max(lowest, -highest), highest), scale=float(10**power))
     return None
 
 
@@ -156,10 +169,9 @@ def integers(column: Any, field: str) -> Values | str:
     if kinds.is_boolean(column.type):
         return Values(numbers(column.cast(pa.uint8())).astype(target), nulls_of(column), None, why)
     if kinds.is_floating(column.type) or kinds.is_decimal(column.type):
-        found = scaled(column, 1, exact=True)
+        found = scaled(column, 0)
         assert not isinstance(found, str)
-        values, bad = found.values, found.bad
-        nulls = found.nulls
+        values, bad, nulls = found.values, _or(found.bad, found.inexact), found.nulls
     elif kinds.is_integer(column.type):
         values, bad, nulls = numbers(column), None, nulls_of(column)
     else:
@@ -196,75 +208,46 @@ def times(column: Any, unit: str, zone: str | None) -> Values | str:
         return Values(_multiplied(values.astype(np.int64, copy=False), factor), nulls_of(column), bad, why)
 
 
-def scaled(
-    column: Any, scale: int, *, exact: bool, integer_scale: int | None = None, field: str | None = None
-) -> Values | str:
-    """Numbers times ``scale``, as int64: decimals and floats exactly, integers times ``integer_scale`` (by default
-    ``scale`` too). What the tick field of that name cannot hold is bad.
-
-    A float stands for the shortest decimal that rounds to it (100.1 for 100.1). Where that is not a whole number of
-    units it is bad, or with ``exact=False`` rounded to the nearest unit from its exact value, ties to even. A float
-    that is no number counts as null.
+def scaled(column: Any, power: int, *, integer_power: int | None = None, field: str | None = None) -> Values | str:
+    """Numbers times ten to the ``power``, as int64; integers to ``integer_power`` where that is another. What the tick
+    field of that name cannot hold is bad. A float that is no number counts as null.
     """
     import pyarrow as pa
     import pyarrow.types as kinds
 
     nulls = nulls_of(column)
-    why = _says(column, f"is no whole number of units of 1/{scale}")
-    if field is not None and limits(field)[0] != -1 - _MOST_I64:
-        found = scaled(column, scale, exact=exact, integer_scale=integer_scale)
-        return found if isinstance(found, str) else _fitting(found, column, scale, field)
     if kinds.is_decimal(column.type):
         if not kinds.is_decimal128(column.type):
             try:
                 column = column.cast(pa.decimal128(38, column.type.scale))
             except pa.ArrowInvalid as error:
                 return f"has decimals too wide to be read ({error})"
-        values, bad = _from_decimals(column, scale, exact)
-        return Values(values, nulls, bad, why)
-    if kinds.is_integer(column.type):
-        factor = scale if integer_scale is None else integer_scale
-        values = numbers(column)
-        most = UNDEF_PRICE // factor
-        bad = None
-        if len(values) and (int(values.max()) > most or int(values.min()) < -most):
-            bad = _some((values > most) | (values < -most) if values.dtype.kind == "i" else values > most)
-        return Values(_multiplied(values.astype(np.int64, copy=False), factor), nulls, bad, why)
-    if kinds.is_floating(column.type):
+        found = _from_decimals(column, power)
+    elif kinds.is_integer(column.type):
+        power = power if integer_power is None else integer_power
+        found = integer_units(numbers(column), power)
+    elif kinds.is_floating(column.type):
         floats = numbers(column, null=np.nan)
         nulls = _some(np.isnan(floats))
-        values, bad = units_of(floats, scale, exact=exact)
-        return Values(values, nulls, bad, why)
-    return "is no number"
+        found = float_units(floats, power)
+    else:
+        return "is no number"
+    lowest, highest = (-_MOST_I64, _MOST_I64) if field is None else limits(field)
+    bad = found.bad
+    if len(found.values) and (int(found.values.min()) < lowest or int(found.values.max()) > highest):
+        bad = _or(bad, (found.values < lowest) | (found.values > highest))
+    why = _says(column, f"is no whole number of units of 1e{-power} from {lowest} to {highest}")
+    return Values(found.values, nulls, bad, why, found.inexact)
 
 
-def _fitting(found: Values, column: Any, scale: int, field: str) -> Values:
-    lowest, highest = limits(field)
-    most = min(highest, UNDEF_PRICE)
-    beyond = _some((found.values < lowest) | (found.values > most))
-    if beyond is None:
-        return found
-    why = _says(column, f"is no whole number of units of 1/{scale} from {lowest} to {most}")
-    return Values(found.values, found.nulls, _or(found.bad, beyond), why)
-
-
-def _from_decimals(column: Any, scale: int, exact: bool) -> tuple[Array, Mask | None]:
+def _from_decimals(column: Any, power: int) -> Units:
     filled = column.fill_null(Decimal(0)) if column.null_count else column
-    if filled.type.scale < 0:
-        return units_by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact=exact)
-    words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
-    low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
-    divisor = 10**filled.type.scale
-    whole_factor, rest = divmod(scale, divisor)
-    if rest == 0:
-        most = UNDEF_PRICE // whole_factor
-        bad = (high != low >> 63) | (low > most) | (low < -most)
-        return low * np.int64(whole_factor), _some(bad)
-    if divisor % scale == 0 and divisor // scale < 1 << 63 and exact:
-        step = np.int64(divisor // scale)
-        bad = (high != low >> 63) | (low % step != 0)
-        return low // step, _some(bad)
-    return units_by_decimal(np.array([str(value) for value in filled.to_pylist()]), scale, exact=exact)
+    if filled.type.scale >= 0:
+        words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
+        low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
+        if (high == low >> 63).all():
+            return integer_units(low, power - filled.type.scale)
+    return decimal_units(np.array([str(value) for value in filled.to_pylist()]), power)
 
 
 def _entries(column: Any) -> list[Any]:

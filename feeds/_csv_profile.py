@@ -6,7 +6,6 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from strand._bindings.text import LETTER_BYTES
 from strand.errors import ConfigurationError
 from strand.feeds._csv_rules import FieldRule, Layout, Profile, SymbolRule
+from strand.feeds.mapping.renamed import RENAMED
+from strand.feeds.mapping.units import unit_power
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
 
 __all__ = ["built_in", "named_profile", "read_profile"]
@@ -41,9 +42,8 @@ _UNITS: Final = ("s", "ms", "us", "ns", "auto", "clock", "stamp")
 _KEYS: Final = {
     **{name: {"unit", "since", "digits"} for name in _TIMES},
     **{name: {"text", "later_of", "earlier_of"} for name in _IDS},
-    **{name: {"worth", "zero"} for name in _PRICES},
-    **{name: {"worth"} for name in _SIZES},
-    "size": {"worth", "exact"},
+    **{name: {"unit", "zero"} for name in _PRICES},
+    **{name: {"unit"} for name in _SIZES},
     **{name: {"map", "otherwise"} for name in (*_SMALL, *_LETTERS, "kind")},
     "side": {"map", "otherwise", "later_of"},
 }
@@ -84,16 +84,9 @@ class _Table:
     def keys(self) -> list[str]:
         return list(self._values)
 
-    def number(self, key: str, default: Decimal) -> Decimal:
-        """A decimal above 0 with one digit that is not 0 (``"0.0001"``, ``"1e-8"``, ``"100"``)."""
-        text = self.take(key, (str, int), None)
-        try:
-            number = default if text is None else Decimal(str(text))
-        except InvalidOperation:
-            number = Decimal(0)
-        if not number.is_finite() or number <= 0 or number.normalize().as_tuple().digits != (1,):
-            raise self.error(key, f"{text!r} is not a power of ten like 0.0001 or 100, as text")
-        return number
+    def power(self, key: str) -> int:
+        """The power of ten that a unit is: -4 for ``"0.0001"``."""
+        return unit_power(str(self.error(key, "unit")).removesuffix(": unit"), self.take(key, (str, int), "1"))
 
     def pattern(self, key: str, text: str) -> re.Pattern[str]:
         try:
@@ -136,7 +129,7 @@ def read_profile(text: str, source: str) -> Profile:
         venue=table.take("venue", str),
         zone=zone,
         date_columns=time.texts("date_column"),
-        size_unit=table.number("size_unit", Decimal(1)),
+        size_power=table.power("size_unit"),
     )
     time.done("zone and date_column")
     table.done(
@@ -166,9 +159,6 @@ def _check(profile: Profile, table: _Table) -> None:
         raise table.error(
             "fields", "a quote has bid_price, bid_size, ask_price and ask_size, and no price, size, side or ids"
         )
-    for rule in profile.fields:
-        if rule.exact is not None and (rule.exact not in ("order_id", "ref_id") or rule.exact in fields):
-            raise table.error("fields.size.exact", f"{rule.exact!r} is not order_id or ref_id, or is a field already")
 
 
 def _layouts(table: _Table) -> tuple[Layout, ...]:
@@ -205,6 +195,8 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
     keys = _KEYS[name]
     allowed = sorted(keys | {"column", "constant", "optional", "empty"})
     for key in table.keys():  # noqa: SIM118
+        if key in RENAMED:
+            raise table.error(key, f"is called {RENAMED[key]} now")
         if key not in allowed:
             raise table.error(key, f"is no key of this field; there are {', '.join(allowed)}")
     columns = table.texts("column")
@@ -215,10 +207,11 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
         raise table.error("", f"takes one of column, constant{' and later_of' if 'later_of' in keys else ''}")
     if pair and (len(pair) != 2 or not all(isinstance(each, str | list) and each for each in pair)):
         raise table.error("later_of", f"{pair!r} is not two columns")
-    worth, zero, empty = table.number("worth", Decimal(1)), table.take("zero", str), table.take("empty", str)
+    zero, empty = table.take("zero", str), table.take("empty", str)
     for key, value in (("zero", zero), ("empty", empty)):
         if value not in (None, "none"):
             raise table.error(key, f'{value!r}: can only be "none"')
+    power = table.power("unit") if name in (*_PRICES, *_SIZES) else 0
     units = table.texts("unit")
     if bad := [unit for unit in units if unit not in _UNITS]:
         raise table.error("unit", f"{bad[0]!r} is none of {', '.join(_UNITS)}")
@@ -244,7 +237,7 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
         table.take("optional", bool, False),
         empty == "none",
         zero == "none",
-        worth,
+        power,
         units,
         since,
         digits,
@@ -253,7 +246,6 @@ def _field(name: str, table: _Table, given: _Table) -> FieldRule:
         None if otherwise is None else _small(name, otherwise, table, "otherwise"),
         tuple((each,) if isinstance(each, str) else tuple(each) for each in pair),
         earlier is not None,
-        table.take("exact", str),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 
 __all__ = ["FieldRule", "Layout", "Profile", "SymbolRule", "normal"]
 
@@ -14,8 +13,8 @@ __all__ = ["FieldRule", "Layout", "Profile", "SymbolRule", "normal"]
 class FieldRule:
     """Where a field of the tick comes from. ``columns``: what its column may be called; empty for a constant.
 
-    ``map`` and ``otherwise`` hold numbers (letters by their code), ``worth`` is one unit of the file in currency or
-    shares, ``unit`` a time's, or those it may be in.
+    ``map`` and ``otherwise`` hold numbers (letters by their code), 1 in the file is ten to the ``power`` of
+    currency or shares, ``unit`` a time's, or those it may be in.
     """
 
     field: str
@@ -24,7 +23,7 @@ class FieldRule:
     optional: bool = False
     empty: bool = False
     zero: bool = False
-    worth: Decimal = Decimal(1)
+    power: int = 0
     unit: tuple[str, ...] = ()
     since: str = "epoch"
     digits: int = 0
@@ -33,7 +32,6 @@ class FieldRule:
     otherwise: int | None = None
     pair: tuple[tuple[str, ...], ...] = ()
     earlier: bool = False
-    exact: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class Profile:
     venue: str | None = None
     zone: str = "UTC"
     date_columns: tuple[str, ...] = ()
-    size_unit: Decimal = Decimal(1)
+    size_power: int = 0
 
     def needed(self) -> list[tuple[str, ...]]:
         """Names of each column that has to be there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -28,28 +27,23 @@ from strand._bindings.text import (
     Numbers,
     TextColumn,
     blank_ticks,
-    fit_sizes,
 )
-from strand.errors import ConfigurationError, FormatError
+from strand.errors import FormatError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
 from strand.feeds._csv_rules import FieldRule, Profile
-from strand.feeds._exact import nearest_units
 from strand.feeds.base import TickBatch
+from strand.feeds.mapping.units import PRICE_POWER, nearest_units
 from strand.feeds.selection import Selection
 from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
 
-__all__ = ["FLAG_SIZE_ROUNDED", "Made", "TickMaker", "check_size_unit"]
-
-#: Set in ``flags`` where an amount is no whole number of size units, or too many: ``size`` is below it.
-FLAG_SIZE_ROUNDED: Final = 0x08
+__all__ = ["Made", "TickMaker"]
 
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
-_AMOUNT_DIGITS: Final = 8  # an amount beside its size is in units of 1e-8
 _EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _LAST_COLUMN: Final = 255  # a fault's word has a byte for the column
-_ORDER: Final = {"size": 1, "bid_size": 1, "ask_size": 2}
+_SIZES: Final = ("size", "bid_size", "ask_size")
 
 Chosen = npt.NDArray[np.uint32]
 
@@ -58,15 +52,14 @@ Chosen = npt.NDArray[np.uint32]
 class Made:
     """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick.
 
-    ``times``: their ts_recv once more, in one run of memory. ``rounded``: how many sizes were rounded down to the size
-    unit. ``inexact``: how many rows have a number that was rounded on request.
+    ``times``: their ts_recv once more, in one run of memory. ``inexact``: how many rows have a number that was rounded
+    on request.
     """
 
     ticks: TickBatch
     times: npt.NDArray[np.int64]
     faults: Faults
     rows: Chosen | None
-    rounded: int = 0
     inexact: int = 0
 
 
@@ -88,7 +81,7 @@ class TickMaker:
         sample: dict[int, str],
         *,
         date: dt.date | None,
-        size_unit: Decimal | None,
+        size_power: int,
         max_symbols: int,
         rounds: bool = False,
     ) -> None:
@@ -100,7 +93,7 @@ class TickMaker:
         self._inexact: list[npt.NDArray[np.int64]] = []  # of the block at hand: the rows that were rounded
         self._zone = ZoneInfo(profile.zone)
         self._offsets: dict[int, int] = {}
-        self._size_unit = size_unit or profile.size_unit
+        self._size_power = size_power
         self.columns: dict[int, str] = {}  # by position: what it is called in errors
         self._rules = [rule for rule in profile.fields if self._present(rule)]
         self._times = [self._time(rule, sample) for rule in self._rules if rule.unit]
@@ -111,9 +104,9 @@ class TickMaker:
         self._template = self._blank(profile)
         if profile.end is not None:
             self.columns.setdefault(0, found.columns[0])
-        # Sizes add to flags, and the last of a quote's fields settles its side.
         plain = [rule for rule in self._rules if not rule.unit and rule.constant is None]
-        self._readers = sorted(plain, key=lambda rule: _ORDER.get(rule.field, 0))
+        # The last of a quote's fields settles its side.
+        self._readers = sorted(plain, key=lambda rule: rule.field == "ask_size")
         self._numbers = {rule.field: self._number_rule(rule) for rule in self._readers if not (rule.map or rule.pair)}
         self._steps = [(rules, self._tables(rules)) for rules in self._together()]
 
@@ -302,8 +295,8 @@ class TickMaker:
         elif rule.field in ("price", "bid_price", "ask_price"):
             field = {"ask_price": "order_id"}.get(rule.field, "price")
             self._number(rule, block, made, ticks[field])
-        elif rule.field in ("size", "bid_size", "ask_size"):
-            self._fill_size(rule, block, made)
+        elif rule.field in _SIZES:
+            self._number(rule, block, made, ticks["ref_id" if rule.field == "ask_size" else "size"])
         elif rule.field == "sequence":
             self._fill_sequence(rule, block, made)
         else:
@@ -318,28 +311,18 @@ class TickMaker:
         tables.read(block.columns[at], at, outs, made.faults, made.rows)
 
     def _number_rule(self, rule: FieldRule) -> Numbers:
-        scale = rule.worth.normalize().as_tuple().exponent
-        assert isinstance(scale, int)
         if "price" in rule.field:
             none = UNDEF_PRICE  # itself readable only where the file has prices in units of 1e-9
             return Numbers(
-                DECIMAL, 9 + scale, 1 - (1 << 63), UNDEF_PRICE - (scale != -9),
+                DECIMAL, PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
                 empty=none if rule.empty else None, zero=none if rule.zero else 0,
             )  # fmt: skip
         empty = 0 if rule.empty else None
         if rule.field in ("order_id", "ref_id", "sequence"):
             return Numbers(ID, empty=empty, hash=rule.text)
-        unit = self._size_unit.normalize().as_tuple().exponent
-        assert isinstance(unit, int)
-        if rule.field in ("size", "bid_size", "ask_size"):
-            if self._rounds(rule):
-                return Numbers(DECIMAL, scale + _AMOUNT_DIGITS, 0, empty=empty)
-            return Numbers(DECIMAL, scale - unit, 0, limits("size")[1], empty=empty)
+        if rule.field in _SIZES:
+            return Numbers(DECIMAL, rule.power - self._size_power, 0, limits("size")[1], empty=empty)
         return Numbers(DECIMAL, 0, 0, 0xFFFF if rule.field == "publisher_id" else 0xFF, empty=empty)
-
-    def _rounds(self, rule: FieldRule) -> bool:
-        """Whether amounts may be no whole number of size units: crypto's are, and are kept exactly beside the size."""
-        return rule.exact is not None or (rule.field != "size" and self._size_unit < 1)
 
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
@@ -372,6 +355,8 @@ class TickMaker:
             if units is None or not numbers.lowest <= units <= numbers.highest:
                 faults[place] = at << 8 | FAULT_RANGE
                 continue
+            if units == 0 and numbers.lowest == 0:
+                continue  # a size of 0 says something else
             out[place] = units or numbers.zero
             faults[place] = 0
         self._inexact.append(rows)
@@ -383,19 +368,6 @@ class TickMaker:
         made.faults[beyond & (made.faults == 0)] = self._place(rule.columns) << 8 | FAULT_RANGE
         numbers[beyond] = 0
         made.ticks["sequence"] = numbers
-
-    def _fill_size(self, rule: FieldRule, block: Block, made: Made) -> None:
-        ticks = made.ticks
-        if not self._rounds(rule):
-            self._number(rule, block, made, ticks["ref_id" if rule.field == "ask_size" else "size"])
-            return
-        amounts = np.zeros(len(ticks), np.int64)
-        self._number(rule, block, made, amounts)
-        if rule.exact is not None:
-            ticks[rule.exact] = amounts
-        unit = int(self._size_unit.scaleb(_AMOUNT_DIGITS))
-        sizes = ticks["ref_id"].view(np.int64) if rule.field == "ask_size" else ticks["size"]
-        made.rounded += fit_sizes(amounts, unit, sizes, ticks["flags"], FLAG_SIZE_ROUNDED)
 
     def _fill_pair(self, rule: FieldRule, block: Block, made: Made) -> None:
         values = []
@@ -444,16 +416,3 @@ def _reads(numbers: Numbers, text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def check_size_unit(value: str | Decimal | None) -> Decimal | None:
-    """An option: a power of ten from 1e-8 to 1e9. Raises ConfigurationError."""
-    if value is None:
-        return None
-    try:
-        unit = Decimal(value)
-    except ArithmeticError:
-        unit = Decimal(0)
-    if not unit.is_finite() or unit.normalize().as_tuple().digits != (1,) or not Decimal("1e-8") <= unit <= 10**9:
-        raise ConfigurationError(f"size_unit: {value!r} is not a power of ten from 0.00000001 to 1000000000")
-    return unit

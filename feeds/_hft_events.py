@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError
-from strand.feeds._exact import units_of
-from strand.feeds._fieldmap import BadRecordError
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE, zeros
+from strand.feeds._fieldmap import BadRecordError, count_inexact, faults_of
+from strand.feeds.mapping.units import PRICE_POWER, Units, float_units
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
 __all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
 
@@ -58,17 +57,14 @@ class HftEvents:
 
     ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
     position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out, and
-    order_id of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; qty times ``size_scale`` must
-    be whole. Events that are valid at the exchange only make no tick: the same event comes again in the order it was
-    received.
+    order_id of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; a price that is no whole
+    number of 1e-9, and a qty that is none of ten to the ``size_power``, is refused, or with ``rounds`` rounded to the
+    nearest; ``rounded``: in how many of the latest records. Events that are valid at the exchange only make no tick:
+    the same event comes again in the order it was received.
     """
 
-    rounds_prices = False
-
-    def __init__(self, size_scale: int) -> None:
-        if not isinstance(size_scale, int) or not 1 <= size_scale <= 10**12:
-            raise ConfigurationError(f"size_scale: {size_scale!r} is not a whole number from 1 to 10^12")
-        self._size_scale = size_scale
+    def __init__(self, size_power: int, *, rounds: bool) -> None:
+        self._size_power, self._rounds, self.rounded = size_power, rounds, 0
         self._actions = np.zeros(256, "S1")
         self._kinds = np.zeros(256, np.uint16)
         for number, (action, kind) in _EVENTS.items():
@@ -84,9 +80,11 @@ class HftEvents:
         rows = np.flatnonzero(kept)
         records, events = records[rows], events[rows]
         numbers = (events & _NUMBER).astype(np.uint8)
-        prices, bad_price = units_of(records["px"].astype("<f8"), PRICE_SCALE, exact=True)
-        sizes, bad_size = units_of(records["qty"].astype("<f8"), self._size_scale, exact=True)
-        self._check(records, rows, numbers, (bad_price, bad_size, sizes))
+        price = float_units(records["px"].astype("<f8"), PRICE_POWER)
+        size = float_units(records["qty"].astype("<f8"), -self._size_power)
+        self._check(records, rows, numbers, (price, size))
+        prices, sizes = price.values, size.values
+        self.rounded = count_inexact(price, size)
 
         out = zeros(len(records))
         out["ts_event"] = records["exch_ts"]
@@ -106,20 +104,16 @@ class HftEvents:
         )
         return out
 
-    def _check(
-        self, records: Array, rows: Array, numbers: npt.NDArray[np.uint8], amounts: tuple[Any, Any, Array]
-    ) -> None:
-        bad_price, bad_size, sizes = amounts
-        none = np.zeros(len(records), np.bool_)
-        faults = (
+    def _check(self, records: Array, rows: Array, numbers: npt.NDArray[np.uint8], amounts: tuple[Units, Units]) -> None:
+        price, size = amounts
+        faults = [
             (self._kinds[numbers] == 0, "ev", "is no event of hftbacktest's"),
             (records["exch_ts"] < 0, "exch_ts", "is no time"),
             (records["local_ts"] < 0, "local_ts", "is no time"),
-            (none if bad_price is None else bad_price, "px", "is no whole number of units of 1e-9"),
-            (none if bad_size is None else bad_size, "qty", f"times size_scale = {self._size_scale} is not whole"),
+            *faults_of(price, "price", "px", self._rounds),
+            *faults_of(size, "size", "qty", self._rounds),
             (np.isnan(records["qty"]), "qty", "is no number"),
-            ((sizes < 0) | (sizes >= 1 << 32), "qty", f"times size_scale = {self._size_scale} does not fit 32 bits"),
-        )
+        ]
         found = [(int(np.argmax(bad)), field, why) for bad, field, why in faults if bad.any()]
         if found:
             index, field, why = min(found)

@@ -18,6 +18,7 @@ from strand.feeds.base import BaseFeed
 from strand.feeds.dated import DatedFeed, zone_of
 from strand.feeds.days import check_new_day
 from strand.feeds.formats import Format, format_named, recognised
+from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.selected import CarriedFeed, SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
@@ -249,5 +250,7 @@ def _check_options(used: set[Format], options: set[str]) -> None:
     """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
     known = sorted({name for form in used for name in _option_names(form.feed_class())} - {"select"})
     if unknown := [option for option in sorted(options) if option not in known]:
+        if unknown[0] in RENAMED:
+            raise ConfigurationError(f"{unknown[0]}: is called {RENAMED[unknown[0]]} now")
         readers = " or ".join(sorted(form.reader for form in used))
         raise ConfigurationError(f"{', '.join(unknown)}: no option of {readers}, which has {', '.join(known)}")

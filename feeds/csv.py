@@ -23,16 +23,17 @@ from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds._csv_lines import LONGEST_LINE, Block, blocks
 from strand.feeds._csv_match import Match, choose, match
 from strand.feeds._csv_profile import built_in, named_profile
-from strand.feeds._csv_ticks import FLAG_SIZE_ROUNDED, Made, TickMaker, check_size_unit
+from strand.feeds._csv_ticks import Made, TickMaker
 from strand.feeds._zip import split_member
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.mapping.units import unit_power
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
 
-__all__ = ["FLAG_SIZE_ROUNDED", "CsvFeed", "profiles", "recognise"]
+__all__ = ["CsvFeed", "profiles", "recognise"]
 
 _CHUNK_BYTES: Final = 2 << 20
 _MAX_SYMBOLS: Final = 65536
@@ -60,10 +61,11 @@ class CsvFeed(BaseFeed):
     ``symbol``: of all its lines, where the file's name does not say it.
     ``date``: the day of files whose lines have the time of day only; by default from the file's name, or its folder's.
     Without it, times count from 1970-01-01T00:00.
-    ``size_unit``: what 1 in ``size`` is worth where amounts are no whole numbers (``"0.001"``); amounts in between are
-    rounded down and have FLAG_SIZE_ROUNDED.
+    ``size_unit``: what 1 in a tick's ``size`` is worth, where amounts are no whole numbers: a power of ten
+    (``"0.001"``).
     ``inexact``: what happens to a number with more decimals than a tick has (``35821.088778456004`` s, where times are
-    in ns): ``"raise"``, or ``"round"`` to the nearest, ties to even; ``statistics()["rows_rounded"]`` counts such rows.
+    in ns; an amount of 0.0015 where ``size_unit`` is 0.001): ``"raise"``, or ``"round"`` to the nearest, ties to even;
+    ``statistics()["rows_rounded"]`` counts such rows. A size above 0 that rounds to 0 is an error.
     ``max_symbols``: the most there may be in a symbol column.
     ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
     ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
@@ -107,7 +109,6 @@ class CsvFeed(BaseFeed):
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         self._skip, self._select, self._limits = on_error == "skip", select, limits
         self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
-        self._size_unit = check_size_unit(size_unit)
         self._inexact = inexact
         if threads is not None and not 1 <= threads <= 64:
             raise ConfigurationError(f"threads: {threads!r} is not 1 to 64")
@@ -120,6 +121,8 @@ class CsvFeed(BaseFeed):
             names = names_of(self._path, stream)
         self._match = self._matched(head, profile)
         self._sample = _sample(self._match, head)
+        own = self._match.profile.size_power
+        self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
         self._date = as_date(date) if date is not None else _date_of(names)
         self._symbol = self._one_symbol(symbol, names)
         self._maker = self._new_maker()
@@ -129,7 +132,7 @@ class CsvFeed(BaseFeed):
     @property
     def info(self) -> FeedInfo:
         found = self._match
-        worth = next((rule.worth for rule in found.profile.fields if "price" in rule.field), None)
+        power = next((rule.power for rule in found.profile.fields if "price" in rule.field), None)
         day = self._date if self._maker.needs_date else None
         details = {
             "profile": found.profile.name,
@@ -143,10 +146,10 @@ class CsvFeed(BaseFeed):
             str(self._path),
             None if (day or self._date) is None else str(day or self._date),
             found.profile.venue,
-            None if worth is None else float(worth),
+            None if power is None else float(f"1e{power}"),
             details=details,
             undated=self._date is None and self._maker.needs_date,
-            size_unit=float(self._size_unit or found.profile.size_unit),
+            size_unit=float(f"1e{self._size_power}"),
             ticks=_ticks_of(found.profile.name, found.columns),
         )
 
@@ -235,7 +238,7 @@ class CsvFeed(BaseFeed):
             self._match,
             self._sample,
             date=self._date,
-            size_unit=self._size_unit,
+            size_power=self._size_power,
             max_symbols=self._max_symbols,
             rounds=self._inexact == "round",
         )
@@ -282,7 +285,10 @@ class CsvFeed(BaseFeed):
         number, kind = fault >> 8, fault & 0xFF
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
-        cure = " (inexact='round' rounds them to the nearest)" if self._maker.can_round(number) else ""
+        cure = ""
+        if self._maker.can_round(number):
+            rounds = self._inexact == "round"
+            cure = " (it rounds to 0)" if rounds else " (inexact='round' rounds them to the nearest)"
         more = {
             "one name too many": f", max_symbols is {self._max_symbols}",
             "too precise": f", more decimals than fit{cure}",
@@ -295,7 +301,6 @@ class CsvFeed(BaseFeed):
         counts["ticks"] += len(ticks)
         counts["empty_lines"] += len(block.empty)
         counts["not_selected"] += block.rows - len(made.ticks)
-        counts["sizes_rounded"] += made.rounded
         counts["rows_rounded"] += made.inexact
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes
@@ -311,7 +316,6 @@ def _no_counts() -> dict[str, int]:
         "empty_lines",
         "end_lines",
         "not_selected",
-        "sizes_rounded",
         "rows_rounded",
         "time_reversals",
     )

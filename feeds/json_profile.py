@@ -37,7 +37,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE
+from strand.feeds.mapping.units import unit_power
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE, limits
 
 __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "read_profile"]
 
@@ -52,7 +53,6 @@ _ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MOST_NAME: Final = 64
-_MOST_SIZE: Final = (1 << 32) - 1
 # What cannot be computed exactly is refused: nothing is rounded on its way into a tick.
 _EXACT: Final = Context(prec=80, traps=[Inexact, InvalidOperation])
 
@@ -139,8 +139,8 @@ def _no_time(value: Any) -> int:
 def _size(unit: Decimal) -> Callable[[Any], int]:
     def convert(value: Any) -> int:
         units = _times(_decimal(value), 1 / unit)
-        if units != units.to_integral_value() or not 0 <= units <= _MOST_SIZE:
-            raise BadRecord(f"{value!r} is not a size in whole units of {unit} that a tick can hold; see size_unit")
+        if units != units.to_integral_value() or not 0 <= units <= limits("size")[1]:
+            raise BadRecord(f"{value!r} is no whole number of units of {unit} below 2^63; give another size_unit")
         return int(units)
 
     return convert
@@ -254,13 +254,7 @@ def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
     messages = source.get("message")
     if not isinstance(messages, list) or not messages:
         raise ConfigurationError(f"{where}: message: at least one [[message]] is needed")
-    try:
-        unit = Decimal(str(source.get("size_unit", 1)))
-    except InvalidOperation:
-        unit = Decimal(0)
-    # Then dividing by it is exact.
-    if not unit.is_finite() or unit <= 0 or unit.normalize().as_tuple().digits != (1,) or abs(unit.adjusted()) > 18:
-        raise ConfigurationError(f"{where}: size_unit: {source.get('size_unit')!r} is not a power of ten")
+    unit = Decimal(1).scaleb(unit_power(f"{where}: size_unit", source.get("size_unit", 1)))
     rules = tuple(_rule(message, unit, f"{where}: message {at}") for at, message in enumerate(messages, 1))
     plain = {**source, "message": [_as_understood(message) for message in messages]}
     return JsonProfile(str(source.get("name", "json")), rules, unit, _plain(plain))

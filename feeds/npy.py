@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -25,6 +26,7 @@ from strand.feeds._npy_header import locate, read_names
 from strand.feeds._zip import open_archive
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.mapping.units import unit_power
 from strand.feeds.sources import RawStream
 from strand.feeds.streams import open_stream
 from strand.ticks import TICK, named
@@ -41,14 +43,15 @@ _BATCH_BYTES: Final = 1 << 26
 class NpyFeed(BaseFeed):
     """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
-    A file of dtype ``TICK`` is read as it is. Any other structured dtype
-    needs ``fields``, a map from tick field to source field; ``constants`` gives tick fields one value for all, and
-    ``price_scale`` is the number of 1e-9 units in one unit of the source's price, without which floating-point prices
-    are refused (``FieldMap`` has the rules of conversion, and ``info.details["price"]`` says when prices are rounded).
-
+    A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
+    source field; ``constants`` gives tick fields one value for all (``FieldMap`` has the rules of conversion).
     hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
-    Their symbol is the file's name up to the first dot, unless ``symbol`` says it; ``size_scale`` is the number of
-    units in a quantity of 1, for quantities that are fractions.
+    Their symbol is the file's name up to the first dot, unless ``symbol`` says it.
+
+    ``price_unit``: what 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
+    integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions. What
+    is no whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties
+    to even, and counted in ``statistics()["rows_rounded"]``.
 
     Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
     come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
@@ -65,10 +68,11 @@ class NpyFeed(BaseFeed):
         self,
         path: str | Path,
         *,
-        fields: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
-        price_scale: int | None = None,
-        size_scale: int = 1,
+        price_unit: str | Decimal | None = None,
+        size_unit: str | Decimal | None = None,
+        inexact: Literal["raise", "round"] = "raise",
         symbol: str | None = None,
         symbols: Sequence[str] | None = None,
         capacity: int | None = None,
@@ -83,18 +87,34 @@ class NpyFeed(BaseFeed):
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         self._skip = on_error == "skip"
-        self._size_scale = size_scale
+        if inexact not in ("raise", "round"):
+            raise ConfigurationError(f"inexact: {inexact!r} is neither 'raise' nor 'round'")
+        self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
         self._limits = limits if limits is not None else InflateLimits()
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: FieldMap | HftEvents | None
-        if fields is None and is_hft_events(self._place.dtype):
-            self._map = HftEvents(size_scale)
-        elif size_scale != 1:
-            raise ConfigurationError("size_scale only works with hftbacktest's events")
+        rounds = inexact == "round"
+        given = {"constants": constants, "price_unit": price_unit, "size_unit": size_unit}
+        if columns is not None:
+            if self._place.dtype.names is None:
+                raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
+            price_power = None if price_unit is None else unit_power("price_unit", price_unit)
+            self._map = FieldMap(
+                self._place.dtype,
+                columns,
+                constants,
+                price_power=price_power,
+                size_power=self._size_power,
+                rounds=rounds,
+            )
+        elif is_hft_events(self._place.dtype):
+            _refuse(given, "constants", "price_unit")
+            self._map = HftEvents(self._size_power, rounds=rounds)
         else:
-            self._map = self._field_map(fields, constants, price_scale)
+            _refuse(given, *given)
+            self._map = self._own_map()
         self._closed = False
-        self._counts = {"records": 0, "ticks": 0, "bytes_in": 0, "bytes_out": 0}
+        self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
 
         names: tuple[str, ...] | None = None
         if symbol is not None and symbols is not None:
@@ -110,10 +130,10 @@ class NpyFeed(BaseFeed):
         if (
             self._map is not None
             and self._place.dtype != _FIRST_TICK
-            and "instrument_id" not in {*(fields or {}), *(constants or {})}
+            and "instrument_id" not in {*(columns or {}), *(constants or {})}
             and len(names or ()) != 1
         ):
-            raise ConfigurationError("fields maps nothing to instrument_id: name the one symbol of the file by symbol=")
+            raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
         if capacity is not None and names is not None and positive("capacity", capacity) < len(names):
             raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
         # Until it is known the only bound is the field's own.
@@ -127,19 +147,8 @@ class NpyFeed(BaseFeed):
         names = names or ()
         self._symbols = names + ("",) * (self._capacity - len(names))
 
-    def _field_map(
-        self,
-        fields: Mapping[str, str] | None,
-        constants: Mapping[str, int | bytes] | None,
-        price_scale: int | None,
-    ) -> FieldMap | None:
+    def _own_map(self) -> FieldMap | None:
         dtype = self._place.dtype
-        if fields is not None:
-            if dtype.names is None:
-                raise FormatError(f"holds plain {dtype}, not records with fields", path=self._path)
-            return FieldMap(dtype, fields, constants, price_scale)
-        if constants or price_scale is not None:
-            raise ConfigurationError("constants and price_scale only work beside fields")
         if dtype == TICK:
             return None
         if dtype == _FIRST_TICK:
@@ -157,10 +166,8 @@ class NpyFeed(BaseFeed):
             details["member"] = self._place.member
         if not self._place.stored:
             details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
-        if self._map is not None and self._map.rounds_prices:
-            details["price"] = "floating point, rounded to units of 1e-9, ties to even"
         name = "npy" if self._place.member is None else "npz"
-        return FeedInfo(name, str(self._path), details=details, size_unit=1 / self._size_scale)
+        return FeedInfo(name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"))
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -280,7 +287,9 @@ class NpyFeed(BaseFeed):
 
     def _convert(self, fields: FieldMap | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
         try:
-            return fields.ticks(records, position)
+            ticks = fields.ticks(records, position)
+            self._counts["rows_rounded"] += fields.rounded
+            return ticks
         except BadRecordError as bad:
             raise self._bad_record(position + bad.index, str(bad)) from None
 
@@ -313,6 +322,11 @@ class NpyFeed(BaseFeed):
                 at, f"instrument_id is {highest}: give capacity= if the file really has so many instruments"
             )
         return max(1, highest + 1)
+
+
+def _refuse(given: Mapping[str, object], *names: str) -> None:
+    if unused := [name for name in names if given[name] is not None]:
+        raise ConfigurationError(f"{unused[0]}: give columns too, or leave it out: the file's fields have a meaning")
 
 
 #: What a tick was before sizes had 64 bits: files of such ticks are converted.

@@ -1,4 +1,4 @@
-"""Readers' options as the texts that a command line has for them: ``size_scale=1000``, ``columns.price=px``."""
+"""Readers' options as the texts that a command line has for them: ``size_unit=0.001``, ``columns.price=px``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from strand.errors import ConfigurationError
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.formats import formats
+from strand.feeds.mapping.renamed import RENAMED
 
 __all__ = ["option_values"]
 
@@ -29,6 +30,8 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for said, text in texts.items():
         option, dot, name = said.partition(".")
+        if option in RENAMED:
+            raise ConfigurationError(f"{option}: is called {RENAMED[option]} now")
         if option not in kinds:
             raise ConfigurationError(f"{said}: no reader has such an option; there are {', '.join(sorted(kinds))}")
         kind = kinds[option]

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,6 +27,7 @@ from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
 from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
 
@@ -64,12 +66,13 @@ class ParquetFeed(BaseFeed):
     name is recognised by common names. ``constants`` gives tick fields one value for all. ``symbol`` names the one
     symbol of a file without a column for it. Only columns that are used are read.
 
-    Prices: decimals and floats are in units of currency, a float standing for the shortest decimal that rounds to it;
-    integers are in units of ``price_scale`` (times 1e-9). A price that is no whole number of 1e-9 is a bad row, or
-    with ``inexact="round"`` rounded to the nearest. Sizes are multiplied by ``size_scale`` (for fractions of a coin)
-    and must then be whole. Times are timestamps of any unit, in ``time_zone`` where they have none (UTC by default), or
-    integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the field's undefined value, times
-    and symbols excepted.
+    ``price_unit``: what 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
+    are currency, integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for fractions of a coin. A
+    float stands for the shortest decimal that rounds to it. A price that is no whole number of 1e-9 and a size that is
+    no whole number of ``size_unit`` are bad rows, or with ``inexact="round"`` rounded to the nearest, ties to even, and
+    counted; a size above 0 that rounds to 0 is a bad row. Times are timestamps of any unit, in ``time_zone`` where they
+    have none (UTC by default), or integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the
+    field's undefined value, times and symbols excepted.
 
     ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``capacity``: the most
     symbols, 65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
@@ -86,8 +89,8 @@ class ParquetFeed(BaseFeed):
         columns: Mapping[str, str | None] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
         symbol: str | None = None,
-        price_scale: int = 1,
-        size_scale: int = 1,
+        price_unit: str | Decimal | None = None,
+        size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
         time_unit: Literal["s", "ms", "us", "ns"] = "ns",
         time_zone: str | None = None,
@@ -103,21 +106,28 @@ class ParquetFeed(BaseFeed):
         _one_of("time_unit", time_unit, ("s", "ms", "us", "ns"))
         _one_of("nulls", nulls, ("raise", "undefined"))
         _one_of("on_error", on_error, ("raise", "skip"))
-        _whole("price_scale", price_scale, 10**12)
-        _whole("size_scale", size_scale, 10**12)
         _whole("batch_ticks", batch_ticks, 1 << 24)
         self._path: str | Path = str(path) if str(path) == "-" else Path(path)
         self._skip = on_error == "skip"
         self._select = select if select is not None else Selection()
         self._batch_ticks = batch_ticks
         self._closed = False
-        self._counts = dict.fromkeys(("rows", "ticks", "not_selected", "skipped_rows", "row_groups_passed_over"), 0)
+        names = ("rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "row_groups_passed_over")
+        self._counts = dict.fromkeys(names, 0)
 
         self._source = open_arrow(self._path, limits)
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         own = _own_metadata(self._source.metadata, self._path)
+        told = own["info"] if own is not None else {}
+        own_unit = told.get("size_unit", 1.0)
         self._reading = Reading(
-            price_scale, size_scale, time_unit, time_zone, inexact == "round", nulls == "undefined", own is not None
+            None if price_unit is None else unit_power("price_unit", price_unit),
+            _size_power(size_unit, own_unit),
+            time_unit,
+            time_zone,
+            inexact == "round",
+            nulls == "undefined",
+            own is not None,
         )
         self._columns = Columns(self._source.names, columns or {}, constants or {}, own is not None)
         if self._columns.time is None:
@@ -140,8 +150,6 @@ class ParquetFeed(BaseFeed):
         self._texts = self._columns.texts(self._source.schema)
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
-        told = own["info"] if own is not None else {}
-        unit = told.get("size_unit", 1.0)
         self._info = FeedInfo(
             format="parquet" if self._source.row_groups is not None else "arrow",
             path=str(self._path),
@@ -153,7 +161,7 @@ class ParquetFeed(BaseFeed):
                 "row_groups": self._source.row_groups,
                 "columns": dict(self._columns.of),
             },
-            size_unit=None if unit is None else unit / size_scale,
+            size_unit=own_unit if size_unit is None else float(Decimal(str(size_unit))),
         )
 
     @property
@@ -251,7 +259,7 @@ class ParquetFeed(BaseFeed):
             return FormatError(f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path)
         except OverflowError as error:
             return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
-        ticks, bad, problem = found.ticks, found.bad, found.first
+        ticks, bad, problem, rounded = found.ticks, found.bad, found.first, found.inexact
         if bad_key is not None and bad_key.any():
             index = int(np.argmax(bad_key))
             if problem is None or index <= problem.index:
@@ -273,6 +281,8 @@ class ParquetFeed(BaseFeed):
                 )
                 good = np.arange(len(ticks)) < problem.index
         within = self._within(ticks, good)
+        if rounded is not None:
+            made.counts["rows_rounded"] = int(np.count_nonzero(rounded if within is None else rounded & within))
         if within is not None:
             passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
             made.counts["not_selected"] += passed
@@ -294,7 +304,7 @@ class ParquetFeed(BaseFeed):
 
     def statistics(self) -> dict[str, int]:
         """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
-        ``row_groups_passed_over``."""
+        ``rows_rounded`` (those of the ticks in which a number was rounded), ``row_groups_passed_over``."""
         return dict(self._counts)
 
     def close(self) -> None:
@@ -318,6 +328,15 @@ def _own_metadata(metadata: Mapping[bytes, bytes], path: str | Path) -> dict[str
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(f"the schema's metadata 'strand' cannot be read: {error}", path=path) from None
     return {"symbols": symbols, "info": info}
+
+
+def _size_power(size_unit: object, own_unit: float | None) -> int:
+    """The power of ten that the unit of sizes is, counted from the unit of the column's."""
+    if size_unit is None:
+        return 0
+    if own_unit is None:
+        raise ConfigurationError("size_unit: leave it out: the sizes in the file are of several units")
+    return unit_power("size_unit", size_unit) - unit_power("the file's size_unit", own_unit)
 
 
 def _one_of(name: str, value: object, known: Sequence[str]) -> None:

@@ -106,19 +106,6 @@ void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t
   }
 }
 
-uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint8_t *sizes, uint8_t *flags,
-                      uint64_t stride, uint8_t flag) {
-  uint64_t lossy = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    const int64_t amount = amounts[i] > 0 ? amounts[i] : 0, size = amount / unit;
-    const int lost = size * unit != amount;
-    memcpy(sizes + i * stride, &size, sizeof size);
-    flags[i * stride] |= lost ? flag : 0;
-    lossy += (uint64_t)lost;
-  }
-  return lossy;
-}
-
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
   uint64_t found = 0;
   while (count) {

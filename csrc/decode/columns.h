@@ -61,12 +61,6 @@ uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entr
 void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
                     const int64_t *ts_recv, const uint32_t *names);
 
-/* Whole amounts to sizes: divided by `unit`, rounded down; where that loses anything, `flag` is
- * set in the row's flags. `sizes` and `flags` are `stride` apart. Negative amounts count as 0. Returns how many rows
- * lost something. */
-uint64_t sd_fit_sizes(const int64_t *amounts, uint64_t count, int64_t unit, uint8_t *sizes, uint8_t *flags,
-                      uint64_t stride, uint8_t flag);
-
 /* How many of the bytes are this one. */
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
 

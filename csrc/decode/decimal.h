@@ -22,7 +22,7 @@ typedef struct sd_number_rule {
   int64_t empty; /* the result of an empty field, where those are allowed */
   int64_t zero;  /* the result where it is 0 */
   int32_t form;
-  int32_t scale; /* SD_FORM_DECIMAL: the power of ten, -18 to 18; else digits of a fraction, 0 to 9 */
+  int32_t scale; /* SD_FORM_DECIMAL: the power of ten, -27 to 27; else digits of a fraction, 0 to 9 */
   uint8_t allow_empty;
   uint8_t hash;
 } sd_number_rule;

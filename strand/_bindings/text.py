@@ -35,7 +35,6 @@ __all__ = [
     "Whole",
     "blank_ticks",
     "count_byte",
-    "fit_sizes",
     "line_ends",
 ]
 
@@ -246,18 +245,6 @@ def blank_ticks(
     indices = ffi.NULL if names is None else ffi.from_buffer("uint32_t[]", names)
     lib.sd_blank_ticks(out, len(ticks), like, first, *times, indices)
     return ticks
-
-
-def fit_sizes(amounts: Whole, unit: int, sizes: npt.NDArray[Any], flags: npt.NDArray[Any], flag: int) -> int:
-    """Amounts (contiguous) in ``unit`` to the fields ``sizes`` (i8) and ``flags`` (u1) of the same records.
-
-    Rounded down, which sets ``flag`` in ``flags``. Returns how many rows it was set in.
-    """
-    if not len(amounts) == len(sizes) == len(flags) or sizes.strides != flags.strides or unit < 1:
-        raise ValueError("amounts, sizes and flags differ")
-    pointers = [ffi.cast("uint8_t *", field.ctypes.data) for field in (sizes, flags)]
-    given = ffi.from_buffer("int64_t[]", amounts)
-    return int(lib.sd_fit_sizes(given, len(amounts), unit, *pointers, sizes.strides[0], flag))
 
 
 def count_byte(data: bytes | memoryview, byte: int) -> int:

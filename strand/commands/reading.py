@@ -53,7 +53,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         "given",
         multiple=True,
         metavar="OPTION=VALUE",
-        help="Another option of the files' reader, like size_scale=1000 or columns.price=px; may be given again.",
+        help="Another option of the files' reader, like size_unit=0.001 or columns.price=px; may be given again.",
     )
     @click.option(
         "--on-bad-record",

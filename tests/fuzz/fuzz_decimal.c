@@ -23,7 +23,7 @@ static uint64_t noted(const uint16_t *faults, uint64_t count) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 4) return 0;
   sd_number_rule rule = {.lowest = INT64_MIN, .highest = INT64_MAX, .form = data[0] % 8};
-  rule.scale = rule.form == SD_FORM_DECIMAL ? data[1] % 37 - 18 : data[1] % 10;
+  rule.scale = rule.form == SD_FORM_DECIMAL ? data[1] % 55 - 27 : data[1] % 10;
   rule.allow_empty = data[2] & 1;
   rule.hash = data[2] >> 1 & 1;
   if (data[2] & 4) rule.lowest = 0;

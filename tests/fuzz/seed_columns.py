@@ -1,4 +1,4 @@
-"""Seeds for fuzz_columns: times that are there and are not, amounts around units and bounds, bytes in long runs.
+"""Seeds for fuzz_columns: times that are there and are not, numbers around their bounds, bytes in long runs.
 
 seed_columns.py FOLDER
 """

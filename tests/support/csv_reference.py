@@ -82,8 +82,7 @@ def clock_ns(text: str, digits: int) -> int:
 
 
 def crypto_size(text: str) -> Tick:
-    amount = times(text, 10**8)
-    return {"size": amount, "order_id": amount, "flags": 0}
+    return {"size": times(text, 10**8), "flags": 0}
 
 
 def hashed(text: str) -> int:

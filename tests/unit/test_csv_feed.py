@@ -27,7 +27,7 @@ import strand.feeds
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import Feed
-from strand.feeds.csv import FLAG_SIZE_ROUNDED, CsvFeed, recognise
+from strand.feeds.csv import CsvFeed, recognise
 from strand.feeds.itch import ItchFeed
 from strand.feeds.selected import SelectedFeed
 from strand.feeds.selection import Selection
@@ -326,16 +326,19 @@ def test_more_symbols_than_there_may_be_are_an_error_that_names_the_option(tmp_p
     assert "max_symbols is 10" in str(error)
 
 
-def test_amounts_go_by_the_size_unit_and_say_when_they_are_rounded(tmp_path: Path) -> None:
-    rows = [GOOD.replace(",2", f",{amount}").format(1, 1) for amount in ("0.5", "1.2345", "0", "5000000")]
+def test_amounts_finer_than_the_size_unit_are_an_error_or_rounded_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "trades.csv"
-    rows = [f"x,B,1700000000000000,1700000000000000,1,buy,1,{amount}" for amount in ("0.5", "1.2345", "0", "5000000")]
-    feed = CsvFeed(write(path, rows), size_unit="0.001")
-    ticks, _ = drained(feed)
-    assert ticks["size"].tolist() == [500, 1234, 0, 5_000_000_000]
-    assert ticks["flags"].tolist() == [0, FLAG_SIZE_ROUNDED, 0, 0]
-    assert ticks["order_id"].tolist() == [50_000_000, 123_450_000, 0, 500_000_000_000_000]
-    assert feed.statistics()["sizes_rounded"] == 1
+    amounts = ("0.5", "5000000", "0", "1.2345", "1.2355", "0.0004")
+    write(path, [f"x,B,1700000000000000,1700000000000000,1,buy,1,{amount}" for amount in amounts])
+    ticks, error = drained(CsvFeed(path, size_unit="0.001"))
+    assert ticks["size"].tolist() == [500, 5_000_000_000, 0]
+    assert "inexact='round'" in str(error)
+    feed = CsvFeed(path, size_unit="0.001", inexact="round")
+    ticks, error = drained(feed)
+    assert ticks["size"].tolist() == [500, 5_000_000_000, 0, 1234, 1236], "ties go to even"
+    assert "rounds to 0" in str(error), "a size of 0 would say something else"
+    assert set(ticks["flags"].tolist()) == {0}
+    assert feed.statistics()["rows_rounded"] == 3
     assert (feed.info.size_unit, CsvFeed(path).info.size_unit) == (0.001, 1e-8)
     with pytest.raises(ConfigurationError, match="size_unit"):
         CsvFeed(path, size_unit="0.3")
@@ -443,7 +446,7 @@ def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -
         ({"threads": 0}, "threads"),
         ({"date": "x"}, "date"),
         ({"symbol": "B"}, "symbol"),
-        ({"size_unit": "1e-9"}, "size_unit"),
+        ({"size_unit": "1e-19"}, "size_unit"),
     ],
 )
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ unit = "stamp"
 
 [fields.price]
 column = ["Px", "Price"]
-worth = "0.01"
+unit = "0.01"
 zero = "none"
 empty = "none"
 
@@ -218,8 +218,8 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         ('column = "When"', "", "fields.ts_event: takes one of column"),
         ('unit = "stamp"', 'unit = "minutes"', "fields.ts_event.unit: 'minutes' is none of s, ms"),
         ('unit = "stamp"', "", "fields.ts_event.unit: is needed"),
-        ('worth = "0.01"', 'worth = "0.03"', "fields.price.worth: '0.03' is not a power of ten"),
-        ('worth = "0.01"', "worth = true", "fields.price.worth: True is not text or a whole number"),
+        ('unit = "0.01"', 'unit = "0.03"', "fields.price.unit: give a power of ten .*'0.03'"),
+        ('unit = "0.01"', "unit = true", "fields.price.unit: True is not text or a whole number"),
         ('zone = "Europe/Berlin"', 'zone = "Berlin"', "time.zone: 'Berlin' is no time zone"),
         ('delimiter = ";"', 'delimiter = ";;"', "delimiter: ';;' is not one character"),
         ('delimiter = ";"', 'delimiter = ";"\nfoo = 1', "foo: is no key here"),
@@ -240,7 +240,7 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         ('unit = "stamp"', 'unit = "stamp"\ndigits = 10', "digits: 10 is not 0 to 9"),
         ('[fields.ts_event]\ncolumn = "When"\nunit = "stamp"', "", "fields: has neither ts_event nor ts_recv"),
         ("[fields.size]", "[fields.bid_size]", "fields: a quote has bid_price, bid_size"),
-        ('column = "Lots"', 'column = "Lots"\nexact = "price"', "fields.size.exact: 'price' is not order_id"),
+        ('column = "Lots"', 'column = "Lots"\nworth = "100"', "fields.size.worth: is called unit now"),
     ],
 )
 def test_a_profile_that_cannot_work_names_the_key(old: str, new: str, said: str, tmp_path: Path) -> None:

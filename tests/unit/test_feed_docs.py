@@ -149,5 +149,5 @@ def test_the_feed_of_ones_own_takes_about_twenty_lines_and_its_page_says_what_is
 def test_an_option_by_which_a_page_names_a_symbol_does_so(folder: Path) -> None:
     (line,) = [code for code in code_of("npy.md")[0].splitlines() if "feeds.open(" in code]
     (name,) = re.findall(r"symbol=\"(\w+)\"", line)
-    with strand.feeds.open("btcusdt.20240808.npz", size_scale=1000, symbol=name, symbols=[name]) as feed:
+    with strand.feeds.open("btcusdt.20240808.npz", size_unit="0.001", symbol=name, symbols=[name]) as feed:
         assert sum(len(batch) for batch in feed) == 2

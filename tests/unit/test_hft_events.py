@@ -92,9 +92,9 @@ def test_an_event_that_only_the_exchange_saw_makes_no_tick(tmp_path: Path) -> No
 
 def test_quantities_in_parts_of_a_coin_are_scaled(tmp_path: Path) -> None:
     path = save(tmp_path, events({"qty": 0.001}, {"qty": 1.5}))
-    with pytest.raises(FormatError, match=r"record 0: field 'qty': .*size_scale"):
+    with pytest.raises(FormatError, match=r"record 0: field 'qty': .*size_unit"):
         read(NpyFeed(path))
-    feed = NpyFeed(path, size_scale=1000)
+    feed = NpyFeed(path, size_unit="0.001")
     assert (read(feed)["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
 
 
@@ -115,7 +115,7 @@ def test_the_symbol_can_be_named_where_files_are_opened(tmp_path: Path) -> None:
         ({"local_ts": -1}, "local_ts"),
         ({"px": np.inf}, "px"),
         ({"px": 1e-10}, "px"),
-        ({"qty": 5e9}, "qty"),
+        ({"qty": 1e19}, "qty"),
         ({"qty": -1.0}, "qty"),
         ({"qty": np.nan}, "qty"),
     ],
@@ -129,7 +129,21 @@ def test_an_event_that_cannot_be_a_tick_is_named_with_its_record(
 
 
 def test_the_scale_of_sizes_is_refused_where_it_cannot_work(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="size_scale"):
-        NpyFeed(save(tmp_path, events({})), size_scale=0)
-    with pytest.raises(ConfigurationError, match="size_scale"):
-        NpyFeed(save(tmp_path, zeros(1), "a.npy"), size_scale=10)
+    for unit in ("0", "0.3", "much"):
+        with pytest.raises(ConfigurationError, match="size_unit: give a power of ten"):
+            NpyFeed(save(tmp_path, events({})), size_unit=unit)
+    with pytest.raises(ConfigurationError, match="size_unit: give columns too"):
+        NpyFeed(save(tmp_path, zeros(1), "a.npy"), size_unit="0.1")
+    with pytest.raises(ConfigurationError, match="size_scale: is called size_unit now"):
+        open_feed(save(tmp_path, events({})), size_scale=10)
+
+
+def test_quantities_finer_than_the_unit_are_rounded_on_request_and_counted(tmp_path: Path) -> None:
+    rows = [{"qty": qty} for qty in (0.0015, 0.0025, 5e9, 1.0)]
+    feed = NpyFeed(save(tmp_path, events(*rows, {"px": 0.30000000000000004})), size_unit="0.001", inexact="round")
+    ticks = read(feed)
+    assert ticks["size"].tolist() == [2, 2, 5 * 10**12, 1000, 3000], "ties go to even"
+    assert ticks["price"].tolist() == [100_100_000_000] * 4 + [300_000_000]
+    assert feed.statistics()["rows_rounded"] == 3
+    with pytest.raises(FormatError, match=r"'qty': .*0.0004.* rounds to 0: give a finer size_unit"):
+        read(NpyFeed(save(tmp_path, events({"qty": 0.0004})), size_unit="0.001", inexact="round"))

@@ -134,7 +134,7 @@ def test_times_of_any_unit_and_zone_are_the_same_instant(tmp_path: Path, times: 
         (pa.array([0.1, 100.1, 1e-9, -3.7]), {}, [10**8, 100_100_000_000, 1, -3_700_000_000]),
         (pa.array([150_000_000.5, 9_007_199.25]), {}, [150_000_000_500_000_000, 9_007_199_250_000_000]),
         (pa.array([100.1, 0.3], pa.float32()), {}, [100_100_000_000, 300_000_000]),
-        (pa.array([1_000_100, 7]), {"price_scale": 100_000}, [100_010_000_000, 700_000]),
+        (pa.array([1_000_100, 7]), {"price_unit": "0.0001"}, [100_010_000_000, 700_000]),
         (pa.array([Decimal("1.23"), Decimal("-5.00")]), {}, [1_230_000_000, -5 * 10**9]),
         (pa.array([Decimal("1.234567891000")]), {}, [1_234_567_891]),
         (pa.array([Decimal("1.5")], pa.decimal256(60, 30)), {}, [1_500_000_000]),
@@ -152,14 +152,14 @@ def test_prices_become_units_of_a_billionth_exactly(
 @given(st.lists(st.decimals(-(10**9), 10**9, places=9), min_size=1, max_size=20))
 def test_a_float_means_its_shortest_decimal(prices: list[Decimal]) -> None:
     floats = [float(price) for price in prices]
-    found = scaled(pa.array(floats), 10**9, exact=True)
+    found = scaled(pa.array(floats), 9)
     assert not isinstance(found, str)
     for i, number in enumerate(floats):
         units = Decimal(repr(number)) * 10**9
-        bad = found.bad is not None and bool(found.bad[i])
-        assert bad == (units != int(units))
-        if not bad:
-            assert int(found.values[i]) == int(units)
+        inexact = found.inexact is not None and bool(found.inexact[i])
+        assert inexact == (units != int(units))
+        assert found.bad is None
+        assert int(found.values[i]) == round(units)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_row_that_is_no_tick_is_named_with_its_column_and_can_be_passed_over(
     tmp_path: Path, column: str, values: Any, words: str
 ) -> None:
     path = parquet(tmp_path, table(3, **{column: values}))
-    options = {"price_scale": 4} if values.type == pa.int64() else {}
+    options: dict[str, Any] = {"price_unit": "1e-8"} if column == "price" and values.type == pa.int64() else {}
     ticks, error = read(ParquetFeed(path, **options))
     assert len(ticks) == 1
     assert isinstance(error, FormatError)
@@ -259,7 +259,7 @@ def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Pat
 
 def test_a_size_in_parts_of_a_coin_is_scaled_exactly(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(2, size=pa.array([0.001, 1.5])))
-    feed = ParquetFeed(path, size_scale=1000)
+    feed = ParquetFeed(path, size_unit="0.001")
     assert (read(feed)[0]["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
 
 
@@ -285,8 +285,8 @@ def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Pat
         {"time_unit": "m"},
         {"nulls": "x"},
         {"on_error": "x"},
-        {"price_scale": 0},
-        {"size_scale": 0},
+        {"price_unit": "0.3"},
+        {"size_unit": "0"},
         {"batch_ticks": 0},
         {"capacity": 0},
         {"symbol": "X"},
@@ -598,6 +598,7 @@ def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
             "ticks": 9 * passed,
             "not_selected": 10 * (i > 3),
             "skipped_rows": passed,
+            "rows_rounded": 0,
             "row_groups_passed_over": 0,
         }
         assert feed.skipped.counts == {"bad row": passed}
@@ -915,7 +916,7 @@ def test_a_scaled_ask_size_may_be_larger_than_a_bid_size(tmp_path: Path, kind: A
     sizes = [kind(50), kind(4)]
     quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
     path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array(sizes)))
-    ticks, error = read(ParquetFeed(path, size_scale=10**8))
+    ticks, error = read(ParquetFeed(path, size_unit="1e-8"))
     assert error is None
     assert ticks["ref_id"].tolist() == [5_000_000_000, 400_000_000]
     assert ticks["size"].tolist() == [100_000_000, 200_000_000]
@@ -959,15 +960,15 @@ def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path
 
 def test_scaled_sizes_that_a_tick_cannot_hold_are_bad_rows(tmp_path: Path) -> None:
     for size, why in (
-        (5e18, "units of 1/1000"),
+        (5e18, "units of 1e-3"),
         (-1.5, "from 0 to 9223372036854775807"),
-        (1.00005, "units of 1/1000"),
+        (1.00005, "units of 1e-3"),
     ):
         path = parquet(tmp_path, table(3, size=pa.array([1.5, size, 2.0])))
-        error = read(ParquetFeed(path, size_scale=1000))[1]
+        error = read(ParquetFeed(path, size_unit="0.001"))[1]
         assert "row 2: column 'size'" in str(error)
         assert why in str(error)
-        kept = read(ParquetFeed(path, size_scale=1000, on_error="skip"))[0]
+        kept = read(ParquetFeed(path, size_unit="0.001", on_error="skip"))[0]
         assert kept["size"].tolist() == [1500, 2000]
 
 

@@ -21,7 +21,7 @@ from strand.feeds.option_texts import option_values
     ("texts", "values"),
     [
         ({}, {}),
-        ({"size_scale": "1000", "levels": "5"}, {"size_scale": 1000, "levels": 5}),
+        ({"price_unit": "0.01", "levels": "5"}, {"price_unit": "0.01", "levels": 5}),
         ({"symbol": "600000", "session": "0000000001"}, {"symbol": "600000", "session": "0000000001"}),
         ({"port": "26400,26401"}, {"port": [26400, 26401]}),
         ({"size_unit": "0.001", "inexact": "round"}, {"size_unit": "0.001", "inexact": "round"}),
@@ -41,6 +41,7 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
+        ({"size_scale": "1"}, r"size_scale: is called size_unit now"),
         ({"prize": "1"}, r"prize: no reader has such an option; there are array, "),
         ({"date": "2026-01-05"}, r"date: no reader has such an option"),  # has an option of the command's own
         ({"levels": "five"}, r"levels: 'five' is not a whole number"),
@@ -71,8 +72,8 @@ def coins(tmp_path: Path) -> Path:
     return tmp_path / "coins.npy"
 
 
-OPTIONS = ("--feed", "fields.ts_recv=at", "--feed", "fields.price=p", "--feed", "fields.size=q", "--feed", "symbol=XBT",
-           "--feed", "price_scale=1000000000", "--feed", "constants.side=B")  # fmt: skip
+OPTIONS = ("--feed", "columns.ts_recv=at", "--feed", "columns.price=p", "--feed", "columns.size=q",
+           "--feed", "symbol=XBT", "--feed", "price_unit=1", "--feed", "constants.side=B")  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["info", "replay"])

@@ -23,10 +23,8 @@ from strand._bindings.text import (
     Numbers,
     TextColumn,
     count_byte,
-    fit_sizes,
     line_ends,
 )
-from strand.ticks import zeros
 
 I64 = (1 << 63) - 1
 DIGITS = st.text("0123456789", max_size=24)
@@ -293,18 +291,6 @@ def test_the_first_fault_of_a_row_stays() -> None:
     Numbers(DECIMAL).read(column([b"x"]), 5, out, faults)
     Numbers(DECIMAL).read(column([b""]), 6, out, faults)
     assert faults.tolist() == [5 << 8 | 2]
-
-
-@given(st.lists(st.integers(-10, 1 << 62), min_size=1, max_size=20), st.sampled_from([1, 10, 1000, 10**8]))
-def test_sizes_are_rounded_down_and_say_so(amounts: list[int], unit: int) -> None:
-    ticks = zeros(len(amounts))
-    lost = fit_sizes(np.array(amounts), unit, ticks["size"], ticks["flags"], 0x80)
-    held = [max(amount, 0) for amount in amounts]
-    sizes = [amount // unit for amount in held]
-    assert ticks["size"].tolist() == sizes
-    flagged = [size * unit != amount for size, amount in zip(sizes, held, strict=True)]
-    assert (ticks["flags"] == 0x80).tolist() == flagged
-    assert lost == sum(flagged)
 
 
 def test_arrays_that_do_not_fit_each_other_are_refused() -> None:

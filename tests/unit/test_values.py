@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand._bindings.values import Field, look_up, value_ticks, whole
-from strand.feeds._exact import units_of
+from strand.feeds.mapping.units import float_units
 from strand.ticks import TICK, zeros
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
@@ -67,8 +67,10 @@ def test_floats_become_the_units_that_they_stand_for_or_end_it(values: list[floa
     floats = np.array(values, np.float64)
     most = 1 << 51
     ticks, good = value_ticks(blank(), 1, len(floats), {"price": Field(floats, -most, most, scale=float(scale))})
-    units, bad = units_of(floats, scale, exact=True)
-    none = np.isnan(floats) if bad is None else bad | np.isnan(floats)
+    units, bad, inexact = float_units(floats, len(str(scale)) - 1)
+    none = np.isnan(floats)
+    for mask in (bad, inexact):
+        none = none if mask is None else none | mask
     assert not none[:good].any()
     assert ticks["price"][:good].tolist() == units[:good].tolist()
     if good < len(floats):

@@ -1,0 +1,1 @@
+"""How columns become ticks: exact numbers in units of a power of ten, whatever file the columns come from."""

@@ -32,7 +32,7 @@ from strand.commands.reading import Reads, reading
 from strand.commands.serve import serve
 from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
-from strand.errors import FeedError, StrandError, UnknownSymbolError
+from strand.errors import FeedError, StrandError, StrictError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import empty_feed, skipped_of, unknown_symbol
@@ -95,13 +95,14 @@ cli.add_command(serve)
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
 @click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
+@click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
 @writing
 @paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay_command(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
     reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging, as_json: bool,
-    recording: dict[str, Any], per_day: bool,
+    recording: dict[str, Any], per_day: bool, strict: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -136,6 +137,7 @@ def replay_command(
                 out=writes.outputs,
                 watch=paging.watch,
                 per_day=per_day,
+                strict=strict,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.
@@ -146,11 +148,11 @@ def replay_command(
             plain = report.as_dict(shown) | {"error": "interrupted"}
             _show(as_json, plain, lambda console: report.print_replay(console, shown, None))
         raise
-    except (FeedError, UnknownSymbolError) as error:
+    except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.
         if error.partial is not None:
             partial = error.partial
-            paging.write(partial, str(error))
+            paging.write(partial, "" if isinstance(error, StrictError) else str(error))
             plain = report.as_dict(partial) | {"error": str(error)}
             _show(as_json, plain, lambda console: report.print_replay(console, partial, None))
         raise

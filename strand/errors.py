@@ -116,6 +116,17 @@ class UnknownSymbolError(StrandError, KeyError):
         return str(self.args[0])
 
 
+class StrictError(StrandError):
+    """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first. ``partial``: its result,
+    of all ticks."""
+
+    def __init__(self, partial: ReplayResult) -> None:
+        first, *others = partial.warnings
+        more = f" (and {len(others)} more: leave strict out, or see them all in the report)" if others else ""
+        super().__init__(f"strict: {first}{more}")
+        self.partial = partial
+
+
 class BackpressureError(StrandError):
     """Strands are full, or the block pool is used up, and ``on_full`` or a time limit says not to wait.
 

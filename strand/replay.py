@@ -12,7 +12,7 @@ from strand import feeds
 from strand.configuration import yes_or_no
 from strand.days import DayRecorder, NoDays
 from strand.dispatcher import Dispatcher
-from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
+from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
@@ -56,6 +56,7 @@ def replay(
     timeline: bool = True,
     watch: int | Sequence[str] | None = None,
     per_day: bool = False,
+    strict: bool = False,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -81,6 +82,8 @@ def replay(
     ``per_day``: where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
     ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
 
+    ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
+
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
     collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
     what was final by then. A file that the run reads, or that two of them would be written to, is refused before
@@ -89,7 +92,7 @@ def replay(
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has, and for a name in ``watch``. Raises EmptyFeedError, a FeedError, before any output is
-    made, where no tick comes of the source. Raises HandlerError, ConfigurationError.
+    made, where no tick comes of the source. Raises StrictError, HandlerError, ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
@@ -98,7 +101,10 @@ def replay(
         raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    flags = {"timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty}
+    flags = {
+        "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
+        "strict": strict,
+    }  # fmt: skip
     for flag, given_flag in flags.items():
         if given_flag is not None:
             yes_or_no(flag, given_flag)
@@ -191,6 +197,8 @@ def replay(
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed
+    if strict and result.warnings:
+        raise StrictError(result)
     return result
 
 

@@ -20,7 +20,7 @@ from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount, show
 from strand.commands.reading import names
 from strand.commands.writing import Writes, writing
-from strand.errors import FeedError, UnknownSymbolError
+from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds._json_ticks import FeedEvent
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.live import MoldFeed
@@ -122,6 +122,7 @@ _MOLD_ONLY: Final = (
     show_default=True,
     help="What a worker without work does.",
 )
+@click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
 @writing
 @paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
@@ -132,7 +133,7 @@ def listen(
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
     workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, paging: Paging,
-    as_json: bool,
+    as_json: bool, strict: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
@@ -203,10 +204,11 @@ def listen(
                 idle=idle,
                 out=writes.outputs,
                 watch=paging.watch,
+                strict=strict,
             )
-    except (FeedError, UnknownSymbolError) as error:
+    except (FeedError, StrictError, UnknownSymbolError) as error:
         if error.partial is not None:
-            paging.write(error.partial, str(error))
+            paging.write(error.partial, "" if isinstance(error, StrictError) else str(error))
             _report(as_json, feed, error.partial, record, None, str(error))
         raise
     if out is not None:

@@ -27,6 +27,7 @@ def card(result: ReplayResult) -> str:
     )
     p50, p99 = (duration(s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
     lines = {
+        "warnings": "; ".join(f"{w.kind} {w.count:,} ({w.example})" for w in result.warnings) or "none",
         "file": f"{result.info.path} ({result.info.format})",
         "ticks": f"{result.ticks:,} of {np.count_nonzero(result.ticks_by_symbol):,} symbols",
         "time": f"{duration(result.wall_s * 1e9)}, limited by {result.limited_by}",

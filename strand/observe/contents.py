@@ -74,6 +74,7 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, 
         "subtitle": _subtitle(result, handler),
         "well": well,
         "verdict": verdict,
+        "warnings": result.warnings,
         "cards": _cards(result),
         "problems": [f"quarantined: {failure}" for failure in result.failures],
         "sections": [section for section in sections if section is not None],
@@ -93,7 +94,9 @@ def _verdict(result: ReplayResult, error: str) -> tuple[bool, str]:
     dropped = [f"{n:,} {reason}" for reason, n in s.dropped.items() if n]
     skipped = [f"{n:,} {reason}" for reason, n in result.skipped.counts.items()]
     if not dropped and not skipped and not s.pending and not result.failures and not error:
-        return True, f"All {s.handled:,} ticks handled, in order; nothing dropped, nothing skipped."
+        text = f"All {s.handled:,} ticks handled, in order; nothing dropped, nothing skipped"
+        found = len(result.warnings)
+        return not found, f"{text}; {found or 'no'} warning{'s' if found != 1 else ''}."
     text = f"{s.handled:,} of {s.accepted:,} ticks handled"
     text += f"; dropped: {', '.join(dropped)}" if dropped else "; nothing dropped"
     text += f"; skipped in the file: {', '.join(skipped)}" if skipped else ""

@@ -63,7 +63,8 @@ def _prices(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
     """Prices in units of the currency, NaN where there is none."""
     found: dict[str, npt.NDArray[np.float64]] = {}
     for field in ("bid_price", "ask_price", "last_price", "vwap"):
-        if field not in (rows.dtype.names or ()):
+        # A part of a chain may have the name, too.
+        if field not in (rows.dtype.names or ()) or rows.dtype[field].names is not None:
             continue
         raw = rows[field]
         values = raw.astype(np.float64)

@@ -112,6 +112,20 @@ def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:
     assert (found["live"]["joined_at"], found["live"]["delivered"]) == (1001, 3)
 
 
+def test_a_strict_listener_reports_warnings_and_ends_with_2() -> None:
+    given = ("listen", "--line", ":0", "--for", "60", "--handler", "book", "--strict", "--json")
+    with started(*given) as listener:
+        host, port = address_of(listener).split(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+            line.sendto(packet(1, [ref.directory(7, b"A"), ref.message("D", 7, 10**13, 7)]), (host, int(port)))
+            line.sendto(end_of_session(3), (host, int(port)))
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 2, errors
+    found = json.loads(output)
+    assert [(w["kind"], w["count"], w["example"]) for w in found["warnings"]] == [("unknown orders", 1, "1 of A")]
+    assert found["error"].startswith("strict: unknown orders")
+
+
 def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:
     with started("listen", "--line", ":0", "--on-gap", "raise", "--for", "60", "--first", "1", "--json") as listener:
         done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000", "--loss", ".1")

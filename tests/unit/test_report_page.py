@@ -384,3 +384,11 @@ def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> No
     assert prices._span(list(found.values())) == (10.0, 11.0)
     assert not prices.has_prices(rows[:1])
     assert prices._priced_span([rows])[0] == np.datetime64(1, "s")
+
+
+def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(tmp_path: Path) -> None:
+    both = strand.chain(strand.book(), strand.vwap())
+    result = replay(SAMPLE, both, watch=1, feed_options={"date": SAMPLE_DATE}, workers=1)
+    assert result.timeline is not None
+    assert len(result.timeline.symbols) == 1
+    assert 'id="prices"' in page(result)  # those of the book

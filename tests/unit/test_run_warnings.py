@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from merge_support import ArrayFeed
 
 import strand
 from strand.cli import cli
+from strand.errors import ConfigurationError, FeedError, StrictError
 from strand.feeds.merge import merge_feeds
 from strand.feeds.npy import NpyFeed, write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -266,3 +269,77 @@ def test_warnings_are_the_first_of_the_json_object(damaged: Damaged) -> None:
     (warning,) = (RunWarning(**entry) for entry in plain["warnings"])
     assert (warning.kind, warning.count) == ("unknown orders", damaged.changes)
     assert warning.example == f"{damaged.changes} of {damaged.symbol}"
+
+
+def test_the_page_has_warnings_below_its_first_line(damaged: Damaged, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    path = tmp_path / "page.html"
+    strand.replay(damaged.path, "book", feed_options=DAY, workers=1).report(path)
+    head = path.read_text().partition("<main>")[0]
+    assert '<p class="verdict ill"><strong>All 200,499 ticks handled' in head
+    assert "nothing dropped, nothing skipped; 1 warning." in head
+    count = damaged.changes
+    assert f"<strong>unknown orders: {count}</strong> ({count} of {damaged.symbol}); replay from the start" in head
+    strand.replay(sample_path(), "book", feed_options=DAY, workers=1).report(path)
+    head = path.read_text().partition("<main>")[0]
+    assert "nothing skipped; no warnings." in head
+    assert "ill" not in head.partition("<body>")[2]
+
+
+def test_a_notebook_shows_warnings_first(damaged: Damaged) -> None:
+    shown = strand.replay(damaged.path, "book", feed_options=DAY, workers=1)._repr_html_()
+    count = damaged.changes
+    assert f"unknown orders {count} ({count} of {damaged.symbol})" in shown.partition("</tr>")[0]
+
+
+# ---- strict
+
+
+def test_strict_raises_on_warnings_with_the_whole_result(damaged: Damaged) -> None:
+    with pytest.raises(
+        StrictError, match=f"strict: unknown orders: {damaged.changes} .*; replay from the start"
+    ) as caught:
+        strand.replay(damaged.path, "book", feed_options=DAY, strict=True)
+    partial = caught.value.partial
+    assert partial.ticks == 200_499
+    assert kinds(partial) == {"unknown orders": damaged.changes}
+    assert strand.replay(sample_path(), "book", feed_options=DAY, strict=True).warnings == ()
+    with pytest.raises(StrictError, match=r"\(and 1 more: "):
+        strand.replay(damaged.path, strand.chain(strand.book(), strand.vwap()), feed_options=DAY, strict=True)
+    with pytest.raises(ConfigurationError, match="strict"):
+        strand.replay(sample_path(), "book", strict="yes")  # type: ignore[arg-type]
+
+
+def test_a_fault_of_the_feed_comes_before_strict(damaged: Damaged, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.itch50"
+    cut.write_bytes(damaged.path.read_bytes()[:-7])
+    with pytest.raises(FeedError) as caught:
+        strand.replay(cut, "book", feed_options=DAY, strict=True)
+    assert caught.value.partial is not None
+    assert kinds(caught.value.partial) == {"unknown orders": damaged.changes}
+
+
+def test_the_command_s_strict_reports_and_ends_with_2(damaged: Damaged, tmp_path: Path) -> None:
+    page, rows = tmp_path / "page.html", tmp_path / "rows.csv"
+    options = ["--handler", "book", "--date", SAMPLE_DATE, "--strict"]
+    files = ["--report", str(page), "--out", str(rows)]
+
+    def ran(path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "strand", "replay", str(path), *options, *more]
+        return subprocess.run(command, check=False, capture_output=True, text=True)
+
+    told = ran(damaged.path, *files)
+    assert told.returncode == 2
+    assert told.stdout.startswith(f"warning: unknown orders: {damaged.changes}")
+    assert f"strand: strict: unknown orders: {damaged.changes} " in told.stderr
+    assert "Traceback" not in told.stderr
+    assert "Ended early" not in page.read_text()
+    assert not rows.exists()
+    told = ran(damaged.path, "--json")
+    assert told.returncode == 2
+    found = json.loads(told.stdout)
+    assert found["error"].startswith("strict: unknown orders")
+    assert found["warnings"][0]["count"] == damaged.changes
+    assert ran(Path(sample_path()), *files).returncode == 0
+    assert rows.exists()

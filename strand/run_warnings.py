@@ -57,7 +57,6 @@ _UNPRICED: Final = (
 
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
-    _Counter("sizes_rounded", "rounded sizes", "give a smaller size_unit: amounts between two units were rounded down"),
     _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to have the first one refused"),
     _Counter("disorder_kept", "ticks out of order", "give a wider reorder_ns: disorder_furthest_ns says how wide"),
 )

@@ -128,7 +128,7 @@ def read_lean_file(
                 for first, ticks in _sound(chunk, rows, made, skipped):
                     np.maximum.accumulate(ticks["ts_event"], out=ticks["ts_recv"])
                     np.maximum(ticks["ts_recv"], np.int64(latest), out=ticks["ts_recv"])
-                    counts["time_reversals"] += int((ticks["ts_recv"] != ticks["ts_event"]).sum())
+                    counts["times_raised"] += int((ticks["ts_recv"] != ticks["ts_event"]).sum())
                     ticks["sequence"] = np.arange(first + 1, first + 1 + len(ticks), dtype=np.uint64)
                     ticks["instrument_id"] = key
                     latest = int(ticks["ts_recv"][-1])

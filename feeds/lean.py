@@ -29,7 +29,7 @@ class LeanFeed(BaseFeed):
     """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
 
     The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
-    ``statistics()["time_reversals"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
+    ``statistics()["times_raised"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
 
     | tick | trade | quote |
     |---|---|---|
@@ -129,4 +129,4 @@ class LeanFeed(BaseFeed):
 
     @staticmethod
     def _no_counts() -> dict[str, int]:
-        return dict.fromkeys(("records", "ticks", "suspicious", "time_reversals", "bytes_in", "bytes_out"), 0)
+        return dict.fromkeys(("records", "ticks", "suspicious", "times_raised", "bytes_in", "bytes_out"), 0)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Code, PythonHandler
+from strand._bindings.tally import Seen
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
     assign_handlers,
@@ -367,10 +368,11 @@ class Dispatcher(StrandsView):
             return len(array)
         raise self._publish_error(code, array, rejected)
 
-    def _flow(self, counts: npt.NDArray[np.int64], limit: int | None) -> Flow:
+    def _flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
         """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
-        ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), added to; ``limit``: ticks to end after."""
-        return Flow(self._flow_on, counts, limit)
+        ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), and ``seen``, added to; ``limit``: ticks to
+        end after."""
+        return Flow(self._flow_on, counts, seen, limit)
 
     def _flow_on(self, flow: Flow, flush: bool) -> None:
         if self._closing:

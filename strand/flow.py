@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.itch_flow import CAPACITY, ItchFlow
+from strand._bindings.tally import Seen
 from strand.numbers import MOST
 from strand.ticks import aligned_ticks
 
@@ -17,14 +18,16 @@ __all__ = ["Flow"]
 
 class Flow(ItchFlow):
     """Publishes what a feed's decoder makes, as it is made: what ``DecodedFeed.batches`` takes in place of giving
-    batches. Adds ticks by symbol to ``counts``, and ends after ``limit``.
+    batches. Adds ticks by symbol to ``counts``, all of them to ``seen``, and ends after ``limit``.
 
     ``go_on``: makes the engine go on with it, and to the end of what it holds if so told, or raises what publishing
     raises.
     """
 
-    def __init__(self, go_on: Callable[[Flow, bool], None], counts: npt.NDArray[np.int64], limit: int | None) -> None:
-        super().__init__(aligned_ticks(CAPACITY), counts, MOST if limit is None else limit)
+    def __init__(
+        self, go_on: Callable[[Flow, bool], None], counts: npt.NDArray[np.int64], seen: Seen, limit: int | None
+    ) -> None:
+        super().__init__(aligned_ticks(CAPACITY), counts, seen, MOST if limit is None else limit)
         self._go_on = go_on
 
     def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]:

@@ -171,6 +171,7 @@ def replay(
         rows=dispatcher.rows,
         ticks=run.ticks,
         ticks_by_symbol=run.by_symbol,
+        seen=run.seen.counts(),
         wall_s=wall_s,
         setup_s=setup_s,
         feed_s=batches.spent_s,

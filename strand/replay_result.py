@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand._bindings.tally import TickCounts
 from strand.books import Books
 from strand.days import Day
 from strand.feeds import FeedInfo
@@ -32,8 +33,9 @@ __all__ = ["ReplayResult"]
 class ReplayResult:
     """What a replay did.
 
-    ``ticks``: handed to the dispatcher. ``wall_s``: asking for the first batch to the last handler's end; of it,
-    ``setup_s`` went into making the dispatcher and starting its workers.
+    ``ticks``: handed to the dispatcher, ``seen``: how many of each kind, and with times that run backwards.
+    ``wall_s``: asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
+    and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
@@ -50,6 +52,7 @@ class ReplayResult:
     rows: Rows
     ticks: int
     ticks_by_symbol: npt.NDArray[np.int64]
+    seen: TickCounts
     wall_s: float
     setup_s: float
     feed_s: float

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from strand._bindings.tally import tally
+from strand._bindings.tally import Seen, tally
 from strand.days import NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
@@ -27,8 +27,8 @@ _NOTHING = empty(0)
 
 
 class Run:
-    """What has been published so far, in all (``ticks``) and by symbol, and what ended it before its time, if anything
-    did (``ended_by``)."""
+    """What has been published so far, in all (``ticks``), by symbol and otherwise (``seen``), and what ended it before
+    its time, if anything did (``ended_by``)."""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Run:
         self._uncounted: TickBatch = _NOTHING
         self.ticks = 0
         self.by_symbol = np.zeros(feed.capacity, dtype=np.int64)
+        self.seen = Seen()
         self.ended_by: FeedError | KeyboardInterrupt | None = None
 
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
@@ -111,7 +112,7 @@ class Run:
         assert isinstance(self._dispatcher, Dispatcher)
         assert isinstance(self._sampler, Sampler)
         before = self.ticks
-        flow = self._dispatcher._flow(self.by_symbol, None if limit is None else limit - before)
+        flow = self._dispatcher._flow(self.by_symbol, self.seen, None if limit is None else limit - before)
         self._sampler.follow(lambda: flow.feed_ns)
         try:
             for _ in batches.flow(flow):
@@ -130,7 +131,7 @@ class Run:
         self._sampler.drained(self.by_symbol, self._feed.symbols)
 
     def _count(self, ticks: TickBatch) -> None:
-        tally(ticks, self.by_symbol)
+        tally(ticks, self.by_symbol, self.seen)
         self.ticks += len(ticks)
 
     def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:

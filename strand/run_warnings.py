@@ -6,7 +6,7 @@ and a cure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from strand.replay_result import ReplayResult
+    from strand.rows import Rows
 
 __all__ = ["RunWarning", "warnings_of"]
 
@@ -58,30 +59,39 @@ _UNPRICED: Final = (
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
     _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to have the first one refused"),
-    _Counter("disorder_kept", "ticks out of order", "give a wider reorder_ns: disorder_furthest_ns says how wide"),
+    _Counter("times_raised", "raised times", "sort the archive: a time that goes back became the latest so far"),
 )
 
-#: Counters of built-in handlers' rows. A row is known by the fields of the key: a user's own may have some of them.
+# Rows of built-in handlers are known by these fields: a row of a user's own may have some of them.
+_BOOK: Final = frozenset({"unknown", "duplicates", "clipped", "unusable", "crossed"})
+_DEPTH: Final = frozenset({"absent", "beyond", "unusable", "crossed", "passed_over"})
+_SPREAD: Final = frozenset({"quotes", "locked", "one_sided", "quoted"})
+_IMBALANCE: Final = frozenset({"quotes", "ofi", "queue_mean"})
+_VWAP: Final = frozenset({"trades", "notional", "vwap", "unpriced"})
+_TRADE_STATS: Final = frozenset({"signed_volume", "interarrival_ns", "unpriced"})
+_BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
+
+#: Counters of these rows.
 _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
-    frozenset({"unknown", "duplicates", "clipped", "unusable", "crossed"}): (
+    _BOOK: (
         _Counter("unknown", "unknown orders", f"{_WHOLE}: books lack what changes of these orders did"),
         _Counter("duplicates", "duplicate orders", f"{_WHOLE}: books have the first order of each id"),
         _Counter("clipped", "clipped orders", f"{_WHOLE}: more was taken off these orders than was left"),
         _Counter("unusable", "unusable orders", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
         _Counter("crossed", "crossed books", f"{_WHOLE}: after so many ticks the bid was at the ask or above it"),
     ),
-    frozenset({"absent", "beyond", "unusable", "crossed", "passed_over"}): (
+    _DEPTH: (
         _Counter("absent", "unknown levels", "begin with a whole snapshot: levels that were to go were not there"),
         _Counter("beyond", "clipped levels", "give depth a larger max_levels: a side was full, and its worst went"),
         _Counter("unusable", "unusable levels", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
         _Counter("crossed", "crossed books", "begin with a whole snapshot: the bid was at the ask or above it"),
     ),
-    frozenset({"quotes", "locked", "one_sided", "quoted"}): (
+    _SPREAD: (
         _Counter("locked", "crossed quotes", f"{_CORRECT}: their bid is at the ask or above, no spread has them"),
     ),
-    frozenset({"trades", "notional", "vwap", "unpriced"}): (_Counter("unpriced", "unpriced trades", _UNPRICED),),
-    frozenset({"signed_volume", "interarrival_ns", "unpriced"}): (_Counter("unpriced", "unpriced trades", _UNPRICED),),
-    frozenset({"bars", "outside", "late", "unpriced"}): (
+    _VWAP: (_Counter("unpriced", "unpriced trades", _UNPRICED),),
+    _TRADE_STATS: (_Counter("unpriced", "unpriced trades", _UNPRICED),),
+    _BARS: (
         _Counter("unpriced", "unpriced trades", _UNPRICED),
         _Counter("late", "late trades", "give the feed a wider reorder_ns: they are in a later bar than their time"),
     ),
@@ -91,18 +101,101 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
 }
 
 
+class _Need(NamedTuple):
+    """What a handler lives on: ticks of a kind. ``used``: fields of its row that are above 0 where it got any, so that
+    it has none of a feed that lacks the kind only where all are 0."""
+
+    row: frozenset[str]
+    kind: str
+    used: tuple[str, ...]
+    cure: str
+
+
+_NEEDS: Final = (
+    _Need(_BOOK, "order", (), "give book a feed of single orders, and this one to depth or spread"),
+    _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, and this one to book"),
+    _Need(_SPREAD, "quote", ("quotes",), "give spread a feed of quotes, or book=True where it has single orders"),
+    _Need(_IMBALANCE, "quote", ("quotes",), "give imbalance a feed of quotes, or book=True where it has single orders"),
+    _Need(_VWAP, "trade", ("trades", "unpriced"), "give vwap a feed that has trades"),
+    _Need(_TRADE_STATS, "trade", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
+    _Need(_BARS, "trade", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
+)
+
+#: A handler's rows: names by their index in the run, the indices of its symbols, and their rows, shape (n,).
+_Part = tuple["Rows", npt.NDArray[np.intp], npt.NDArray[Any]]
+
+
 def warnings_of(result: ReplayResult) -> tuple[RunWarning, ...]:
-    """The warnings of a run: of its handlers' rows, over all its days, of its feed, its symbols and its pace."""
-    return (*_of_rows(result), *_of_feed(result), *_of_symbols(result), *_of_pace(result))
+    """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
+    times, its symbols and its pace."""
+    parts = [*_of_unused(result), *_of_rows(result), *_of_feed(result)]
+    return (*parts, *_of_times(result), *_of_symbols(result), *_of_pace(result))
+
+
+def _parts(tables: Iterable[Rows]) -> Iterator[_Part]:
+    """The rows of each handler, and of each part of a chain."""
+
+    def within(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+        yield table
+        for name in table.dtype.names or ():
+            yield from within(table[name])
+
+    for rows in tables:
+        for symbols, table in rows.by_handler():
+            yield from ((rows, symbols, part) for part in within(table))
+
+
+def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
+    return row <= set(part.dtype.names or ())
+
+
+def _all_rows(result: ReplayResult) -> Sequence[Rows]:
+    """A run per day has its last day's rows among those of the others."""
+    return [day.rows for day in result.days] or [result.rows]
+
+
+def _lacks(result: ReplayResult, kind: str) -> bool:
+    """Whether the feed had ticks, and none that a handler that needs such a kind can live on."""
+    seen = result.seen
+    if kind == "order":
+        return not seen.orders and bool(seen.quotes)
+    if kind == "quote":
+        return not seen.quotes and bool(seen.orders or seen.trades)
+    return not seen.trades and not seen.orders and bool(seen.quotes)
+
+
+def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
+    for need in _NEEDS:
+        if not _lacks(result, need.kind):
+            continue
+        used = (
+            part[name].any() for _, _, part in _parts(_all_rows(result)) if _is(part, need.row) for name in need.used
+        )
+        if any(used):
+            continue
+        ours = [symbols for _, symbols, part in _parts([result.rows]) if _is(part, need.row)]
+        counts = np.zeros_like(result.ticks_by_symbol)
+        for symbols in ours:
+            counts[symbols] = result.ticks_by_symbol[symbols]
+        if total := int(counts.sum()):
+            most = int(counts.argmax())
+            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is {_A[need.kind]}"
+            yield RunWarning("unusable ticks", total, example, need.cure)
+
+
+_A: Final = {"order": "an order", "quote": "a quote", "trade": "a trade"}
 
 
 def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
     counts: dict[_Counter, int] = {}
     most: dict[_Counter, tuple[int, str]] = {}
-    # A run per day has its last day among the others.
-    for rows in [day.rows for day in result.days] or [result.rows]:
-        for symbols, table in rows.by_handler():
-            for counter, values in _counted(table):
+    for rows, symbols, part in _parts(_all_rows(result)):
+        for row, counters in _OF_ROWS.items():
+            # What a book took for orders that it does not know were quotes.
+            if not _is(part, row) or (row is _BOOK and _lacks(result, "order")):
+                continue
+            for counter in counters:
+                values = part[counter.field]
                 if total := int(values.sum(dtype=np.int64)):
                     worst = int(values.argmax())
                     counts[counter] = counts.get(counter, 0) + total
@@ -113,20 +206,18 @@ def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
         yield RunWarning(counter.kind, count, f"{number:,} of {symbol}", counter.cure)
 
 
-def _counted(table: npt.NDArray[Any]) -> Iterator[tuple[_Counter, npt.NDArray[Any]]]:
-    """The counters of a handler's rows, and what they say by symbol; of a chain those of its parts."""
-    names = table.dtype.names or ()
-    for fields, counters in _OF_ROWS.items():
-        if fields <= set(names):
-            yield from ((counter, table[counter.field]) for counter in counters)
-    for name in names:
-        yield from _counted(table[name])
-
-
 def _of_feed(result: ReplayResult) -> Iterator[RunWarning]:
     for counter in _OF_FEEDS:
         if count := result.feed_statistics.get(counter.field, 0):
             yield RunWarning(counter.kind, count, f"in {result.info.path}", counter.cure)
+
+
+def _of_times(result: ReplayResult) -> Iterator[RunWarning]:
+    seen = result.seen
+    if seen.behind:
+        place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
+        cure = f"give reorder_ns={seen.furthest_ns} where times have the right order, and not the source"
+        yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
 
 
 def _of_symbols(result: ReplayResult) -> Iterator[RunWarning]:

@@ -3,7 +3,6 @@
 #include "sd_atomic.h"
 #include "sd_clock.h"
 #include "sd_error.h"
-#include "sd_tally.h"
 
 /* Publishes what is held, and counts it when all of it is in. */
 static int publish(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
@@ -13,7 +12,7 @@ static int publish(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, uint64_t sl
   f->open = code == SD_AGAIN;
   if (code == SD_OK) {
     const uint64_t time = (uint64_t)f->room[f->held - 1].ts_recv;
-    sd_tally(f->room, f->held, f->counts, f->n_counts);
+    sd_tally(f->room, f->held, f->counts, f->n_counts, f->seen);
     if (time > f->feed_time) f->feed_time = time;
     f->published += f->held;
     f->held = 0;

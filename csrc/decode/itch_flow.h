@@ -7,6 +7,7 @@
 
 #include "decode/itch.h"
 #include "sd_dispatcher.h"
+#include "sd_tally.h"
 
 typedef struct sd_itch_flow {
   /* The caller's. */
@@ -18,6 +19,7 @@ typedef struct sd_itch_flow {
   uint64_t capacity;
   int64_t *counts; /* ticks published, by symbol */
   uint64_t n_counts;
+  sd_seen *seen;  /* what is known of them */
   uint64_t limit; /* most ticks to publish */
   /* The flow's. */
   int32_t decoded; /* what the decoder said last */

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.tally import Seen
 
 __all__ = ["CAPACITY", "ItchFlow"]
 
@@ -19,16 +20,18 @@ CAPACITY: Final = 4096
 
 
 class ItchFlow:
-    """``room``: for ``CAPACITY`` ticks, contiguous. Publishes ``limit`` ticks at most, and adds them to ``counts``."""
+    """``room``: for ``CAPACITY`` ticks, contiguous. Publishes ``limit`` ticks at most, and adds them to ``counts``
+    and ``seen``."""
 
-    def __init__(self, room: npt.NDArray[Any], counts: npt.NDArray[np.int64], limit: int) -> None:
+    def __init__(self, room: npt.NDArray[Any], counts: npt.NDArray[np.int64], seen: Seen, limit: int) -> None:
         self._flow = ffi.new("sd_itch_flow *")
-        self._room = room
+        self._room, self._seen = room, seen
         self._arrays = (
             ffi.from_buffer("sd_tick[]", room, require_writable=True),
             ffi.from_buffer("int64_t[]", counts, require_writable=True),
         )
         self._flow.room, self._flow.counts = self._arrays
+        self._flow.seen = seen.state
         self._flow.capacity, self._flow.n_counts, self._flow.limit = len(room), len(counts), limit
 
     @contextmanager

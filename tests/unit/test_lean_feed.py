@@ -250,7 +250,7 @@ def test_a_time_that_goes_back_keeps_its_place_and_is_counted(tmp_path: Path) ->
     since = (ticks["ts_recv"] - ticks["ts_recv"][0]).tolist()
     assert since == [0, 0, 1_000_000]
     assert int(ticks["ts_recv"][1] - ticks["ts_event"][1]) == 2_000_000
-    assert feed.statistics()["time_reversals"] == 1
+    assert feed.statistics()["times_raised"] == 1
 
 
 def test_receive_time_does_not_go_back_from_one_chunk_to_the_next(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_receive_time_does_not_go_back_from_one_chunk_to_the_next(tmp_path: Path
     data = row * rows + row.replace(b"34200000", b"34199999") * 3
     feed = LeanFeed(archive(tmp_path, data, method=zipfile.ZIP_STORED))
     assert len(set(read(feed)["ts_recv"].tolist())) == 1
-    assert feed.statistics()["time_reversals"] == 3
+    assert feed.statistics()["times_raised"] == 3
 
 
 def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_trades_that_come_after_their_bar_are_warnings() -> None:
     trades["kind"], trades["action"], trades["price"], trades["size"] = KIND_TRADE, b"T", 5, 1
     trades["ts_recv"] = [10**9, 70 * 10**9, 2 * 10**9]
     result = strand.replay(ArrayFeed(trades, ["X"]), strand.bars("1m"), workers=0)
-    assert kinds(result)["late trades"] == 1
+    assert kinds(result) == {"late trades": 1, "backward times": 1}
 
 
 def test_counts_of_all_days_are_added_up(damaged: Damaged, tmp_path: Path) -> None:
@@ -241,11 +241,122 @@ def test_ticks_later_than_their_pace_are_warnings() -> None:
     assert result.warnings[0].example == f"one that was {result.pacing.lateness.maximum_ns / 1e6:.3f} ms late"
 
 
-def test_ticks_that_a_merge_left_out_of_order_are_warnings() -> None:
-    ticks = orders(*[("A", i, "B", 10, 5) for i in range(1, 4)])
-    ticks["ts_recv"] = [100, 90, 200]
-    merged = merge_feeds([ArrayFeed(ticks, ["X"])], on_disorder="keep")
-    assert kinds(strand.replay(merged, "count", workers=0)) == {"ticks out of order": 1}
+# ---- times that run backwards
+
+
+def behind(times: list[int]) -> tuple[int, int, int]:
+    """By a plain reading: how many are before an earlier one, the most that one of them is, and its place."""
+    latest, count, furthest, at = 0, 0, 0, 0
+    for place, time in enumerate(times):
+        count += 0 <= time < latest
+        if time >= 0 and latest - time > furthest:
+            furthest, at = latest - time, place
+        latest = max(latest, time)
+    return count, furthest, at
+
+
+def test_times_that_run_backwards_are_warnings_with_the_one_that_is_furthest_behind() -> None:
+    rng = np.random.default_rng(5)
+    ticks = orders(*[("A", i, "B", 10, 5) for i in range(1, 3001)])
+    ticks["instrument_id"] = rng.integers(0, 3, len(ticks))
+    ticks["ts_recv"] = np.arange(1, len(ticks) + 1) * 100 - rng.integers(0, 2, len(ticks)) * rng.integers(
+        0, 900, len(ticks)
+    )
+    count, furthest, at = behind(ticks["ts_recv"].tolist())
+    assert count > 100
+    for workers in (0, 1):
+        result = strand.replay(ArrayFeed(ticks, ["X", "Y", "Z"]), "count", workers=workers)
+        (warning,) = result.warnings
+        assert (warning.kind, warning.count) == ("backward times", count)
+        symbol = "XYZ"[ticks["instrument_id"][at]]
+        assert warning.example == f"tick {at + 1:,}, of {symbol}, is {furthest:,} ns behind"
+        assert f"reorder_ns={furthest} " in warning.cure
+    merged = merge_feeds([ArrayFeed(ticks, ["X", "Y", "Z"])], reorder_ns=furthest)
+    assert strand.replay(merged, "count", workers=0).warnings == ()
+    kept = merge_feeds([ArrayFeed(ticks, ["X", "Y", "Z"])], on_disorder="keep")
+    assert kinds(strand.replay(kept, "count", workers=0)) == {"backward times": count}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_times_of_itch_that_run_backwards_are_counted_as_it_is_decoded(workers: int, tmp_path: Path) -> None:
+    day = list(messages(gzip.decompress(sample_path().read_bytes())))
+    changed = [i for i, m in enumerate(day) if m[0] in OF_AN_ORDER][20_000::7_000]
+    for i in changed:
+        ns = int.from_bytes(day[i][5:11], "big") - 10**9
+        day[i] = day[i][:5] + ns.to_bytes(6, "big") + day[i][11:]
+    path = tmp_path / "back.itch50"
+    path.write_bytes(b"".join(struct.pack(">H", len(m)) + m for m in day))
+    result = strand.replay(path, "count", feed_options=DAY, workers=workers)
+    assert kinds(result) == {"backward times": len(changed)}
+    times = np.concatenate([batch["ts_recv"].copy() for batch in strand.feeds.open(path, **DAY)])
+    assert (result.seen.behind, result.seen.furthest_ns, result.seen.furthest_at) == behind(times.tolist())
+
+
+def test_times_of_an_archive_that_were_raised_are_warnings() -> None:
+    feed = ArrayFeed(orders(("A", 1, "B", 10, 5)), ["X"])
+    feed.statistics = lambda: {"times_raised": 3}  # type: ignore[method-assign]
+    assert kinds(strand.replay(feed, "count", workers=0)) == {"raised times": 3}
+
+
+# ---- feeds that have nothing for a handler
+
+
+def of_kind(kind: int, n: int = 6) -> Any:
+    ticks = zeros(n)
+    ticks["kind"], ticks["ts_recv"] = kind, np.arange(1, n + 1)
+    ticks["instrument_id"] = np.arange(n) % 2
+    ticks["price"], ticks["size"] = 10, 1
+    if kind == KIND_QUOTE:
+        ticks["action"], ticks["side"], ticks["order_id"], ticks["ref_id"] = b"M", b"N", 11, 1
+    else:
+        ticks["action"], ticks["side"] = b"T", b"B"
+    return ticks
+
+
+QUOTES_CSV = """exchange,symbol,timestamp,local_timestamp,ask_amount,ask_price,bid_price,bid_amount
+x,BTC,1,1,2,11.5,11,1
+x,BTC,2,2,2,11.5,11.25,1
+x,ETH,3,3,2,11.5,11,1
+"""
+
+
+def test_a_book_of_orders_has_no_use_for_a_file_of_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "quotes.csv"
+    path.write_text(QUOTES_CSV)
+    for handler in (strand.book(), strand.chain(strand.book(), strand.depth())):
+        result = strand.replay(path, handler, workers=0)
+        assert [(w.kind, w.count, w.example) for w in result.warnings] == [
+            ("unusable ticks", 3, "none of the 2 of BTC is an order")
+        ]
+        assert "depth" in result.warnings[0].cure
+    assert strand.replay(path, strand.depth(), workers=0).warnings == ()
+    by_symbol = {"ETH": strand.book(), "*": strand.depth()}
+    result = strand.replay(path, handlers=by_symbol, workers=0)
+    assert [(w.count, w.example) for w in result.warnings] == [(1, "none of the 1 of ETH is an order")]
+
+
+def test_levels_and_quotes_are_not_found_in_single_orders_and_trades() -> None:
+    for handler in (strand.depth(), strand.spread(book=False), strand.imbalance(book=False)):
+        result = strand.replay(sample_path(), handler, feed_options=DAY, workers=0)
+        assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", result.ticks)]
+        assert result.warnings[0].example.endswith(" is a quote")
+    trades = ArrayFeed(of_kind(KIND_TRADE), ["X", "Y"])
+    for handler in (strand.depth(), strand.spread(), strand.imbalance()):
+        assert kinds(strand.replay(trades, handler, workers=0)) == {"unusable ticks": 6}
+
+
+def test_trades_are_not_found_among_quotes() -> None:
+    quotes = ArrayFeed(of_kind(KIND_QUOTE), ["X", "Y"])
+    for handler in (strand.vwap(), strand.vwap("1m"), strand.bars("1m"), strand.trade_stats()):
+        result = strand.replay(quotes, handler, workers=0)
+        assert kinds(result) == {"unusable ticks": 6}
+        assert result.warnings[0].example == "none of the 3 of X is a trade"
+    for handler in (strand.spread(), strand.imbalance()):
+        assert strand.replay(quotes, handler, workers=0).warnings == ()
+    both = np.concatenate([of_kind(KIND_QUOTE), of_kind(KIND_TRADE)])
+    both["ts_recv"] = 1
+    for handler in (strand.vwap(), strand.bars("1m"), strand.spread(), strand.depth()):
+        assert strand.replay(ArrayFeed(both, ["X", "Y"]), handler, workers=0).warnings == ()
 
 
 # ---- where they are shown

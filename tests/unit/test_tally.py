@@ -3,7 +3,7 @@
 import numpy as np
 
 from strand import TICK
-from strand._bindings.tally import tally
+from strand._bindings.tally import Seen, TickCounts, tally
 from strand.ticks import zeros
 
 
@@ -41,3 +41,28 @@ def test_records_that_are_no_ticks_are_not_read_beyond_their_end() -> None:
     counts = np.zeros(1, np.int64)
     tally(np.zeros(13, np.uint64), counts)
     assert counts.tolist() == [13 * 8 // TICK.itemsize]
+
+
+def test_kinds_and_times_that_run_backwards_are_counted_over_several_calls() -> None:
+    ticks = _ticks([0, 1, 2, 0, 1, 2, 0])
+    ticks["kind"] = [1, 2, 3, 3, 3, 0, 4]
+    ticks["ts_recv"] = [10, 5, 20, -7, 12, 20, 11]
+    for cut in range(8):
+        seen = Seen()
+        tally(ticks[:cut], np.zeros(3, np.int64), seen)
+        tally(ticks[cut:], np.zeros(3, np.int64), seen)
+        assert seen.counts() == TickCounts(
+            orders=1, trades=1, quotes=3, behind=3, furthest_ns=9, furthest_at=6, furthest_symbol=0
+        )
+
+
+def test_more_ticks_of_a_kind_than_a_stretch_counts_are_all_counted() -> None:
+    ticks = zeros((1 << 21) + 10)
+    ticks["kind"] = 3
+    ticks["kind"][-4:] = [1, 2, 9, 255]
+    ticks["ts_recv"][-1], ticks["ts_recv"][-2] = 1, 2
+    seen = Seen()
+    tally(ticks, np.zeros(1, np.int64), seen)
+    found = seen.counts()
+    assert (found.orders, found.trades, found.quotes) == (1, 1, len(ticks) - 4)
+    assert (found.behind, found.furthest_at) == (1, len(ticks) - 1)

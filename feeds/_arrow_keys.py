@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from strand._bindings.values import look_up
 from strand.errors import ConfigurationError, FormatError
-from strand.feeds._arrow_columns import Columns
 from strand.feeds._arrow_numpy import nulls, numbers, rows_of
+from strand.feeds.mapping.columns import Columns
 
 __all__ = ["Keys"]
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.feeds._fieldmap import BadRecordError, count_inexact, faults_of
+from strand.feeds.mapping.records import BadRecordError
 from strand.feeds.mapping.units import PRICE_POWER, Units, float_units
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
 
@@ -84,7 +84,8 @@ class HftEvents:
         size = float_units(records["qty"].astype("<f8"), -self._size_power)
         self._check(records, rows, numbers, (price, size))
         prices, sizes = price.values, size.values
-        self.rounded = count_inexact(price, size)
+        rounded = [each.inexact for each in (price, size) if each.inexact is not None]
+        self.rounded = int(np.count_nonzero(np.logical_or.reduce(rounded))) if rounded else 0
 
         out = zeros(len(records))
         out["ts_event"] = records["exch_ts"]
@@ -110,11 +111,26 @@ class HftEvents:
             (self._kinds[numbers] == 0, "ev", "is no event of hftbacktest's"),
             (records["exch_ts"] < 0, "exch_ts", "is no time"),
             (records["local_ts"] < 0, "local_ts", "is no time"),
-            *faults_of(price, "price", "px", self._rounds),
-            *faults_of(size, "size", "qty", self._rounds),
+            *_faults(price, "price", "px", self._rounds),
+            *_faults(size, "size", "qty", self._rounds),
             (np.isnan(records["qty"]), "qty", "is no number"),
         ]
         found = [(int(np.argmax(bad)), field, why) for bad, field, why in faults if bad.any()]
         if found:
             index, field, why = min(found)
             raise BadRecordError(int(rows[index]), f"field {field!r}: {records[field][index]!r} {why}")
+
+
+def _faults(found: Units, field: str, column: str, rounds: bool) -> list[tuple[npt.NDArray[np.bool_], str, str]]:
+    """What is wrong with numbers for a price or a size: the rows, the column, and the words for it."""
+    lowest, highest = limits(field)
+    values = found.values
+    beyond = (values < lowest) | (values > highest)
+    faults = [(beyond if found.bad is None else beyond | found.bad, column, f"is outside what a {field} holds")]
+    if found.inexact is not None and not rounds:
+        unit = "1e-9" if field == "price" else "size_unit"
+        why = f"is no whole number of units of {unit}: inexact='round' rounds it to the nearest"
+        faults.append((found.inexact, column, why))
+    elif found.inexact is not None and field == "size":
+        faults.append((found.inexact & (values == 0), column, "rounds to 0: give a finer size_unit"))
+    return faults

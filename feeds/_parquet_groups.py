@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from strand.feeds._arrow_columns import Columns, Reading
+from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.values import NS_IN
 from strand.feeds.selection import Selection
 
 __all__ = ["group_filter"]
 
-_NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _WILD: Final = "*?["
 
 
@@ -69,6 +69,6 @@ def _time_factor(columns: Columns, reading: Reading, schema: Any) -> int | None:
         return None
     kind = schema.field(columns.time).type
     if kinds.is_timestamp(kind):
-        return _NS_IN[kind.unit] if kind.tz is not None or reading.time_zone is None else None
+        return NS_IN[kind.unit] if kind.tz is not None or reading.time_zone is None else None
     # Unsigned ones are stored as signed numbers: beyond 2^63 they would look negative.
-    return _NS_IN[reading.time_unit] if kinds.is_int64(kind) or kinds.is_int32(kind) else None
+    return NS_IN[reading.time_unit] if kinds.is_int64(kind) or kinds.is_int32(kind) else None

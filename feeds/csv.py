@@ -26,6 +26,7 @@ from strand.feeds._csv_profile import built_in, named_profile
 from strand.feeds._csv_ticks import Made, TickMaker
 from strand.feeds._zip import split_member
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
@@ -98,18 +99,15 @@ class CsvFeed(BaseFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        if inexact not in ("raise", "round"):
-            raise ConfigurationError(f"inexact: {inexact!r} is neither 'raise' nor 'round'")
+        said = check_options(inexact=inexact, on_error=on_error)
         if batch_ticks < 1:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
         if not 1 <= max_symbols <= 1 << 30:
             raise ConfigurationError(f"max_symbols: {max_symbols!r} is not 1 to 2^30")
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        self._skip, self._select, self._limits = on_error == "skip", select, limits
+        self._skip, self._select, self._limits = said.skips, select, limits
         self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
-        self._inexact = inexact
+        self._rounds = said.rounds
         if threads is not None and not 1 <= threads <= 64:
             raise ConfigurationError(f"threads: {threads!r} is not 1 to 64")
         self._threads = threads or min(3, len(os.sched_getaffinity(0)) - 1)
@@ -240,7 +238,7 @@ class CsvFeed(BaseFeed):
             date=self._date,
             size_power=self._size_power,
             max_symbols=self._max_symbols,
-            rounds=self._inexact == "round",
+            rounds=self._rounds,
         )
 
     def _keeps(self) -> npt.NDArray[np.bool_]:
@@ -272,7 +270,7 @@ class CsvFeed(BaseFeed):
         if faults and not self._skip:
             place, _, problem, text = faults[0]
             error = FormatError(
-                f"{problem}: {text!r} ({self._match.profile.name}); on_error='skip' passes over such lines",
+                f"{problem}: {text!r} ({self._match.profile.name}): {MEND}",
                 path=self._path,
                 line=line + place,
             )
@@ -287,8 +285,7 @@ class CsvFeed(BaseFeed):
         word = FAULT_WORDS[kind]
         cure = ""
         if self._maker.can_round(number):
-            rounds = self._inexact == "round"
-            cure = " (it rounds to 0)" if rounds else " (inexact='round' rounds them to the nearest)"
+            cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
         more = {
             "one name too many": f", max_symbols is {self._max_symbols}",
             "too precise": f", more decimals than fit{cure}",

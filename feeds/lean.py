@@ -17,6 +17,7 @@ from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read
 from strand.feeds._merge import merge_streams
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.mapping.options import check_options
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
 
@@ -59,9 +60,7 @@ class LeanFeed(BaseFeed):
         if not named:
             raise ConfigurationError("paths names no file")
         self._batch_ticks = positive("batch_ticks", batch_ticks)
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        self._skip = on_error == "skip"
+        self._skip = check_options(on_error=on_error).skips
         self._limits = limits if limits is not None else InflateLimits()
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds._fieldmap import BadRecordError, FieldMap
 from strand.feeds._files import (
     MemberReader,
     PieceReader,
@@ -26,6 +25,9 @@ from strand.feeds._npy_header import locate, read_names
 from strand.feeds._zip import open_archive
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.mapping.columns import Reading
+from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.sources import RawStream
 from strand.feeds.streams import open_stream
@@ -44,14 +46,16 @@ class NpyFeed(BaseFeed):
     """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
     A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
-    source field; ``constants`` gives tick fields one value for all (``FieldMap`` has the rules of conversion).
+    source field or None; what it does not name is recognised by common names, and values are converted, as in a Parquet
+    file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.
     hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
     Their symbol is the file's name up to the first dot, unless ``symbol`` says it.
 
     ``price_unit``: what 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
-    integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions. What
-    is no whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties
-    to even, and counted in ``statistics()["rows_rounded"]``.
+    integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions.
+    ``time_unit``: of times that are integers. ``nulls``: NaN is an error, or with ``"undefined"`` no value. What is no
+    whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties to
+    even, and counted in ``statistics()["rows_rounded"]``.
 
     Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
     come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
@@ -68,11 +72,13 @@ class NpyFeed(BaseFeed):
         self,
         path: str | Path,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
+        time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        nulls: Literal["raise", "undefined"] = "raise",
         symbol: str | None = None,
         symbols: Sequence[str] | None = None,
         capacity: int | None = None,
@@ -84,32 +90,25 @@ class NpyFeed(BaseFeed):
         super().__init__()
         self._path = regular_file(path)
         self._batch_ticks = positive("batch_ticks", batch_ticks)
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        self._skip = on_error == "skip"
-        if inexact not in ("raise", "round"):
-            raise ConfigurationError(f"inexact: {inexact!r} is neither 'raise' nor 'round'")
+        said = check_options(
+            columns=columns, constants=constants, inexact=inexact, time_unit=time_unit, nulls=nulls, on_error=on_error
+        )
+        self._skip = said.skips
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
         self._limits = limits if limits is not None else InflateLimits()
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
-        self._map: FieldMap | HftEvents | None
-        rounds = inexact == "round"
+        self._map: RecordColumns | HftEvents | None
         given = {"constants": constants, "price_unit": price_unit, "size_unit": size_unit}
         if columns is not None:
             if self._place.dtype.names is None:
                 raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
-            price_power = None if price_unit is None else unit_power("price_unit", price_unit)
-            self._map = FieldMap(
-                self._place.dtype,
-                columns,
-                constants,
-                price_power=price_power,
-                size_power=self._size_power,
-                rounds=rounds,
-            )
+            power = None if price_unit is None else unit_power("price_unit", price_unit)
+            undefined = said.nulls == "undefined"
+            reading = Reading(power, self._size_power, time_unit, rounds=said.rounds, undefined_nulls=undefined)
+            self._map = RecordColumns(self._place.dtype, said.columns, said.constants, reading)
         elif is_hft_events(self._place.dtype):
             _refuse(given, "constants", "price_unit")
-            self._map = HftEvents(self._size_power, rounds=rounds)
+            self._map = HftEvents(self._size_power, rounds=said.rounds)
         else:
             _refuse(given, *given)
             self._map = self._own_map()
@@ -127,12 +126,8 @@ class NpyFeed(BaseFeed):
             names = read_names(self._path)
         elif isinstance(self._map, HftEvents):
             names = (symbol_of(self._path),)
-        if (
-            self._map is not None
-            and self._place.dtype != _FIRST_TICK
-            and "instrument_id" not in {*(columns or {}), *(constants or {})}
-            and len(names or ()) != 1
-        ):
+        keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
+        if not keyed and len(names or ()) != 1:
             raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
         if capacity is not None and names is not None and positive("capacity", capacity) < len(names):
             raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
@@ -147,12 +142,12 @@ class NpyFeed(BaseFeed):
         names = names or ()
         self._symbols = names + ("",) * (self._capacity - len(names))
 
-    def _own_map(self) -> FieldMap | None:
+    def _own_map(self) -> RecordColumns | None:
         dtype = self._place.dtype
         if dtype == TICK:
             return None
         if dtype == _FIRST_TICK:
-            return FieldMap(dtype, {name: name for name in _FIRST_TICK.names or ()})
+            return RecordColumns(dtype, {name: name for name in _FIRST_TICK.names or ()}, {}, Reading(own=True))
         raise FormatError(
             f"{_difference(dtype)}: say by fields={{tick field: source field}} where a tick's fields come from",
             path=self._path,
@@ -285,7 +280,7 @@ class NpyFeed(BaseFeed):
             return
         yield ticks
 
-    def _convert(self, fields: FieldMap | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
+    def _convert(self, fields: RecordColumns | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
         try:
             ticks = fields.ticks(records, position)
             self._counts["rows_rounded"] += fields.rounded

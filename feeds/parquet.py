@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds._arrow_columns import BadRow, Columns, Reading
+from strand.feeds._arrow_column import arrow_column
 from strand.feeds._arrow_keys import Keys
 from strand.feeds._arrow_numpy import mask_of
 from strand.feeds._arrow_source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
@@ -27,6 +27,8 @@ from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
 from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.mapping.columns import BadRow, Columns, Reading
+from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
@@ -102,13 +104,18 @@ class ParquetFeed(BaseFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
-        _one_of("inexact", inexact, ("raise", "round"))
-        _one_of("time_unit", time_unit, ("s", "ms", "us", "ns"))
-        _one_of("nulls", nulls, ("raise", "undefined"))
-        _one_of("on_error", on_error, ("raise", "skip"))
+        said = check_options(
+            columns=columns,
+            constants=constants,
+            inexact=inexact,
+            time_unit=time_unit,
+            time_zone=time_zone,
+            nulls=nulls,
+            on_error=on_error,
+        )
         _whole("batch_ticks", batch_ticks, 1 << 24)
         self._path: str | Path = str(path) if str(path) == "-" else Path(path)
-        self._skip = on_error == "skip"
+        self._skip = said.skips
         self._select = select if select is not None else Selection()
         self._batch_ticks = batch_ticks
         self._closed = False
@@ -123,13 +130,13 @@ class ParquetFeed(BaseFeed):
         self._reading = Reading(
             None if price_unit is None else unit_power("price_unit", price_unit),
             _size_power(size_unit, own_unit),
-            time_unit,
-            time_zone,
-            inexact == "round",
-            nulls == "undefined",
-            own is not None,
+            said.time_unit,
+            said.time_zone,
+            rounds=said.rounds,
+            undefined_nulls=said.nulls == "undefined",
+            own=own is not None,
         )
-        self._columns = Columns(self._source.names, columns or {}, constants or {}, own is not None)
+        self._columns = Columns(self._source.names, said.columns, said.constants, own is not None)
         if self._columns.time is None:
             raise FormatError(
                 f"no column looks like times (there are {', '.join(self._source.names) or 'none'}): say by "
@@ -147,7 +154,8 @@ class ParquetFeed(BaseFeed):
         )
         #: As far as ticks were handed out, which are made ahead of that.
         self._names = list(self._keys.names)
-        self._texts = self._columns.texts(self._source.schema)
+        # They may as well come as dictionaries.
+        self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
         self._info = FeedInfo(
@@ -252,7 +260,10 @@ class ParquetFeed(BaseFeed):
                     made.counts["not_selected"] += int(np.count_nonzero(~kept))
                     batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
-            found = self._columns.convert(batch, rows, keys, self._reading)
+            zone = self._reading.time_zone
+            found = self._columns.convert(
+                lambda name: arrow_column(batch.column(name), zone), rows, keys, self._reading
+            )
         except TypeError as error:
             return FormatError(str(error), path=self._path)
         except UnicodeDecodeError as error:
@@ -276,7 +287,7 @@ class ParquetFeed(BaseFeed):
                 good = ~bad
             else:
                 fault = FormatError(
-                    f"row {row}: column {problem.column!r} {problem.problem}; on_error='skip' passes over such rows",
+                    f"row {row}: column {problem.column!r} {problem.problem}: {MEND}",
                     path=self._path,
                 )
                 good = np.arange(len(ticks)) < problem.index
@@ -337,11 +348,6 @@ def _size_power(size_unit: object, own_unit: float | None) -> int:
     if own_unit is None:
         raise ConfigurationError("size_unit: leave it out: the sizes in the file are of several units")
     return unit_power("size_unit", size_unit) - unit_power("the file's size_unit", own_unit)
-
-
-def _one_of(name: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigurationError(f"{name}: {value!r} is none of {', '.join(map(repr, known))}")
 
 
 def _whole(name: str, value: int, most: int) -> int:

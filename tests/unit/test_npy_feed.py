@@ -21,8 +21,9 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
 from strand.feeds import open as open_feed
-from strand.feeds._fieldmap import BadRecordError, FieldMap
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.mapping.columns import Reading
+from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.npy import _FIRST_TICK, NpyFeed, write_npy
 from strand.ticks import zeros
 
@@ -264,8 +265,19 @@ def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
     assert feed.statistics()["rows_rounded"] == 2
 
 
+def test_times_in_a_unit_and_numbers_that_are_none_are_read_on_request(tmp_path: Path) -> None:
+    rows = np.zeros(2, [("time", "<i4"), ("price", "<f4"), ("qty", ">u2"), ("side", "S4")])
+    rows["time"], rows["price"], rows["qty"], rows["side"] = [5, 7], [0.1, np.nan], [1, 65535], [b"buy", b"Sell"]
+    feed = NpyFeed(save(tmp_path / "a.npy", rows), columns={}, symbol="ONE", time_unit="ms", nulls="undefined")
+    ticks = read(feed)
+    assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5_000_000, 7_000_000]
+    assert ticks["price"].tolist() == [100_000_000, UNDEF_PRICE]
+    assert (ticks["size"].tolist(), ticks["side"].tolist()) == ([1, 65535], [b"B", b"A"])
+
+
 def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> None:
-    feed = NpyFeed(save(tmp_path / "a.npy", events()), columns={"size": "qty"}, symbol="ONE")
+    columns = {"size": "qty", "ts_event": "when", "price": None}
+    feed = NpyFeed(save(tmp_path / "a.npy", events()), columns=columns, symbol="ONE")
     ticks = read(feed)
     assert ticks["price"].tolist() == [UNDEF_PRICE] * 3
     assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3
@@ -278,18 +290,23 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
     [
         ({"columns": {**MAP, "prize": "px"}}, "no field 'prize'"),
         ({"columns": {**MAP, "flags": "nothing"}}, "no column 'nothing'"),
-        ({"columns": {"order_id": "px", "instrument_id": "id"}}, "cannot become uint64 exactly"),
-        ({"columns": {"side": "qty", "instrument_id": "id"}}, "a letter is S1"),
-        ({"columns": {"size": "when", "instrument_id": "id"}}, "can become a time"),
-        ({"columns": {"size": "qty"}}, "name the one symbol"),
-        ({"columns": {"size": "qty"}, "symbols": ["A", "B"]}, "name the one symbol"),
+        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is no number"),
+        ({"columns": {**MAP, "side": "px"}}, "is neither text nor a letter's code"),
+        ({"columns": {**MAP, "size": "when"}}, "for size is no number"),
+        ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor an integer"),
+        ({"columns": {"instrument_id": "id"}}, "say by columns=.* which column holds times"),
+        ({"columns": {**MAP, "symbol": "id"}}, "name the column by instrument_id"),
+        ({"columns": {"ts_recv": "when"}}, "name the one symbol"),
+        ({"columns": {"ts_recv": "when"}, "symbols": ["A", "B"]}, "name the one symbol"),
         ({"columns": MAP, "price_unit": "0.25"}, "price_unit: give a power of ten"),
         ({"columns": MAP, "inexact": "near"}, "inexact"),
         ({"columns": {"instrument_id": "id"}, "constants": {"kind": 70_000}}, "70000 is no value"),
-        ({"columns": {"instrument_id": "id"}, "constants": {"instrument_id": 1}}, "both in columns and in constants"),
+        ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
+        ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
+        ({"columns": {"size": 3}}, "columns: .*expected"),
         ({"price_unit": "0.1"}, "price_unit: give columns too"),
-        ({"columns": {"instrument_id": "id"}, "batch_ticks": 0}, "batch_ticks"),
-        ({"columns": {"instrument_id": "id"}, "symbols": ["A", "B"], "capacity": 1}, "capacity is 1"),
+        ({"columns": MAP, "batch_ticks": 0}, "batch_ticks"),
+        ({"columns": MAP, "symbols": ["A", "B"], "capacity": 1}, "capacity is 1"),
     ],
 )
 def test_an_option_that_cannot_work_is_refused_where_it_is_given(
@@ -303,13 +320,13 @@ def test_an_option_that_cannot_work_is_refused_where_it_is_given(
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("qty", -1, "-1 is outside what a size holds"),
-        ("id", 1 << 32, "outside 0 to 4294967295"),
-        ("px", float("nan"), "nan"),
-        ("px", 1e10, "outside what a price holds"),
+        ("qty", -1, "-1 is outside 0 to 9223372036854775807 units of 1"),
+        ("id", 1 << 32, "no whole number from 0 to 4294967295"),
+        ("px", float("nan"), "holds null"),
+        ("px", 1e10, "is outside .* units of 1e-9"),
         ("px", float("-inf"), "inf"),
-        ("when", np.datetime64("NaT"), "is not a time"),
-        ("when", np.datetime64(-1, "us"), "outside 0"),
+        ("when", np.datetime64("NaT"), "holds null"),
+        ("when", np.datetime64(-1, "us"), "no time from 1970"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_record(
@@ -331,7 +348,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_record(
 @example(1.0000000005, 0)
 def test_floating_prices_are_rounded_as_their_shortest_decimal_says(value: float, power: int) -> None:
     dtype = np.dtype([("p", "<f8")])
-    convert = FieldMap(dtype, {"price": "p"}, price_power=power, rounds=True)
+    convert = RecordColumns(dtype, {"price": "p"}, {"ts_event": 0}, Reading(power, rounds=True))
     units = Fraction(repr(value)) * 10 ** (9 + power)
     assert int(convert.ticks(np.array([(value,)], dtype), 0)["price"][0]) == round(units)
     assert convert.rounded == (units.denominator != 1)
@@ -340,7 +357,7 @@ def test_floating_prices_are_rounded_as_their_shortest_decimal_says(value: float
 @given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, -1, -4, -9]))
 def test_integer_prices_are_scaled_exactly_or_refused(value: int, power: int) -> None:
     dtype = np.dtype([("p", ">i8")])
-    convert = FieldMap(dtype, {"price": "p"}, price_power=power)
+    convert = RecordColumns(dtype, {"price": "p"}, {"ts_event": 0}, Reading(power))
     records = np.array([(value,)], dtype)
     scale = 10 ** (9 + power)
     if -(2**63) < value * scale < 2**63:

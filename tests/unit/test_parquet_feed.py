@@ -24,11 +24,12 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
+from strand.feeds._arrow_column import arrow_column
 from strand.feeds._arrow_numpy import numbers
-from strand.feeds._arrow_values import scaled
 from strand.feeds._batches_ahead import BatchesAhead
 from strand.feeds._parquet_write import ParquetTicks
 from strand.feeds.base import FeedInfo
+from strand.feeds.mapping.values import scaled
 from strand.feeds.parquet import ParquetFeed, recognise
 from strand.ticks import FIELDS, Ticks, empty, zeros
 
@@ -152,7 +153,7 @@ def test_prices_become_units_of_a_billionth_exactly(
 @given(st.lists(st.decimals(-(10**9), 10**9, places=9), min_size=1, max_size=20))
 def test_a_float_means_its_shortest_decimal(prices: list[Decimal]) -> None:
     floats = [float(price) for price in prices]
-    found = scaled(pa.array(floats), 9)
+    found = scaled(arrow_column(pa.array(floats)), 9)
     assert not isinstance(found, str)
     for i, number in enumerate(floats):
         units = Decimal(repr(number)) * 10**9
@@ -961,7 +962,7 @@ def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path
 def test_scaled_sizes_that_a_tick_cannot_hold_are_bad_rows(tmp_path: Path) -> None:
     for size, why in (
         (5e18, "units of 1e-3"),
-        (-1.5, "from 0 to 9223372036854775807"),
+        (-1.5, "outside 0 to 9223372036854775807 units of 1e-3"),
         (1.00005, "units of 1e-3"),
     ):
         path = parquet(tmp_path, table(3, size=pa.array([1.5, size, 2.0])))

@@ -12,9 +12,12 @@ import numpy.typing as npt
 
 from strand._bindings.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
-from strand.feeds._arrow_values import (
+from strand.feeds.base import TickBatch
+from strand.feeds.mapping.units import PRICE_POWER
+from strand.feeds.mapping.values import (
     ACTIONS,
     SIDES,
+    Column,
     Values,
     integers,
     letters,
@@ -24,8 +27,6 @@ from strand.feeds._arrow_values import (
     scaled,
     times,
 )
-from strand.feeds.base import TickBatch
-from strand.feeds.mapping.units import PRICE_POWER
 from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["ALIASES", "BadRow", "Columns", "Conversion", "Reading"]
@@ -61,6 +62,7 @@ _PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
 _LIKE: Final = {"ask_size": "size"}
 _SIZES: Final = ("size", "ask_size")
 _LETTERS: Final = ("action", "side")
+_NULL: Final = "holds null, which nulls='undefined' reads as no value where it is no time"
 #: By the letter of an action.
 _KINDS: Final = np.full(256, KIND_NONE, np.uint16)
 _KINDS[list(b"ACMRF")] = KIND_ORDER
@@ -159,6 +161,9 @@ class Columns:
         blank["action"] = blank["side"] = b"N"
         for field, value in self.constants.items():
             blank[field] = value
+        for time, other in (("ts_event", "ts_recv"), ("ts_recv", "ts_event")):
+            if time in self.constants and other not in self.constants:
+                blank[other] = self.constants[time]
         if "kind" not in self.of and "kind" not in self.constants:
             if self.is_quote:
                 blank["kind"], blank["side"] = KIND_QUOTE, b"N"
@@ -176,36 +181,40 @@ class Columns:
         """The column that receive times come from."""
         return self.of.get("ts_recv", self.of.get("ts_event"))
 
-    def texts(self, schema: Any) -> list[str]:
-        """The columns of text of which each makes but one field of letters: they may as well come as dictionaries."""
-        import pyarrow.types as kinds
-
+    @property
+    def letters(self) -> list[str]:
+        """The columns of which each makes but one field of letters."""
         every = list(self.of.values())
-        found = [column for field, column in self.of.items() if field in _LETTERS and every.count(column) == 1]
-        return [column for column in found if kinds.is_string(schema.field(column).type)]
+        return [column for field, column in self.of.items() if field in _LETTERS and every.count(column) == 1]
 
     def convert(
-        self, batch: Any, rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], reading: Reading
+        self,
+        column: Callable[[str], Column],
+        rows: range | npt.NDArray[np.uint64],
+        keys: npt.NDArray[np.uint32],
+        reading: Reading,
     ) -> Conversion:
-        """Rows of a record batch as ticks of those keys, whose numbers in the file, from 1, are ``rows``.
+        """Rows of a table, whose columns are asked for by name, as ticks of those keys; their numbers in the file, from
+        1, are ``rows``.
 
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
         wrong = _Wrong()
-        fields = [field for field in self.of if field not in ("symbol", "instrument_id")]
+        of = {field: column(name) for field, name in self.of.items() if field not in ("symbol", "instrument_id")}
         read = {
-            field: self._plain(field, batch.column(self.of[field]), reading) or self._read(field, batch, reading, wrong)
-            for field in fields
+            field: self._plain(field, found, reading) or self._read(field, found, reading, wrong)
+            for field, found in of.items()
         }
         ticks, good = self._made(rows, keys, read)
         if good < len(ticks):
             wrong = _Wrong()
-            ticks, _ = self._made(rows, keys, {field: self._read(field, batch, reading, wrong) for field in fields})
+            slowly = {field: self._read(field, found, reading, wrong) for field, found in of.items()}
+            ticks, _ = self._made(rows, keys, slowly)
         return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact)
 
-    def _plain(self, field: str, column: Any, reading: Reading) -> Field | None:
+    def _plain(self, field: str, column: Column, reading: Reading) -> Field | None:
         if field in ("ts_event", "ts_recv"):
-            return plain_times(column, reading.time_unit, reading.time_zone)
+            return plain_times(column, reading.time_unit)
         if field in ("price", "ask_price"):
             return plain_scaled(column, *reading.price_powers(), field="price")
         if field in _LETTERS:
@@ -214,11 +223,10 @@ class Columns:
             return plain_scaled(column, -reading.size_power, None, field="size")
         return plain_integers(column, _LIKE.get(field, field))
 
-    def _read(self, field: str, batch: Any, reading: Reading, wrong: _Wrong) -> Field:
-        column = batch.column(self.of[field])
+    def _read(self, field: str, column: Column, reading: Reading, wrong: _Wrong) -> Field:
         found = self._reader(field, reading)(column)
         if isinstance(found, str):
-            raise TypeError(f"column {self.of[field]!r} ({column.type}) for {field} {found}")
+            raise TypeError(f"column {self.of[field]!r} ({column.type}) for {field} {column.problem or found}")
         if found.inexact is not None:
             # A size of 0 says something else than the small one that it was.
             lost = found.inexact
@@ -233,9 +241,9 @@ class Columns:
             wrong.note(self.of[field], found, bad)
         return whole(_filled(field, found))
 
-    def _reader(self, field: str, reading: Reading) -> Callable[[Any], Values | str]:
+    def _reader(self, field: str, reading: Reading) -> Callable[[Column], Values | str]:
         if field in ("ts_event", "ts_recv"):
-            return partial(times, unit=reading.time_unit, zone=reading.time_zone)
+            return partial(times, unit=reading.time_unit)
         if field in ("price", "ask_price"):
             power, integer_power = reading.price_powers()
             return partial(scaled, power=power, integer_power=integer_power, field="price")
@@ -252,8 +260,9 @@ class Columns:
     ) -> tuple[TickBatch, int]:
         """The ticks, and how many of them are good: up to the first row for which a plain column has no value."""
         fields = {_PLACE.get(field, field): found for field, found in read.items()}
-        times = fields["ts_recv" if "ts_recv" in fields else "ts_event"]
-        fields = {"ts_event": times, "ts_recv": times, "instrument_id": whole(keys), **fields}
+        if (moments := fields.get("ts_recv", fields.get("ts_event"))) is not None:
+            fields = {"ts_event": moments, "ts_recv": moments, **fields}
+        fields["instrument_id"] = whole(keys)
         if not isinstance(rows, range):
             fields.setdefault("sequence", whole(rows))
         if "kind" not in self.of and "kind" not in self.constants:
@@ -284,7 +293,7 @@ class _Wrong:
         index = int(np.argmax(bad))
         if self.first is None or index < self.first.index:
             null = found.nulls is not None and bool(found.nulls[index])
-            self.first = BadRow(index, column, "holds null" if null else found.explain(index))
+            self.first = BadRow(index, column, _NULL if null else found.explain(index))
 
 
 def _filled(field: str, found: Values) -> Array:

@@ -1,0 +1,50 @@
+"""The options by which readers of columns are told what the columns mean: one vocabulary, checked in one place."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, get_args, get_type_hints
+
+import msgspec
+
+from strand.errors import ConfigurationError
+
+__all__ = ["MEND", "Options", "check_options"]
+
+#: What an error about a row ends with.
+MEND: Final = "mend it or its mapping; on_error='skip' leaves such rows out, and a book that lacks an order is wrong"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """``columns``: fields and the columns they come from, None: none. ``constants``: one value for all rows.
+    ``inexact``: what is done with a number that is no whole number of units. ``time_unit``: of times that are integers,
+    ``time_zone``: of those that name none. ``nulls``: what a null is. Units are checked by ``unit_power``."""
+
+    columns: dict[str, str | None] = {}
+    constants: dict[str, int | bytes] = {}
+    inexact: Literal["raise", "round"] = "raise"
+    time_unit: Literal["s", "ms", "us", "ns"] = "ns"
+    time_zone: str | None = None
+    nulls: Literal["raise", "undefined"] = "raise"
+    on_error: Literal["raise", "skip"] = "raise"
+
+    @property
+    def rounds(self) -> bool:
+        return self.inexact == "round"
+
+    @property
+    def skips(self) -> bool:
+        return self.on_error == "skip"
+
+
+def check_options(**given: Any) -> Options:
+    """The options; None stands for one that is left out. Raises ConfigurationError, which names the option."""
+    try:
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, Options)
+    except msgspec.ValidationError as error:
+        place = re.search(r"`\$\.(\w+)", str(error))
+        name = place[1] if place else ""
+        choices = [repr(value) for value in get_args(get_type_hints(Options).get(name)) if isinstance(value, str)]
+        if choices:
+            raise ConfigurationError(f"{name}: give {' or '.join(choices)}, not {given[name]!r}") from None
+        raise ConfigurationError(f"{name}: {given.get(name)!r}: {str(error)[:1].lower()}{str(error)[1:]}") from None

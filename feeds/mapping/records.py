@@ -1,0 +1,108 @@
+"""Records of any structured dtype as ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.values import NS_IN, Column, integers
+
+__all__ = ["BadRecordError", "RecordColumns", "numpy_column"]
+
+Array = npt.NDArray[Any]
+
+
+class BadRecordError(Exception):
+    """A value cannot become a field of a tick; ``index`` counts records from the start of the converted array."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index = index
+
+
+def numpy_column(values: Array) -> Column:
+    """A field of records as a column. NaT counts as null."""
+    dtype = values.dtype
+    kind: Any = {"i": "integer", "u": "integer", "b": "bool", "f": "float", "M": "time", "S": "text", "U": "text"}.get(
+        dtype.kind, "other"
+    )
+    nulls, ns, words = None, 1, None
+    plain = np.ascontiguousarray(values, dtype.newbyteorder("="))
+    if kind == "bool":
+        plain = plain.view(np.uint8)
+    elif kind == "time":
+        unit, count = np.datetime_data(dtype)
+        none = np.isnat(plain)
+        nulls, ns = (none if none.any() else None), NS_IN.get(unit, 0) * count
+        plain = np.where(none, 0, plain.view(np.int64))
+        kind = kind if ns else "other"
+    elif kind == "text":
+
+        def words() -> tuple[Array, list[Any]]:
+            texts, indices = np.unique(plain, return_inverse=True)
+            return indices, texts.tolist()
+
+    if values.ndim != 1 or (kind == "float" and dtype.itemsize > 8):
+        kind = "other"
+    return Column(kind, str(dtype), nulls, lambda row: str(values[row]), plain, ns=ns, words=words)
+
+
+class RecordColumns:
+    """Conversion of records of ``dtype`` to ticks, by the same rules as of a table's columns (``Columns``).
+
+    ``instrument_id`` is the key as it is, 0 where no column gives it.
+    Raises ConfigurationError for a field or column that there is not, and where no column holds times.
+    """
+
+    def __init__(
+        self,
+        dtype: np.dtype[Any],
+        columns: Mapping[str, str | None],
+        constants: Mapping[str, int | bytes],
+        reading: Reading,
+    ) -> None:
+        if columns.get("symbol") is not None:
+            raise ConfigurationError("columns.symbol: records have keys: name the column by instrument_id")
+        names = list(dtype.names or ())
+        self._columns = Columns(names, {**columns, "symbol": None}, constants, reading.own)
+        self._reading = reading
+        self.rounded = 0
+        self.has_keys = "instrument_id" in self._columns.of
+        if self._columns.time is None and not constants.keys() & {"ts_event", "ts_recv"}:
+            raise ConfigurationError(
+                f"columns: say by columns={{'ts_event': NAME}} which column holds times; there are {', '.join(names)}"
+            )
+        self.ticks(np.zeros(0, dtype), 0)  # a type that no value of a field can have is told at once
+
+    def ticks(self, records: Array, position: int) -> Array:
+        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
+
+        ``rounded``: in how many of them a number was rounded. Raises BadRecordError for the first bad record.
+        """
+        keys = np.zeros(len(records), np.uint32)
+        bad = []
+        try:
+            if self.has_keys:
+                name = self._columns.of["instrument_id"]
+                found = integers(numpy_column(records[name]), "instrument_id")
+                if isinstance(found, str):
+                    raise TypeError(f"column {name!r} ({records.dtype[name]}) for instrument_id {found}")
+                keys = found.values
+                if found.bad is not None:
+                    index = int(np.argmax(found.bad))
+                    bad.append((index, f"column {name!r}: {found.explain(index)}"))
+            rows = range(position + 1, position + 1 + len(records))
+            made = self._columns.convert(lambda name: numpy_column(records[name]), rows, keys, self._reading)
+        except TypeError as error:
+            raise ConfigurationError(str(error)) from None
+        if made.first is not None:
+            bad.append((made.first.index, f"column {made.first.column!r}: {made.first.problem}"))
+        if bad:
+            raise BadRecordError(*min(bad))
+        self.rounded = 0 if made.inexact is None else int(np.count_nonzero(made.inexact))
+        return made.ticks

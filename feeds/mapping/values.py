@@ -1,0 +1,245 @@
+"""Columns of numbers, times and letters as fields of ticks: exactly, or marked as bad or rounded, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.values import Field
+from strand.feeds.mapping.units import Units, float_units, integer_units
+from strand.ticks import FIELDS, UNDEF_PRICE, limits
+
+__all__ = [
+    "ACTIONS",
+    "NS_IN",
+    "SIDES",
+    "Column",
+    "Values",
+    "integers",
+    "letters",
+    "plain_integers",
+    "plain_scaled",
+    "plain_times",
+    "scaled",
+    "times",
+]
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+_MOST_I64: Final = (1 << 63) - 1
+_MOST_UNITS: Final = 1 << 51
+_MOST_FACTOR: Final = 18  # a power of ten
+NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+#: What sides and actions may be called, in any case.
+SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
+                "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
+ACTIONS: Final = {"a": b"A", "add": b"A", "c": b"C", "cancel": b"C", "d": b"C", "delete": b"C", "m": b"M",
+                  "modify": b"M", "r": b"R", "clear": b"R", "t": b"T", "trade": b"T", "f": b"F", "fill": b"F",
+                  "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, wherever it lies.
+
+    ``values``: integers or floats (of ``kind`` bool: 0 and 1; of times: counts of ``ns``), with 0, or NaN of floats, at
+    ``nulls``; of text and decimals they are asked for by ``words``, which gives indices into a list of texts, and by
+    ``units``, which gives the units of ten to a power. ``type``: what the file calls it, ``show``: a row as text,
+    ``problem``: why it cannot be read at all.
+    """
+
+    kind: Literal["integer", "bool", "float", "time", "decimal", "text", "other"]
+    type: str
+    nulls: Mask | None
+    show: Callable[[int], str]
+    values: Array
+    ns: int = 1
+    words: Callable[[], tuple[Array, list[Any]]] | None = None
+    units: Callable[[int], Units] | None = None
+    problem: str | None = None
+
+    def says(self, why: str) -> Callable[[int], str]:
+        return lambda row: f"{self.show(row)} {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A field's values, and which of them are none.
+
+    ``bad``: rows without a usable value, None where there are none. ``explain(row)`` says what is wrong with a bad one.
+    ``nulls``: rows that hold nothing at all, which are not in ``bad``. ``inexact``: rows whose value was rounded.
+    """
+
+    values: Array
+    nulls: Mask | None
+    bad: Mask | None
+    explain: Callable[[int], str]
+    inexact: Mask | None = None
+
+    def losing(self, rows: Mask, cure: str) -> Values:
+        """The same, where those rows are bad too, for which there is a cure."""
+
+        def explain(row: int) -> str:
+            return f"{self.explain(row)}: {cure}" if rows[row] else self.explain(row)
+
+        return Values(self.values, self.nulls, _or(self.bad, rows), explain, self.inexact)
+
+
+def _or(a: Mask | None, b: Mask | None) -> Mask | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b
+
+
+def _some(mask: Mask) -> Mask | None:
+    return mask if mask.any() else None
+
+
+def _beyond(values: Array, lowest: int, highest: int) -> Mask | None:
+    if not len(values) or (int(values.min()) >= lowest and int(values.max()) <= highest):
+        return None
+    return (values < lowest) | (values > highest)
+
+
+# ---- columns that C takes as they lie: of numbers, without nulls. What has no value there the functions below explain
+
+
+def plain_integers(column: Column, field: str) -> Field | None:
+    """A column as ``integers`` reads it; None where C cannot."""
+    lowest, highest = limits(field)
+    if column.nulls is not None:
+        return None
+    if column.kind == "integer":
+        return Field(column.values, *_within(column, lowest, highest))
+    if column.kind == "float" and column.values.dtype == np.float64:
+        return Field(column.values, *_units(lowest, highest))
+    return None
+
+
+def plain_times(column: Column, unit: str) -> Field | None:
+    """A column as ``times`` reads it; None where C cannot."""
+    if column.nulls is not None or column.kind not in ("time", "integer"):
+        return None
+    factor = column.ns if column.kind == "time" else NS_IN[unit]
+    return Field(column.values, *_within(column, 0, _MOST_I64 // factor), factor)
+
+
+def plain_scaled(column: Column, power: int, integer_power: int | None, *, field: str) -> Field | None:
+    """A column as ``scaled`` reads it; None where C cannot."""
+    lowest, highest = limits(field)
+    if column.kind == "integer" and integer_power is not None:
+        power = integer_power
+    if column.nulls is not None or not 0 <= power <= _MOST_FACTOR:
+        return None
+    if column.kind == "integer":
+        most = min(highest, UNDEF_PRICE) // 10**power
+        return Field(column.values, *_within(column, max(-most, lowest), most), 10**power)
+    if column.kind == "float" and column.values.dtype == np.float64:
+        return Field(column.values, *_units(max(lowest, -highest), highest), scale=float(10**power))
+    return None
+
+
+def _within(column: Column, lowest: int, highest: int) -> tuple[int, int]:
+    """Those bounds, where values of the type may be beyond them; else its own."""
+    own = np.iinfo(column.values.dtype)
+    return max(lowest, int(own.min)), min(highest, int(own.max))
+
+
+def _units(lowest: int, highest: int) -> tuple[int, int]:
+    """Those bounds of units that floats stand for, of which C knows fewer."""
+    return max(lowest, -_MOST_UNITS), min(highest, _MOST_UNITS)
+
+
+# ---- all columns, row by row
+
+
+def integers(column: Column, field: str) -> Values | str:
+    """A column of integers, or of numbers that happen to be whole, as the tick field of that name; else what is wrong
+    with its type."""
+    target = FIELDS[field]
+    lowest, highest = limits(field)
+    if column.kind in ("integer", "bool"):
+        found = Values(column.values, column.nulls, None, column.says(""))
+    else:
+        made = scaled(column, 0)
+        if isinstance(made, str):
+            return made
+        found = made
+    bad = _or(_or(found.bad, found.inexact), _beyond(found.values, lowest, highest))
+    why = column.says(f"is no whole number from {lowest} to {highest}")
+    return Values(found.values.astype(target, copy=False), found.nulls, bad, why)
+
+
+def times(column: Column, unit: str) -> Values | str:
+    """Times in ns since the epoch: times of any unit, and integers, which count in ``unit``."""
+    if column.kind not in ("time", "integer"):
+        return "is neither a timestamp nor an integer"
+    factor = column.ns if column.kind == "time" else NS_IN[unit]
+    bad = _beyond(column.values, 0, _MOST_I64 // factor)
+    values = column.values.astype(np.int64, copy=False)
+    with np.errstate(over="ignore"):
+        values = values if factor == 1 else values * np.int64(factor)
+    return Values(values, column.nulls, bad, column.says("is no time from 1970 to 2262"))
+
+
+def scaled(column: Column, power: int, *, integer_power: int | None = None, field: str | None = None) -> Values | str:
+    """Numbers times ten to the ``power``, as int64; integers to ``integer_power`` where that is another. What the tick
+    field of that name cannot hold is bad. A float that is no number counts as null.
+    """
+    nulls = column.nulls
+    if column.kind == "decimal":
+        assert column.units is not None
+        found = column.units(power)
+    elif column.kind == "integer":
+        power = power if integer_power is None else integer_power
+        found = integer_units(column.values, power)
+    elif column.kind == "float":
+        nulls = _some(np.isnan(column.values))
+        found = float_units(column.values, power)
+    else:
+        return "is no number"
+    lowest, highest = (-_MOST_I64, _MOST_I64) if field is None else limits(field)
+    bad = _or(found.bad, _beyond(found.values, lowest, highest))
+    unit = f"1e{-power}" if power else "1"
+
+    def explain(row: int) -> str:
+        if found.inexact is not None and found.inexact[row] and (bad is None or not bad[row]):
+            return f"{column.show(row)} is no whole number of units of {unit}"
+        return f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
+
+    return Values(found.values, nulls, bad, explain, found.inexact)
+
+
+def letters(column: Column, words: dict[str, bytes] | None) -> Values | str:
+    """Letters: texts that ``words`` knows in any case, or integers that are ASCII codes; single characters as they are
+    where ``words`` is None."""
+    if column.kind == "integer":
+        codes = integers(column, "flags")
+        assert not isinstance(codes, str)
+        if words is None:
+            return Values(codes.values.view("S1"), codes.nulls, codes.bad, codes.explain)
+        known = np.frombuffer(bytes(words.get(chr(i).lower(), b"\0")[0] for i in range(256)), np.uint8)
+        found = known[codes.values]
+        return Values(found.view("S1"), codes.nulls, _or(codes.bad, _some(found == 0)), column.says("is unknown"))
+    if column.words is None:
+        return "is neither text nor a letter's code"
+    indices, entries = column.words()
+    table = [value.decode("latin-1") if isinstance(value, bytes) else value for value in entries]
+    if not all(value is None or isinstance(value, str) for value in table):
+        return "is neither text nor a letter's code"
+    if words is None:
+        found_by = [
+            value.encode() if value is not None and len(value) < 2 and value.isascii() else None for value in table
+        ]
+    else:
+        found_by = [words.get(value.strip().lower()) if value is not None else None for value in table]
+    made = np.array([value or b"" for value in found_by] or [b""], "S1")[indices]
+    unknown = np.array([value is None for value in found_by] or [False], np.bool_)[indices]
+    if column.nulls is not None:
+        unknown &= ~column.nulls
+    return Values(made, column.nulls, _some(unknown), column.says("is unknown"))

@@ -70,6 +70,7 @@ _IMBALANCE: Final = frozenset({"quotes", "ofi", "queue_mean"})
 _VWAP: Final = frozenset({"trades", "notional", "vwap", "unpriced"})
 _TRADE_STATS: Final = frozenset({"signed_volume", "interarrival_ns", "unpriced"})
 _BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
+_VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
 
 #: Counters of these rows.
 _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
@@ -87,7 +88,11 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _Counter("crossed", "crossed books", "begin with a whole snapshot: the bid was at the ask or above it"),
     ),
     _SPREAD: (
-        _Counter("locked", "crossed quotes", f"{_CORRECT}: their bid is at the ask or above, no spread has them"),
+        _Counter(
+            "locked",
+            "crossed quotes",
+            "take one venue's quotes: their bid is at the ask or above, and no spread has them",
+        ),
     ),
     _VWAP: (_Counter("unpriced", "unpriced trades", _UNPRICED),),
     _TRADE_STATS: (_Counter("unpriced", "unpriced trades", _UNPRICED),),
@@ -95,7 +100,7 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _Counter("unpriced", "unpriced trades", _UNPRICED),
         _Counter("late", "late trades", "give the feed a wider reorder_ns: they are in a later bar than their time"),
     ),
-    frozenset({"rv", "bv", "left_out"}): (
+    _VOLATILITY: (
         _Counter("left_out", "unusable prices", f"{_CORRECT}: at or below 0 they have no logarithm, and are left out"),
     ),
 }
@@ -112,13 +117,15 @@ class _Need(NamedTuple):
 
 
 _NEEDS: Final = (
-    _Need(_BOOK, "order", (), "give book a feed of single orders, and this one to depth or spread"),
+    _Need(_BOOK, "single order", (), "give book a feed of single orders, and this one to depth or spread"),
     _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, and this one to book"),
-    _Need(_SPREAD, "quote", ("quotes",), "give spread a feed of quotes, or book=True where it has single orders"),
-    _Need(_IMBALANCE, "quote", ("quotes",), "give imbalance a feed of quotes, or book=True where it has single orders"),
-    _Need(_VWAP, "trade", ("trades", "unpriced"), "give vwap a feed that has trades"),
-    _Need(_TRADE_STATS, "trade", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
-    _Need(_BARS, "trade", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
+    _Need(_SPREAD, "quote or order", ("quotes",), "give spread a feed of quotes or single orders"),
+    _Need(_IMBALANCE, "quote or order", ("quotes",), "give imbalance a feed of quotes or single orders"),
+    _Need(_VWAP, "trade or order", ("trades", "unpriced"), "give vwap a feed that has trades"),
+    _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
+    _Need(_BARS, "trade or order", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
+    _Need(_VOLATILITY, "trade or order", ("prices", "left_out"), "give volatility a feed of trades, or price='mid'"),
+    _Need(_VOLATILITY, "quote or order", ("prices", "left_out"), "give volatility a feed of quotes, or price='trade'"),
 )
 
 #: A handler's rows: names by their index in the run, the indices of its symbols, and their rows, shape (n,).
@@ -157,10 +164,12 @@ def _all_rows(result: ReplayResult) -> Sequence[Rows]:
 def _lacks(result: ReplayResult, kind: str) -> bool:
     """Whether the feed had ticks, and none that a handler that needs such a kind can live on."""
     seen = result.seen
-    if kind == "order":
+    if kind == "single order":
         return not seen.orders and bool(seen.quotes)
     if kind == "quote":
         return not seen.quotes and bool(seen.orders or seen.trades)
+    if kind == "quote or order":
+        return not seen.quotes and not seen.orders and bool(seen.trades)
     return not seen.trades and not seen.orders and bool(seen.quotes)
 
 
@@ -179,11 +188,8 @@ def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
             counts[symbols] = result.ticks_by_symbol[symbols]
         if total := int(counts.sum()):
             most = int(counts.argmax())
-            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is {_A[need.kind]}"
+            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is a {need.kind}"
             yield RunWarning("unusable ticks", total, example, need.cure)
-
-
-_A: Final = {"order": "an order", "quote": "a quote", "trade": "a trade"}
 
 
 def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
@@ -192,7 +198,7 @@ def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
     for rows, symbols, part in _parts(_all_rows(result)):
         for row, counters in _OF_ROWS.items():
             # What a book took for orders that it does not know were quotes.
-            if not _is(part, row) or (row is _BOOK and _lacks(result, "order")):
+            if not _is(part, row) or (row is _BOOK and _lacks(result, "single order")):
                 continue
             for counter in counters:
                 values = part[counter.field]

@@ -326,36 +326,38 @@ def test_a_book_of_orders_has_no_use_for_a_file_of_quotes(tmp_path: Path) -> Non
     for handler in (strand.book(), strand.chain(strand.book(), strand.depth())):
         result = strand.replay(path, handler, workers=0)
         assert [(w.kind, w.count, w.example) for w in result.warnings] == [
-            ("unusable ticks", 3, "none of the 2 of BTC is an order")
+            ("unusable ticks", 3, "none of the 2 of BTC is a single order")
         ]
         assert "depth" in result.warnings[0].cure
     assert strand.replay(path, strand.depth(), workers=0).warnings == ()
     by_symbol = {"ETH": strand.book(), "*": strand.depth()}
     result = strand.replay(path, handlers=by_symbol, workers=0)
-    assert [(w.count, w.example) for w in result.warnings] == [(1, "none of the 1 of ETH is an order")]
+    assert [(w.count, w.example) for w in result.warnings] == [(1, "none of the 1 of ETH is a single order")]
 
 
 def test_levels_and_quotes_are_not_found_in_single_orders_and_trades() -> None:
-    for handler in (strand.depth(), strand.spread(book=False), strand.imbalance(book=False)):
-        result = strand.replay(sample_path(), handler, feed_options=DAY, workers=0)
-        assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", result.ticks)]
-        assert result.warnings[0].example.endswith(" is a quote")
+    result = strand.replay(sample_path(), strand.depth(), feed_options=DAY, workers=0)
+    assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", result.ticks)]
+    assert result.warnings[0].example == "none of the 4,514 of AAAHD is a quote"
     trades = ArrayFeed(of_kind(KIND_TRADE), ["X", "Y"])
-    for handler in (strand.depth(), strand.spread(), strand.imbalance()):
+    for handler in (strand.depth(), strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid")):
         assert kinds(strand.replay(trades, handler, workers=0)) == {"unusable ticks": 6}
+    # Orders that change no top are no reason to look for quotes elsewhere.
+    removed = ArrayFeed(orders(("C", 1, "B", 10, 1)), ["X"])
+    assert strand.replay(removed, strand.spread(book=True), workers=0).warnings == ()
 
 
 def test_trades_are_not_found_among_quotes() -> None:
     quotes = ArrayFeed(of_kind(KIND_QUOTE), ["X", "Y"])
-    for handler in (strand.vwap(), strand.vwap("1m"), strand.bars("1m"), strand.trade_stats()):
+    for handler in (strand.vwap(), strand.vwap("1m"), strand.bars("1m"), strand.trade_stats(), strand.volatility("1s")):
         result = strand.replay(quotes, handler, workers=0)
         assert kinds(result) == {"unusable ticks": 6}
-        assert result.warnings[0].example == "none of the 3 of X is a trade"
-    for handler in (strand.spread(), strand.imbalance()):
+        assert result.warnings[0].example == "none of the 3 of X is a trade or order"
+    for handler in (strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid")):
         assert strand.replay(quotes, handler, workers=0).warnings == ()
     both = np.concatenate([of_kind(KIND_QUOTE), of_kind(KIND_TRADE)])
     both["ts_recv"] = 1
-    for handler in (strand.vwap(), strand.bars("1m"), strand.spread(), strand.depth()):
+    for handler in (strand.vwap(), strand.bars("1m"), strand.spread(), strand.depth(), strand.volatility(ticks=1)):
         assert strand.replay(ArrayFeed(both, ["X", "Y"]), handler, workers=0).warnings == ()
 
 

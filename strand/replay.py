@@ -172,6 +172,7 @@ def replay(
         ticks=run.ticks,
         ticks_by_symbol=run.by_symbol,
         seen=run.seen.counts(),
+        unpriced=run.unpriced,
         wall_s=wall_s,
         setup_s=setup_s,
         feed_s=batches.spent_s,

@@ -34,6 +34,7 @@ class ReplayResult:
     """What a replay did.
 
     ``ticks``: handed to the dispatcher, ``seen``: how many of each kind, and with times that run backwards.
+    ``unpriced``: by symbol, trades without a price, with which no handler of one's own that asks for trades was called.
     ``wall_s``: asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
     and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
@@ -53,6 +54,7 @@ class ReplayResult:
     ticks: int
     ticks_by_symbol: npt.NDArray[np.int64]
     seen: TickCounts
+    unpriced: npt.NDArray[np.int64]
     wall_s: float
     setup_s: float
     feed_s: float

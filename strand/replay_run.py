@@ -47,6 +47,7 @@ class Run:
         self.ticks = 0
         self.by_symbol = np.zeros(feed.capacity, dtype=np.int64)
         self.seen = Seen()
+        self.unpriced = np.zeros(feed.capacity, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
 
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
@@ -129,6 +130,7 @@ class Run:
         """All that was published has been handled: to be called before the dispatcher stops."""
         self._recorder.ending(self.by_symbol, self.ended_by)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
+        self.unpriced = self._dispatcher._take_unpriced()
 
     def _count(self, ticks: TickBatch) -> None:
         tally(ticks, self.by_symbol, self.seen)

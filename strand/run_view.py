@@ -14,6 +14,7 @@ from strand.python_handlers import objects_of
 from strand.rows import Rows
 
 if TYPE_CHECKING:
+    from strand._bindings.trades import TradeMaker
     from strand.handlers.context import Context
     from strand.handlers.opened import Opened
     from strand.symbols import SymbolTable
@@ -38,6 +39,7 @@ class RunView:
     _opened: list[Opened]
     _handler_of_symbol: npt.NDArray[np.uint16]
     _python: _Python
+    _makers: list[TradeMaker]
 
     @property
     def symbols(self) -> SymbolTable:
@@ -74,6 +76,15 @@ class RunView:
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
         return objects_of(self._python.contexts)
+
+    def _take_unpriced(self) -> npt.NDArray[np.int64]:
+        """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes
+        them says so: no RuntimeWarning does at the end."""
+        makers, self._makers = self._makers, []
+        found = np.zeros(len(self._table), np.int64)
+        for maker in makers:
+            np.maximum(found, maker.unpriced, out=found)  # two parts of a chain count the same trades
+        return found
 
     def _book(self, index: int) -> Book | None:
         memory = self._opened[self._handler_of_symbol[index]].memory

@@ -6,7 +6,8 @@ and a cure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -52,8 +53,10 @@ class _Counter(NamedTuple):
 _WHOLE: Final = "replay from the start of the day, all its files, no record skipped"
 _CORRECT: Final = "correct the source"
 _NAMES: Final = "begin where the source names its symbols, or open a numpy file with NpyFeed(path, symbols=names)"
-_UNPRICED: Final = (
-    "replay from the start of the day, and give book=True for a feed of single orders: no volume has these trades"
+_UNPRICED_TRADES: Final = _Counter(
+    "unpriced",
+    "unpriced trades",
+    "replay from the start of the day, and give book=True for a feed of single orders: no volume has these trades",
 )
 
 #: Counters of a feed's statistics.
@@ -94,10 +97,10 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
             "take one venue's quotes: their bid is at the ask or above, and no spread has them",
         ),
     ),
-    _VWAP: (_Counter("unpriced", "unpriced trades", _UNPRICED),),
-    _TRADE_STATS: (_Counter("unpriced", "unpriced trades", _UNPRICED),),
+    _VWAP: (_UNPRICED_TRADES,),
+    _TRADE_STATS: (_UNPRICED_TRADES,),
     _BARS: (
-        _Counter("unpriced", "unpriced trades", _UNPRICED),
+        _UNPRICED_TRADES,
         _Counter("late", "late trades", "give the feed a wider reorder_ns: they are in a later bar than their time"),
     ),
     _VOLATILITY: (
@@ -128,9 +131,6 @@ _NEEDS: Final = (
     _Need(_VOLATILITY, "quote or order", ("prices", "left_out"), "give volatility a feed of quotes, or price='trade'"),
 )
 
-#: A handler's rows: names by their index in the run, the indices of its symbols, and their rows, shape (n,).
-_Part = tuple["Rows", npt.NDArray[np.intp], npt.NDArray[Any]]
-
 
 def warnings_of(result: ReplayResult) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
@@ -139,17 +139,11 @@ def warnings_of(result: ReplayResult) -> tuple[RunWarning, ...]:
     return (*parts, *_of_times(result), *_of_symbols(result), *_of_pace(result))
 
 
-def _parts(tables: Iterable[Rows]) -> Iterator[_Part]:
-    """The rows of each handler, and of each part of a chain."""
-
-    def within(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
-        yield table
-        for name in table.dtype.names or ():
-            yield from within(table[name])
-
-    for rows in tables:
-        for symbols, table in rows.by_handler():
-            yield from ((rows, symbols, part) for part in within(table))
+def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """A handler's rows, and those of each part of a chain."""
+    yield table
+    for name in table.dtype.names or ():
+        yield from _parts(table[name])
 
 
 def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
@@ -177,12 +171,12 @@ def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
     for need in _NEEDS:
         if not _lacks(result, need.kind):
             continue
-        used = (
-            part[name].any() for _, _, part in _parts(_all_rows(result)) if _is(part, need.row) for name in need.used
-        )
-        if any(used):
+        tables = [(symbols, part) for symbols, table in result.rows.by_handler() for part in _parts(table)]
+        ours = [symbols for symbols, part in tables if _is(part, need.row)]
+        days = (table for rows in _all_rows(result) for _, table in rows.by_handler())
+        parts = (part for table in days for part in _parts(table) if _is(part, need.row))
+        if any(part[name].any() for part in parts for name in need.used):
             continue
-        ours = [symbols for _, symbols, part in _parts([result.rows]) if _is(part, need.row)]
         counts = np.zeros_like(result.ticks_by_symbol)
         for symbols in ours:
             counts[symbols] = result.ticks_by_symbol[symbols]
@@ -193,23 +187,34 @@ def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
 
 
 def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
-    counts: dict[_Counter, int] = {}
-    most: dict[_Counter, tuple[int, str]] = {}
-    for rows, symbols, part in _parts(_all_rows(result)):
+    found: dict[_Counter, Counter[str]] = {}
+    for rows in _all_rows(result):
+        for symbols, table in rows.by_handler():
+            for counter, values in _counted(result, table).items():
+                at = np.flatnonzero(values)
+                counts = zip(symbols[at].tolist(), values[at].tolist(), strict=True)
+                found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
+    for i in np.flatnonzero(result.unpriced).tolist():
+        # What handlers of one's own were not called with; a built-in one beside them counts the same trades.
+        name, mine = result.symbols[i], found.setdefault(_UNPRICED_TRADES, Counter())
+        mine[name] = max(mine[name], int(result.unpriced[i]))
+    for counter, by_symbol in found.items():
+        if by_symbol:
+            ((symbol, most),) = by_symbol.most_common(1)
+            yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", counter.cure)
+
+
+def _counted(result: ReplayResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
+    """What a handler's rows count, shape (n,). Parts of a chain that count the same have met the same ticks."""
+    found: dict[_Counter, npt.NDArray[Any]] = {}
+    for part in _parts(table):
         for row, counters in _OF_ROWS.items():
             # What a book took for orders that it does not know were quotes.
-            if not _is(part, row) or (row is _BOOK and _lacks(result, "single order")):
-                continue
-            for counter in counters:
-                values = part[counter.field]
-                if total := int(values.sum(dtype=np.int64)):
-                    worst = int(values.argmax())
-                    counts[counter] = counts.get(counter, 0) + total
-                    here = int(values[worst]), rows.symbols[int(symbols[worst])]
-                    most[counter] = max(most.get(counter, here), here, key=lambda one: one[0])
-    for counter, count in counts.items():
-        number, symbol = most[counter]
-        yield RunWarning(counter.kind, count, f"{number:,} of {symbol}", counter.cure)
+            if _is(part, row) and not (row is _BOOK and _lacks(result, "single order")):
+                for counter in counters:
+                    values = part[counter.field]
+                    found[counter] = np.maximum(found.get(counter, values), values)
+    return found
 
 
 def _of_feed(result: ReplayResult) -> Iterator[RunWarning]:

@@ -70,9 +70,10 @@ class TradeMaker:
         self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)
 
     @property
-    def unpriced(self) -> int:
-        """Trades that no handler was called with, as they have no price: executions of orders that were never added."""
-        return int(self._unpriced.sum())
+    def unpriced(self) -> npt.NDArray[np.int64]:
+        """By symbol, trades that no handler was called with, as they have no price: executions of orders that were
+        never added."""
+        return self._unpriced
 
     def around(self, function: NativeFunction) -> NativeFunction:
         """What the engine calls with ticks, around a function that takes records of TRADE."""

@@ -51,7 +51,7 @@ def bound_to(bind: Callable[[Context], Bound], context: Context, site: TradesSit
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
     """At the end of a run: says how many trades no handler was called with."""
-    unpriced = sum(maker.unpriced for maker in makers)
+    unpriced = sum(int(maker.unpriced.sum()) for maker in makers)
     if unpriced:
         warnings.warn(
             f"begin where the feed adds its orders: {unpriced:,} executions of orders that the feed has not added have "

@@ -13,6 +13,7 @@ from strand._bindings import ffi
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.serial import SerialLoop
 from strand.ticks import KIND_ORDER, KIND_TRADE, TRADE, zeros
 
 DAY: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
@@ -172,17 +173,19 @@ EXPECTED = [
 def test_executions_of_a_feed_of_orders_are_as_worked_out_by_hand(workers: int) -> None:
     ticks = executions()
     ticks["sequence"] = np.arange(1, len(ticks) + 1)
-    with pytest.warns(RuntimeWarning, match="2 executions of orders that the feed has not added have no price"):
-        kept = strand.replay(Orders(ticks), Each, workers=workers).objects["A"].kept
+    result = strand.replay(Orders(ticks), Each, workers=workers)
+    kept = result.objects["A"].kept
+    assert [(w.kind, w.count, w.example) for w in result.warnings] == [("unpriced trades", 2, "2 of A")]
     assert [(t.match_id, t.order_id, t.price, t.size, t.aggressor, t.hidden, t.cross) for t in kept] == EXPECTED
     assert [t.sequence for t in kept] == [int(s) for s, m in zip(ticks["sequence"], ticks["ref_id"], strict=True)
                                           if m in [e[0] for e in EXPECTED]]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_kinds_of_handlers_are_called_with_the_same_trades(kind: str) -> None:
-    row = strand.replay(Orders(executions()), of_kind(kind)).rows["A"]
+    result = strand.replay(Orders(executions()), of_kind(kind))
+    row = result.rows["A"]
+    assert [(w.kind, w.count) for w in result.warnings] == [("unpriced trades", 2)]
     prices, sizes = ([e[at] for e in EXPECTED] for at in (2, 3))
     assert row["trades"] == len(EXPECTED)
     assert row["volume"] == sum(sizes)
@@ -373,3 +376,11 @@ def test_what_a_handler_asks_for_is_ticks_or_trades() -> None:
         batch_handler(on="trades", state=STATE)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"reads strand\.TICK records"):
         Dispatcher(1, batch, dtype=np.dtype([("key", "<u4"), ("x", "<f8")]), key="key")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_dispatcher_of_one_s_own_warns_of_trades_without_a_price_at_its_end(workers: int) -> None:
+    known = strand.handlers.resolve(Each).known(Orders(executions()).info)
+    d = Dispatcher(["A", "B"], known, workers=1, cores=None) if workers else SerialLoop(["A", "B"], known)
+    with pytest.warns(RuntimeWarning, match="2 executions of orders that the feed has not added have no price"), d:
+        d.publish(executions())

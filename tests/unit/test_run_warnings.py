@@ -115,6 +115,20 @@ def test_the_rows_of_a_chain_are_looked_through(damaged: Damaged) -> None:
     assert kinds(result) == {"unknown orders": damaged.changes, "unpriced trades": damaged.fills}
 
 
+def test_what_parts_of_a_chain_both_count_is_counted_once(damaged: Damaged) -> None:
+    class Mine:
+        def on_trade(self, trade: Any) -> None:
+            pass
+
+    both = strand.chain(strand.vwap(), strand.bars("1m"), Mine)
+    result = strand.replay(damaged.path, both, feed_options=DAY, workers=1)
+    assert kinds(result) == {"unpriced trades": damaged.fills}
+    by_symbol = {damaged.symbol: Mine, "*": strand.vwap()}
+    result = strand.replay(damaged.path, handlers=by_symbol, feed_options=DAY, workers=0)
+    assert kinds(result) == {"unpriced trades": damaged.fills}
+    assert result.warnings[0].example == f"{damaged.fills} of {damaged.symbol}"
+
+
 def test_only_symbols_of_the_handler_that_counts_are_looked_at(damaged: Damaged) -> None:
     with_book = {damaged.symbol: "book", "*": "count"}
     result = strand.replay(damaged.path, handlers=with_book, feed_options=DAY)

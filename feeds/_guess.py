@@ -31,7 +31,7 @@ def guess(head: bytes) -> str | None:
     if _WEB_PAGE.match(line):
         return "looks like a web page: what was to be downloaded is not in it"
     if _JSON.match(line):
-        return "looks like JSON lines, which are not read from files: write CSV or Parquet of them, and give a profile"
+        return "looks like JSON lines: say by a profile which messages are meant (profile=, --profile)"
     if _COLUMNS.fullmatch(line):
         return "looks like columns of text that no built-in profile knows: give a profile (profile=, --profile)"
     return None

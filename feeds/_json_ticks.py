@@ -14,6 +14,7 @@ import numpy as np
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.json_profile import BadRecord, JsonProfile, Record
+from strand.feeds.mapping.options import MEND
 from strand.feeds.skipped import Skipped
 from strand.ticks import FIELDS, UNDEF_PRICE, zeros
 
@@ -23,7 +24,8 @@ __all__ = ["EVENTS", "FeedEvent", "JsonTicks"]
 EVENTS: Final = 1_000
 _BLANK: Final = {"price": UNDEF_PRICE, "side": b"N", "action": b"N"}
 _COUNTS: Final = (
-    "messages", "ticks", "other_messages", "connected", "disconnected", "gap", "gap_messages", "not_rising",
+    "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
+    "not_rising",
 )  # fmt: skip
 
 
@@ -79,8 +81,11 @@ class JsonTicks:
         """The counts that the feeds speak of; see ``WebSocketFeed.statistics``."""
         return {name: self.counts[name] for name in _COUNTS}
 
-    def take(self, data: str | bytes, now_ns: int, *, offset: int | None = None, line: int | None = None) -> None:
-        """A message's records. ``offset`` and ``line``: where it lies in a file.
+    def take(
+        self, data: str | bytes, now_ns: int | None, *, offset: int | None = None, line: int | None = None
+    ) -> None:
+        """A message's records. ``now_ns``: when it was received, None: at its event's time. ``offset`` and ``line``:
+        where it lies in a file.
 
         Raises FormatError for what the profile cannot read, and FeedError for a symbol too many; the records before
         are kept.
@@ -97,11 +102,18 @@ class JsonTicks:
             return
         for record in found:
             if isinstance(record, BadRecord):
+                self._profile.rounding.rounded = False
                 self._refuse(str(record), offset, line)
                 continue
-            self._records.append((record, self._symbol(record.symbol), now_ns))
+            received = record.values.get("ts_event") if now_ns is None else now_ns
+            if received is None:
+                self._refuse("has no time of receipt and no ts_event: map one in the profile", offset, line)
+                continue
+            self._records.append((record, self._symbol(record.symbol), received))
+            self.counts["rows_rounded"] += self._profile.rounding.rounded
+            self._profile.rounding.rounded = False
             if record.gapless:
-                self._check_sequence(record, now_ns)
+                self._check_sequence(record, received)
 
     def note(
         self,
@@ -142,7 +154,7 @@ class JsonTicks:
     def _refuse(self, why: str, offset: int | None, line: int | None) -> None:
         number = self.counts["messages"]
         if self._on_error == "raise":
-            raise FormatError(f"message {number}: {why}", path=self._where, offset=offset, line=line)
+            raise FormatError(f"message {number}: {why}: {MEND}", path=self._where, offset=offset, line=line)
         self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
 
     def _check_sequence(self, record: Record, now_ns: int) -> None:

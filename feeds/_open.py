@@ -18,6 +18,7 @@ from strand.feeds.base import BaseFeed
 from strand.feeds.dated import DatedFeed, zone_of
 from strand.feeds.days import check_new_day
 from strand.feeds.formats import Format, format_named, recognised
+from strand.feeds.json_profile import is_message_profile
 from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.selected import CarriedFeed, SelectedFeed
 from strand.feeds.selection import Selection
@@ -69,7 +70,8 @@ def open(  # noqa: A001
     ConfigurationError for an option that no reader has or a value that cannot work.
     """
     if format is None and options.get("profile") is not None:
-        format = "csv"  # noqa: A001 - a profile says what the content does not show
+        # A profile says what the content does not show.
+        format = "jsonl" if is_message_profile(options["profile"]) else "csv"  # noqa: A001
     moments = Moment.parse("start", start), Moment.parse("end", end)
     wanted = tuple(read_symbols(symbols))
     zone = zone_of(new_day)

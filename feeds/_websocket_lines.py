@@ -189,12 +189,15 @@ class Line:
     text: bytes | None
 
 
-def whole_lines(chunks: Chunks, first: int, longest: int, path: str | Path) -> Iterator[Line]:
-    """The lines behind the first one, which has so many bytes.
+def whole_lines(
+    chunks: Chunks, first: int, longest: int, path: str | Path, *, open_end: bool = False
+) -> Iterator[Line]:
+    """The lines behind the first one, which has so many bytes (0: all of them).
 
-    Raises TruncatedFeedError for a last line without an end, and what reading raises, after every whole line.
+    Raises TruncatedFeedError for a last line without an end, unless it may have none (``open_end``), and what reading
+    raises, after every whole line.
     """
-    at, begin, number, endless = 0, first, 2, False
+    at, begin, number, endless = 0, first, 2 if first else 1, False
     rest = memoryview(b"")
     while (data := chunks.next(rest)) is not None:
         text, start = bytes(data), max(begin - at, 0)
@@ -208,5 +211,7 @@ def whole_lines(chunks: Chunks, first: int, longest: int, path: str | Path) -> I
         kept = 0 if endless else max(len(text) - start, 0)
         rest = data[len(text) - kept :]
         at += len(text) - kept
-    if at + len(rest) > begin:
+    if at + len(rest) > begin and open_end:
+        yield Line(begin, at + len(rest), number, None if endless else bytes(rest))
+    elif at + len(rest) > begin:
         raise TruncatedFeedError("ends inside a line", path=path, offset=at + len(rest), line=number)

@@ -88,6 +88,12 @@ def _is_recording(found: Input) -> bool:
     return bool(itch.recognise(found.head) and not is_pipe(found.path) and recording.has_times(found.path))
 
 
+def _never(found: Input) -> bool:
+    """JSON says nothing of what is meant: such files are read where a profile is given."""
+    del found
+    return False
+
+
 # What is told by a magic comes before what is told by how its first records look.
 _FORMATS: Final = (
     Format("npy", "numpy arrays (.npy, .npz)", "strand.feeds.npy", "NpyFeed", (".npy", ".npz"), _is_numpy),
@@ -106,6 +112,7 @@ _FORMATS: Final = (
     ),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "strand.feeds.itch", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "strand.feeds.pitch", "PitchFeed", (".pitch",)),
+    Format("jsonl", "JSON lines (by a profile)", "strand.feeds.json_lines", "JsonLinesFeed", (), _never),
     Format("csv", "CSV (of other columns: by a profile)", "strand.feeds.csv", "CsvFeed", (".csv", ".tsv")),
 )
 _SHOWN_LETTERS: Final = 80

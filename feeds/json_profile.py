@@ -2,6 +2,7 @@
 
     name = "example"
     size_unit = "0.001"             # what one of a tick's `size` is worth, a power of ten; by default 1
+    inexact = "round"               # numbers that are no whole units: "raise" (by default), or to the nearest
 
     [[message]]                     # one for each kind of message that makes ticks
     where = { type = "trade" }      # fields that have to be these; others of a name are passed over
@@ -13,14 +14,15 @@
 
     [message.fields]
     ts_event = { path = "T", unit = "ms" }      # s, ms, us, ns, iso
-    price = "p"
+    price = "p"                                 # or { path = "p", unit = "0.01" }: what 1 of it is worth
     size = "q"
     sequence = "t"
     side = { path = "m", map = { true = "A", false = "B" } }
 
 A path names a field, or one in another by a dot (``"order.price"``, ``"0.price"`` in a list); paths in ``where`` begin
-at the message, the others at the record. ``constant`` stands in place of ``path`` where a field is always the same.
-Fields: ``ts_event``, ``price``, ``size``, ``order_id``, ``ref_id``, ``sequence``, ``side``, ``action``, ``flags``,
+at the message, the others at the record, and what is not there is looked for in the message. ``constant`` stands in
+place of ``path`` where a field is always the same. Fields: ``ts_event``, ``price`` and ``size``, or ``bid_price``,
+``bid_size``, ``ask_price`` and ``ask_size``; ``order_id``, ``ref_id``, ``sequence``, ``side``, ``action``, ``flags``,
 ``depth``, ``publisher_id``.
 """
 
@@ -31,30 +33,33 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
-from strand.feeds.mapping.units import unit_power
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, PRICE_SCALE, UNDEF_PRICE, limits
+from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.units import PRICE_POWER, nearest, unit_power
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
 
-__all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "read_profile"]
+__all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_profile", "read_profile"]
 
 _KINDS: Final = {
     "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
 }  # fmt: skip
-_UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 0}
+_UNITS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0, "iso": 0}
+_PRICES: Final = ("price", "bid_price", "ask_price")
+_SIZES: Final = ("size", "bid_size", "ask_size")
+#: Where both sides of a quote are kept.
+_PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
 _UNSIGNED: Final = {"order_id": 64, "ref_id": 64, "sequence": 40, "flags": 8, "depth": 8, "publisher_id": 16}
 _LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
-_FIELDS: Final = ("ts_event", "price", "size", *_UNSIGNED, *_LETTERS)
+_FIELDS: Final = ("ts_event", *_PRICES, *_SIZES, *_UNSIGNED, *_LETTERS)
 _ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MOST_NAME: Final = 64
-# What cannot be computed exactly is refused: nothing is rounded on its way into a tick.
-_EXACT: Final = Context(prec=80, traps=[Inexact, InvalidOperation])
 
 
 class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
@@ -92,11 +97,20 @@ def _decimal(value: Any) -> Decimal:
     return number
 
 
-def _times(number: Decimal, by: Decimal) -> Decimal:
-    try:
-        return _EXACT.multiply(number, by)
-    except DecimalException:
-        raise BadRecord(f"{number} has more digits than a tick can hold") from None
+@dataclass(slots=True)
+class Rounding:
+    """Whether numbers that are no whole units are rounded, and whether one of the record at hand was."""
+
+    rounds: bool = False
+    rounded: bool = False
+
+    def units(self, value: Any, power: int) -> int:
+        """A number times ten to the ``power``, as a whole one. Raises BadRecord."""
+        units, inexact = nearest(_decimal(value), power)
+        if inexact and not self.rounds:
+            raise BadRecord(f"{value!r} is no whole number of units of 1e{-power}: inexact='round' rounds it")
+        self.rounded |= inexact
+        return units
 
 
 def _whole(value: Any, least: int, most: int) -> int:
@@ -106,17 +120,20 @@ def _whole(value: Any, least: int, most: int) -> int:
     return int(number)
 
 
-def _price(value: Any) -> int:
-    units = _times(_decimal(value), Decimal(PRICE_SCALE))
-    if units != units.to_integral_value() or not -UNDEF_PRICE <= units < UNDEF_PRICE:
-        raise BadRecord(f"{value!r} is not a price in whole units of 1e-9 that a tick can hold")
-    return int(units)
+def _price(power: int, rounding: Rounding) -> Callable[[Any], int]:
+    def convert(value: Any) -> int:
+        units = rounding.units(value, PRICE_POWER + power)
+        if not -UNDEF_PRICE <= units < UNDEF_PRICE:
+            raise BadRecord(f"{value!r} is not a price that a tick can hold")
+        return units
+
+    return convert
 
 
-def _time(unit: str) -> Callable[[Any], int]:
+def _time(unit: str, rounding: Rounding) -> Callable[[Any], int]:
     def of_number(value: Any) -> int:
-        ns = _times(_decimal(value), Decimal(_UNITS[unit]))
-        return int(ns) if 0 <= ns < 1 << 63 else _no_time(value)
+        ns = rounding.units(value, _UNITS[unit])
+        return ns if 0 <= ns < 1 << 63 else _no_time(value)
 
     def of_text(value: Any) -> int:
         found = _ISO.fullmatch(value) if isinstance(value, str) else None
@@ -136,12 +153,14 @@ def _no_time(value: Any) -> int:
     raise BadRecord(f"{value!r} is not a time")
 
 
-def _size(unit: Decimal) -> Callable[[Any], int]:
+def _size(power: int, rounding: Rounding) -> Callable[[Any], int]:
     def convert(value: Any) -> int:
-        units = _times(_decimal(value), 1 / unit)
-        if units != units.to_integral_value() or not 0 <= units <= limits("size")[1]:
-            raise BadRecord(f"{value!r} is no whole number of units of {unit} below 2^63; give another size_unit")
-        return int(units)
+        units = rounding.units(value, power)
+        if not 0 <= units <= limits("size")[1]:
+            raise BadRecord(f"{value!r} is not 0 to 2^63 units of 1e{-power}; give another size_unit")
+        if units == 0 and _decimal(value):
+            raise BadRecord(f"{value!r} rounds to 0: give a finer size_unit")
+        return units
 
     return convert
 
@@ -154,8 +173,10 @@ class _Field:
     map: dict[str, Any] | None
     convert: Callable[[Any], Any]
 
-    def of(self, record: Any) -> Any:
+    def of(self, record: Any, message: Any) -> Any:
         value = self.constant if not self.path else _at(record, self.path)
+        if value is None and self.path:
+            value = _at(message, self.path)
         if value is None:
             raise BadRecord(f"{self.name}: there is no field {'.'.join(self.path)}")
         if self.map is not None:
@@ -213,7 +234,7 @@ class MessageRule:
         if not isinstance(symbol, str) or not 0 < len(symbol) <= _MOST_NAME:
             raise BadRecord(f"symbol: {symbol!r} is not a name")
         values = {"kind": self.kind, "action": _ACTION.get(self.kind, b"N")}
-        values.update((field.name, field.of(item)) for field in self.fields)
+        values.update((_PLACES.get(field.name, field.name), field.of(item, message)) for field in self.fields)
         return Record(symbol, values, self.gapless)
 
 
@@ -221,7 +242,7 @@ class MessageRule:
 class JsonProfile:
     """A profile that has been checked: ``read_profile`` makes one.
 
-    ``size_unit``: what 1 in a tick's ``size`` is worth.
+    ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
     ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
     """
 
@@ -229,6 +250,7 @@ class JsonProfile:
     rules: tuple[MessageRule, ...]
     size_unit: Decimal
     source: dict[str, Any]
+    rounding: Rounding
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
         """The records of a message, or why they are none; None where no rule is for it."""
@@ -241,8 +263,23 @@ class JsonProfile:
         return chain.from_iterable(found) if found else None
 
 
-def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
-    """A profile from a dict, or from a TOML file. Raises ConfigurationError naming the key that cannot work."""
+def is_message_profile(source: Any) -> bool:
+    """Whether a profile, a dict or the path of a TOML file, is one of messages and not one of CSV files."""
+    if not isinstance(source, Mapping):
+        try:
+            source = tomllib.loads(Path(source).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError, TypeError):
+            return False
+    return "message" in source
+
+
+def read_profile(
+    source: str | Path | Mapping[str, Any], *, size_unit: object = None, inexact: str | None = None
+) -> JsonProfile:
+    """A profile from a dict, or from a TOML file; ``size_unit`` and ``inexact`` stand in place of its own.
+
+    Raises ConfigurationError naming the key that cannot work.
+    """
     where = "profile"
     if not isinstance(source, Mapping):
         where = str(source)
@@ -250,14 +287,18 @@ def read_profile(source: str | Path | Mapping[str, Any]) -> JsonProfile:
             source = tomllib.loads(Path(source).read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
-    _only(source, ("name", "size_unit", "message"), where)
+    _only(source, ("name", "size_unit", "inexact", "message"), where)
     messages = source.get("message")
     if not isinstance(messages, list) or not messages:
         raise ConfigurationError(f"{where}: message: at least one [[message]] is needed")
-    unit = Decimal(1).scaleb(unit_power(f"{where}: size_unit", source.get("size_unit", 1)))
-    rules = tuple(_rule(message, unit, f"{where}: message {at}") for at, message in enumerate(messages, 1))
+    if size_unit is not None:
+        source = {**source, "size_unit": str(size_unit)}
+    power = unit_power(f"{where}: size_unit", source.get("size_unit", 1))
+    rounding = Rounding(check_options(inexact=source.get("inexact") if inexact is None else inexact).rounds)
+    rules = tuple(_rule(message, power, rounding, f"{where}: message {at}") for at, message in enumerate(messages, 1))
     plain = {**source, "message": [_as_understood(message) for message in messages]}
-    return JsonProfile(str(source.get("name", "json")), rules, unit, _plain(plain))
+    unit = Decimal(1).scaleb(power)
+    return JsonProfile(str(source.get("name", "json")), rules, unit, _plain(plain), rounding)
 
 
 def _as_understood(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,7 +319,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
+def _rule(table: Any, size_power: int, rounding: Rounding, where: str) -> MessageRule:
     _only(table, ("where", "each", "symbol", "symbol_constant", "kind", "gapless", "more", "fields"), where)
     kind = table.get("kind", "none")
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -287,6 +328,11 @@ def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
         raise ConfigurationError(f"{where}: symbol: give the path of the name, or symbol_constant")
     fields = table.get("fields", {})
     _only(fields, _FIELDS, f"{where}: fields")
+    quote = [name for name in fields if name in _PLACES]
+    if quote and (len(quote) < len(_PLACES) or fields.keys() & {"price", "size", "side", "order_id", "ref_id"}):
+        raise ConfigurationError(
+            f"{where}: fields: a quote has {', '.join(_PLACES)}, and no price, size, side, order_id or ref_id"
+        )
     if table.get("gapless", False) and "sequence" not in fields:
         raise ConfigurationError(f"{where}: gapless: there is no sequence to tell by")
     conditions = table.get("where", {})
@@ -299,14 +345,14 @@ def _rule(table: Any, unit: Decimal, where: str) -> MessageRule:
         kind=_KINDS[kind],
         gapless=bool(table.get("gapless", False)),
         more=bool(table.get("more", False)),
-        fields=tuple(_field(name, given, unit, f"{where}: {name}") for name, given in fields.items()),
+        fields=tuple(_field(name, given, size_power, rounding, f"{where}: {name}") for name, given in fields.items()),
     )
 
 
-def _field(name: str, given: Any, unit: Decimal, where: str) -> _Field:
+def _field(name: str, given: Any, size_power: int, rounding: Rounding, where: str) -> _Field:
     if isinstance(given, str):
         given = {"path": given}
-    own = ("unit",) if name == "ts_event" else ()
+    own = ("unit",) if name in ("ts_event", *_PRICES, *_SIZES) else ()
     _only(given, ("path", "constant", "map", *own), where)
     if ("path" in given) == ("constant" in given):
         raise ConfigurationError(f"{where}: give a path, or a constant")
@@ -321,7 +367,7 @@ def _field(name: str, given: Any, unit: Decimal, where: str) -> _Field:
         path=_path(given["path"], where) if "path" in given else (),
         constant=given.get("constant"),
         map=None if mapping is None else {_text(key): value for key, value in mapping.items()},
-        convert=_converter(name, given, unit),
+        convert=_converter(name, given, size_power, rounding, where),
     )
     for value in [field.constant] if "constant" in given else (mapping or {}).values():
         try:
@@ -331,13 +377,14 @@ def _field(name: str, given: Any, unit: Decimal, where: str) -> _Field:
     return field
 
 
-def _converter(name: str, given: Mapping[str, Any], unit: Decimal) -> Callable[[Any], Any]:
+def _converter(
+    name: str, given: Mapping[str, Any], size_power: int, rounding: Rounding, where: str
+) -> Callable[[Any], Any]:
     if name == "ts_event":
-        return _time(given["unit"])
-    if name == "price":
-        return _price
-    if name == "size":
-        return _size(unit)
+        return _time(given["unit"], rounding)
+    if name in (*_PRICES, *_SIZES):
+        power = unit_power(f"{where}: unit", given.get("unit", 1))
+        return _price(power, rounding) if name in _PRICES else _size(power - size_power, rounding)
     if name in _UNSIGNED:
         most = (1 << _UNSIGNED[name]) - 1
         return lambda value: _whole(value, 0, most)

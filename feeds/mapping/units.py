@@ -15,7 +15,16 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 
-__all__ = ["PRICE_POWER", "Units", "decimal_units", "float_units", "integer_units", "nearest_units", "unit_power"]
+__all__ = [
+    "PRICE_POWER",
+    "Units",
+    "decimal_units",
+    "float_units",
+    "integer_units",
+    "nearest",
+    "nearest_units",
+    "unit_power",
+]
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -64,14 +73,14 @@ def nearest_units(text: bytes, power: int) -> int | None:
     """The whole number nearest to a decimal's text times ten to the ``power``, ties to even; None: no such text."""
     if not _NUMBER.fullmatch(text):
         return None
-    return _nearest(Decimal(text.decode("ascii")), power)[0]
+    return nearest(Decimal(text.decode("ascii")), power)[0]
 
 
-def _nearest(number: Decimal, power: int) -> tuple[int, bool]:
+def nearest(number: Decimal, power: int) -> tuple[int, bool]:
     """The whole number nearest to a finite number times ten to the ``power``, and whether it is another."""
     units = number.scaleb(power, _WIDE)
-    nearest = units.to_integral_value(ROUND_HALF_EVEN, _WIDE)
-    return int(nearest), nearest != units
+    whole = units.to_integral_value(ROUND_HALF_EVEN, _WIDE)
+    return int(whole), whole != units
 
 
 def integer_units(values: Array, power: int) -> Units:
@@ -132,7 +141,7 @@ def decimal_units(numbers: Array, power: int) -> Units:
         if not value.is_finite():
             bad[i] = True
             continue
-        units, inexact[i] = _nearest(value, power)
+        units, inexact[i] = nearest(value, power)
         bad[i] = abs(units) > _MOST
         made[i] = 0 if bad[i] else units
     return Units(made[places], bad[places] if bad.any() else None, inexact[places] if inexact.any() else None)

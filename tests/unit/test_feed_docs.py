@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import gzip
 import io
 import re
 import shutil
@@ -94,6 +95,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parquet.write_table(table(coins), folder / "coins.parquet")
     (folder / "lines.pcap").write_bytes(samples.pcap())
     (folder / "today.ws").write_bytes(samples.websocket())
+    (profile,) = re.findall(r"```toml\n(.*?)```", (DOCS / "json.md").read_text("utf-8"), re.DOTALL)
+    (folder / "binance.toml").write_text(profile)
+    deal = (
+        b'1723161254024619568 {"data": {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2", "q": "3", "t": 7, "m": true}}\n'
+    )
+    (folder / "binance.jsonl.gz").write_bytes(gzip.compress(deal))
     (folder / "mymodule.py").write_text(
         "import strand\n\n\n@strand.batch_handler(state=[('n', 'u8')])\ndef quotes(symbol, ticks, row):\n"
         "    row['n'] += len(ticks)\n"

@@ -100,7 +100,7 @@ def test_other_content_is_told_by_what_it_looks_like(tmp_path: Path, data: bytes
             feeds.open(tmp_path / path)
         said = str(raised.value)
         assert "starts with" in said
-        assert words in said if words is not None else "JSON" not in said and "ITCH 4" not in said
+        assert words in said if words is not None else "looks like JSON" not in said and "ITCH 4" not in said
 
 
 def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:

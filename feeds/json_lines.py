@@ -1,0 +1,162 @@
+"""JSON lines as ticks: one message a line, plain or behind the time of its receipt.
+
+What the messages mean is said by a profile (strand.feeds.json_profile), the same as for a live WebSocket. A line is a
+JSON value, or a whole number of ns since the UNIX epoch, a space and a JSON value. Messages are parsed one by one in
+Python: ten to forty thousand a second.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.feeds._files import positive
+from strand.feeds._json_ticks import JsonTicks
+from strand.feeds._websocket_lines import Line, whole_lines
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.bytestream import InflateLimits
+from strand.feeds.json_profile import JsonProfile, read_profile
+from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.read_ahead import Chunks, read_chunks
+from strand.feeds.streams import STANDARD_INPUT, open_stream
+
+__all__ = ["JsonLinesFeed"]
+
+_CHUNK_BYTES: Final = 1 << 18
+_LONGEST_LINE: Final = 1 << 20
+_RECEIVED: Final = re.compile(rb"([0-9]{1,19}) +")
+_LATEST_NS: Final = (1 << 63) - 1
+
+
+class JsonLinesFeed(BaseFeed):
+    """A file of JSON lines as batches of ticks, in the order of its lines.
+
+    ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file. ``size_unit``, ``inexact``: in place of the
+    profile's own. ``max_symbols``: the most there may be. ``on_error``: at a line that is no JSON, or a message that
+    the profile cannot read, ``"raise"`` FormatError or ``"skip"``; messages that no rule of the profile is for are
+    passed over, and counted. ``batch_ticks``: a batch ends with the message that makes it so many or more. ``limits``:
+    what a compressed file may expand to.
+
+    ``ts_recv`` is the time before the message, or its event's where there is none; ``sequence`` the record's place
+    where the profile has none. Raises ConfigurationError, and FormatError with byte and line after every tick before
+    it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        profile: JsonProfile | Mapping[str, Any] | str | Path | None = None,
+        size_unit: str | Decimal | None = None,
+        inexact: Literal["raise", "round"] | None = None,
+        max_symbols: int = 65_536,
+        on_error: Literal["raise", "skip"] = "raise",
+        batch_ticks: int = 4_096,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        check_options(inexact=inexact, on_error=on_error)
+        if profile is None:
+            raise ConfigurationError("profile: say by a profile which messages are meant (docs/feeds/json.md)")
+        self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
+        self._on_error, self._limits = on_error, limits
+        self._batch_ticks = positive("batch_ticks", batch_ticks)
+        self._max_symbols = positive("max_symbols", max_symbols)
+        source = profile.source if isinstance(profile, JsonProfile) else profile
+        self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
+        with open_stream(self._path, limits=limits) as stream:
+            self._compression = stream.compression
+        self._chunks: Chunks | None = None
+        self._closed = False
+        self._ticks = self._none_yet()
+
+    def _none_yet(self) -> JsonTicks:
+        return JsonTicks(
+            self._profile,
+            str(self._path),
+            on_error=self._on_error,
+            skipped=self.skipped,
+            symbols=(),
+            max_symbols=self._max_symbols,
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        details = {"profile": self._profile.name, "compression": self._compression}
+        return FeedInfo("jsonl", str(self._path), details=details, size_unit=float(self._profile.size_unit))
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def capacity(self) -> int:
+        return self._max_symbols
+
+    def statistics(self) -> dict[str, int]:
+        """``messages``, ``ticks``, ``other_messages``, ``rows_rounded``; of symbols whose profile says that they have
+        no gaps ``gap``, ``gap_messages`` and ``not_rising``."""
+        counts = self._ticks.statistics()
+        return {name: n for name, n in counts.items() if name not in ("connected", "disconnected")}
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The file from its start."""
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+        self.skipped.clear()
+        self._ticks = self._none_yet()
+        stream = open_stream(self._path, limits=self._limits)
+        chunks = self._chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=_LONGEST_LINE)
+        fault: FeedError | None = None
+        lines = whole_lines(chunks, 0, _LONGEST_LINE, self._path, open_end=True)
+        more = True
+        try:
+            while more and fault is None:
+                try:
+                    while more and self._ticks.pending < self._batch_ticks:
+                        line = next(lines, None)
+                        more = line is not None
+                        if line is not None:
+                            self._take(line)
+                except FeedError as error:
+                    fault = error
+                if self._ticks.pending:
+                    yield self._ticks.batch()
+            if fault is not None:
+                raise fault
+        finally:
+            chunks.close()
+
+    def _take(self, line: Line) -> None:
+        """Raises FormatError, FeedError."""
+        text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
+        if text == b"":
+            return
+        found = None if text is None else _RECEIVED.match(text)
+        received = None if found is None else int(found[1])
+        message = b"" if text is None else text[found.end() if found is not None else 0 :]
+        why = None
+        if text is None:
+            why = f"is longer than {_LONGEST_LINE:,} bytes"
+        elif received is not None and received > _LATEST_NS:
+            why = "begins with no time in ns"
+        elif not message.startswith((b"{", b"[")):
+            why = "holds no JSON object or list, as one that was cut"
+        if why is None:
+            self._ticks.take(message, received, offset=line.offset, line=line.number)
+        elif self._on_error == "raise":
+            raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
+        else:
+            self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
+
+    def close(self) -> None:
+        """Ends the iteration under way, and the feed. May be repeated."""
+        self._closed = True
+        if self._chunks is not None:
+            self._chunks.close()

@@ -38,8 +38,7 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->n_publishers = z->n_publishers;
   a->record_size = z->record_size;
   a->key_offset = z->key_offset;
-  a->sequence_offset = z->sequence_offset;
-  a->sequence_high = z->sequence_high;
+  a->sequence = sd_sequence_at_of(z->key_offset, z->sequence_offset, z->sequence_high);
   a->row_bytes = z->row_bytes;
   /* Rows of neighbours are written by different cores: whole lines each. */
   a->row_stride = (z->row_bytes + SD_LINE - 1) / SD_LINE * SD_LINE;

@@ -9,6 +9,7 @@
 #include "sd_atomic.h"
 #include "sd_block.h"
 #include "sd_counters.h"
+#include "sd_handler.h"
 #include "sd_idle.h"
 #include "sd_list.h"
 #include "sd_strand.h"
@@ -21,7 +22,7 @@ enum { SD_ABI_VERSION = 3, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 typedef struct sd_failure {
   uint32_t strand;
   uint32_t key;
-  uint64_t sequence; /* of the record: its sequence field, else how many the strand had finished before */
+  uint64_t sequence; /* the feed's, of the record; SD_NO_SEQUENCE: it has none, or it was a timer or the end */
   uint32_t handler;
   uint32_t slot;
   int32_t code;
@@ -48,9 +49,10 @@ typedef struct sd_arena {
   uint32_t header_bytes;
   uint64_t bytes;
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
-  uint32_t record_size, key_offset, sequence_offset, sequence_high, row_stride;
+  uint32_t record_size, key_offset, row_stride;
   uint32_t block_records, n_blocks;
   uint32_t block_bytes, marks_at;
+  sd_sequence_at sequence;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
   uint64_t strands, lists, rings, slots, stack, blocks, map, rows, tasks;
@@ -60,7 +62,7 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
   sd_a32 failures_lock;
   sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
-  SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* publish sequence of the next record */
+  SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, and counters_start */
   sd_a64 feed_time;                             /* the greatest time of a marked record */
   /* With marks both change under both locks: `numbering` is held by who gives numbers out, for as long as that takes,
    * number_lock for a look at the two, or for a change. */

@@ -296,7 +296,7 @@ static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t
   const uint32_t strand = strand_of(d, bad);
   sd_strand *s = &d->strands[strand];
   uncount(d, p, done, n - done);
-  sd_fail(d, slot, strand, bad, p->group_of[strand], ctx->error_code, ctx->message);
+  sd_fail(d, slot, strand, bad, ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
 }

@@ -193,24 +193,14 @@ static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key,
   if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
 }
 
-static uint64_t sequence_of(const sd_arena *a, const unsigned char *record) {
-  uint64_t whole;
-  uint32_t low;
-  memcpy(&low, record + a->sequence_offset, sizeof low);
-  if (a->sequence_high) return (uint64_t)record[a->sequence_high] << 32 | low;
-  memcpy(&whole, record + a->sequence_offset, sizeof whole);
-  return whole;
-}
-
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
-             int32_t code, const char *message) {
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code,
+             const char *message) {
   const sd_arena *a = d->arena;
   uint32_t key = SD_NONE;
-  uint64_t sequence = 0;
+  uint64_t sequence = SD_NO_SEQUENCE;
   if (record) {
     memcpy(&key, record + a->key_offset, sizeof key);
-    if (a->sequence_offset != SD_NONE) sequence = sequence_of(a, record);
-    else sequence = sd_records_finished(&d->strands[strand]) - d->config.sizes.counters_start + (uint64_t)before;
+    sequence = sd_sequence_of(&a->sequence, record + a->key_offset);
   }
   fail(d, slot, strand, key, sequence, code, message);
 }
@@ -220,7 +210,7 @@ void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t k
   char text[SD_MESSAGE_BYTES];
   snprintf(text, sizeof text, "its %s at %llu ns%s%s", at_end ? "end" : "timer", (unsigned long long)time,
            message && *message ? ": " : "", message ? message : "");
-  fail(d, slot, strand, key, sd_records_finished(&d->strands[strand]) - d->config.sizes.counters_start, code, text);
+  fail(d, slot, strand, key, SD_NO_SEQUENCE, code, text);
 }
 
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {

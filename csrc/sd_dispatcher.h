@@ -156,17 +156,17 @@ int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag);
 int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag);
 /* Records published and not yet done with, summed over the slots' counters: a moment's estimate, never negative at rest. */
 uint64_t sd_in_flight(sd_dispatcher *d);
-/* Every publish sequence below the result has been handled (or dropped). Never goes back. */
+/* Every number below the result has been handled (or dropped). Never goes back. */
 uint64_t sd_watermark(sd_dispatcher *d);
 /* The same, with the greatest time of the records below it; 0 where records carry no marks. */
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
-/* Every publish sequence below the result has been taken, and its record queued or handled; and the feed's time there. */
+/* Every number below the result has been taken, and its record queued or handled; and the feed's time there. */
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
- * visit, in which `before` records of the strand were handled ahead of this one. */
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int64_t before,
-             int32_t code, const char *message);
+ * visit. */
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code,
+             const char *message);
 
 /* The same of a symbol's timer or end. */
 void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,

@@ -10,7 +10,7 @@
 
 /* The layout of ticks and contexts that an object is built for. Each shared object of handlers exports it, so that one that was
  * built for another is refused when it is loaded. */
-#define SD_HANDLER_LAYOUT 2
+#define SD_HANDLER_LAYOUT 3
 #if !defined(SD_HANDLER_IN_CORE)
 #if defined(__cplusplus)
 extern "C"
@@ -28,15 +28,47 @@ enum { SD_EMIT_AHEAD = 1024 };
 
 struct sd_context;
 
-/* Where a record stands: its publish sequence, and the feed's time there (the greatest ts_recv up to it). */
+/* Where a record stands: its number in the order of publishing, and the feed's time there (the greatest ts_recv up to it). */
 typedef struct sd_mark {
   uint64_t number;
   int64_t time;
 } sd_mark;
 
+/* Where records have the feed's sequence: its lower 32 bits lie `low` bytes from the record's key, the others are the bits from
+ * `shift` on of the 32 that lie `high` bytes from it. */
+typedef struct sd_sequence_at {
+  int32_t low, high;
+  uint32_t shift;
+  uint64_t none; /* SD_NO_SEQUENCE where records have none, else 0 */
+} sd_sequence_at;
+
+/* The sequence of what has none: a record without such a field, a timer, the end of the run. */
+#define SD_NO_SEQUENCE UINT64_MAX
+
+/* `offset`: of a u64 in a record; UINT32_MAX: there is none. `high` is not 0: of a u32, and its next eight bits are a byte there,
+ * as in sd_tick. */
+static inline sd_sequence_at sd_sequence_at_of(uint32_t key_offset, uint32_t offset, uint32_t high) {
+  sd_sequence_at at = {0, 0, 0, SD_NO_SEQUENCE};
+  if (offset == UINT32_MAX) return at;
+  at.low = (int32_t)offset - (int32_t)key_offset;
+  at.high = high ? (int32_t)high - 3 - (int32_t)key_offset : at.low + 4;
+  at.shift = high ? 24 : 0;
+  at.none = 0;
+  return at;
+}
+
+/* The sequence of the record with this key. */
+static inline uint64_t sd_sequence_of(const sd_sequence_at *at, const unsigned char *key) {
+  uint32_t low, high;
+  memcpy(&low, key + at->low, sizeof low);
+  memcpy(&high, key + at->high, sizeof high);
+  return at->none | (uint64_t)(high >> at->shift) << 32 | low;
+}
+
 /* What precedes an emitted record where it waits to be merged. */
 typedef struct sd_emitted {
   uint64_t number; /* of the tick; SD_TIMER or SD_AT_END */
+  uint64_t sequence;
   int64_t time;
   uint32_t key;
   uint32_t link; /* 0; then the engine's */
@@ -87,6 +119,7 @@ typedef struct sd_context {
   uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
   int64_t wake_time;    /* ... for when it was set, ... */
   uint64_t wake_number; /* ... and SD_TIMER, or SD_AT_END */
+  sd_sequence_at sequence;
   /* Set by wake_at for a time that later records of this call have reached: who is registered to yield returns at once, having
    * handled record i, i + 1; the others follow in another call, behind the timer. Who is not is given one record a call. */
   uint32_t yield;
@@ -121,13 +154,16 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
   /* Field by field: a head put together elsewhere and copied would wait for its own stores. */
   sd_emitted *head = (sd_emitted *)(void *)sink->at;
   if (i >= 0) {
+    const unsigned char *at = ctx->keys + (uint64_t)i * ctx->record_size;
     uint32_t key;
-    memcpy(&key, ctx->keys + (uint64_t)i * ctx->record_size, sizeof key);
+    memcpy(&key, at, sizeof key);
     head->number = ctx->marks[i].number;
+    head->sequence = sd_sequence_of(&ctx->sequence, at);
     head->time = ctx->marks[i].time;
     head->key = key;
   } else {
     head->number = ctx->wake_number;
+    head->sequence = SD_NO_SEQUENCE;
     head->time = ctx->wake_time;
     head->key = ctx->wake_key;
   }

@@ -2,7 +2,7 @@
  *
  * A slot fills chunks of its own, one lane for each output, with nothing shared until a handler returns: then it says how far
  * the lane is filled (E1). One merger reads all lanes. It takes the watermark first and how far lanes are filled afterwards,
- * so it has read all that was emitted for numbers below the watermark, and nothing will be added there. Publish sequences are
+ * so it has read all that was emitted for numbers below the watermark, and nothing will be added there. Numbers are
  * dense, so records are put in order by counting: a table holds for each number the first record emitted there, which leads to
  * the next one by its link. Records stay where the slot wrote them until they are handed out, in order.
  *
@@ -46,8 +46,8 @@ enum {
 #define SD_BY_PYTHON (1u << 31)
 /* The number of a record that was emitted for a tick its handler then failed on. */
 #define SD_VOID (UINT64_MAX - 2)
-/* Bytes of a merged record before its declared ones: number, time, key. */
-#define SD_MERGED_HEAD 20
+/* Bytes of a merged record before its declared ones: number, sequence, time, key. */
+#define SD_MERGED_HEAD 28
 
 typedef struct sd_chunk {
   struct sd_chunk *next; /* the lane's next one; written before a lane says that it is filled beyond this one */
@@ -139,7 +139,7 @@ enum { SD_FINAL_LIVE = 0, SD_FINAL_ABANDONED = 1, SD_FINAL_ALL = 2 };
 /* Finds out up to which number all is final and reads what lanes have. LIVE: by the watermark. At rest, ABANDONED: what is
  * pending will never be handled, and nothing beyond the first of it is final; ALL: nothing more will be emitted. */
 int sd_outputs_round(struct sd_dispatcher *d, int how);
-/* Hands out up to `room` merged records of an output, in order: number, time, key, then the declared bytes, without padding.
+/* Hands out up to `room` merged records of an output, in order: number, sequence, time, key, then the declared bytes, without padding.
  * `to` has 8 bytes more than they take. Returns how many; fewer than `room`: there are no more before the next round. */
 int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t room);
 /* Records left out because they were emitted on a strand that had been quarantined, and passed. */

@@ -86,7 +86,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   sd_claim_emitted(d, slot, claim, n);
   if (failed) {
     const unsigned char *record = (const unsigned char *)claim->records + (size_t)n * d->arena->record_size;
-    sd_fail(d, slot, claim->strand, record, n, code, message);
+    sd_fail(d, slot, claim->strand, record, code, message);
   }
   sd_visit_over(d, slot, claim, n, failed);
   return SD_OK;

@@ -63,6 +63,7 @@ static void open_context(sd_serial *s, sd_context *ctx) {
   ctx->n_rows = s->n_rows;
   ctx->record_size = s->record_size;
   ctx->engine = s;
+  ctx->sequence = s->sequence;
   ctx->publish = refuse;
   ctx->wake_at = s->wake && s->wishes ? ask : NULL;
   ctx->sinks = s->sinks;

@@ -24,6 +24,7 @@ typedef struct sd_serial {
   uint64_t n_rows;
   uint64_t record_size;
   uint64_t key_offset;
+  sd_sequence_at sequence;
   sd_sink **sinks; /* two an output of the handler, the same ones */
   uint32_t n_outputs;
   uint64_t

@@ -27,6 +27,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->wake_key = 0;
   ctx->wake_time = 0;
   ctx->wake_number = SD_TIMER;
+  ctx->sequence = d->arena->sequence;
   ctx->yield = ctx->stopped = 0;
 }
 
@@ -138,7 +139,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   int failed = done < n && !ctx.stopped;
   uint64_t end = sd_now();
   if (failed)
-    sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, done, ctx.error_code, ctx.message);
+    sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, ctx.error_code, ctx.message);
   book(d, slot, s, done, failed, start, end);
   if (n > done + failed) lose(d, slot, s, (uint64_t)(n - done - failed));
   finish_lossy(d, slot, index, n, start);
@@ -191,7 +192,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))
-      sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code, ctx.message);
+      sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
     uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;

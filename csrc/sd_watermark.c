@@ -1,4 +1,4 @@
-/* The watermark: every publish sequence below it has been handled or dropped. With it, what it is reckoned from, which
+/* The watermark: every number below it has been handled or dropped. With it, what it is reckoned from, which
  * the merger and timers ask for too. From any thread.
  *
  * Kept off the hot path: a round takes T, the lowest sequence that may still be unpublished, then notes for every strand

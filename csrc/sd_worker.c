@@ -125,8 +125,7 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
   if (SD_LIKELY(sd_strand_take(s, slot))) return 1;
-  sd_fail(d, slot, index, NULL, 0, SD_E_CORRUPT,
-          "a strand was taken while another worker owned it: please report this");
+  sd_fail(d, slot, index, NULL, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
   sd_dispatcher_stop(d);
   return 0;
 }

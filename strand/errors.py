@@ -169,13 +169,15 @@ class QuarantinedError(StrandError):
 class HandlerError(StrandError):
     """A handler raised, or returned an error.
 
-    ``symbol`` and ``sequence`` are those of the tick it failed on (of the first of the batch, for a Python batch
-    handler), ``handler`` its name, ``code`` the number a native handler gave. ``__cause__`` is the exception a Python
-    handler raised.
+    ``symbol`` and ``sequence`` (the feed's) are those of the tick it failed on (of the first of the batch, for a Python
+    batch handler); the sequence is None for a timer, for the end of the run, and where records have no such field.
+    ``handler``: its name, ``code``: the number a native handler gave. ``__cause__`` is the exception a Python handler
+    raised.
     """
 
-    def __init__(self, symbol: str, sequence: int, handler: str, code: int, reason: str) -> None:
-        super().__init__(f"handler {handler!r} failed on {symbol} at sequence {sequence}: {reason or f'code {code}'}")
+    def __init__(self, symbol: str, sequence: int | None, handler: str, code: int, reason: str) -> None:
+        where = symbol if sequence is None else f"{symbol} at sequence {sequence}"
+        super().__init__(f"handler {handler!r} failed on {where}: {reason or f'code {code}'}")
         self.symbol = symbol
         self.sequence = sequence
         self.handler = handler

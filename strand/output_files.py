@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.whole_file import create_whole_file
+from strand.output_records import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
@@ -154,8 +155,10 @@ class _Arrow:
             if name == "instrument_id":
                 found["symbol"] = self._symbols.of(column[: self._n])
             values = column[: self._n]
-            # A timer's record, and that of the run's end, has no place of a tick.
-            found[name] = _places(self._pa, values) if name == "number" else _column(self._pa, values)
+            if name in ("number", "sequence"):
+                found[name] = _places(self._pa, values, values >= 0 if name == "number" else values != NO_SEQUENCE)
+            else:
+                found[name] = _column(self._pa, values)
         return self._pa.Table.from_arrays(list(found.values()), names=list(found))
 
     def write(self, batch: npt.NDArray[Any]) -> None:
@@ -225,10 +228,10 @@ def _column(pa: Any, values: npt.NDArray[Any]) -> Any:
     return pa.array(values)
 
 
-def _places(pa: Any, values: npt.NDArray[Any]) -> Any:
-    """Places of ticks as an Arrow array, in which negative ones are null."""
-    known = np.packbits(values >= 0, bitorder="little")
-    return pa.Array.from_buffers(pa.int64(), len(values), [pa.py_buffer(known), pa.py_buffer(values)])
+def _places(pa: Any, values: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Any:
+    """Ticks' numbers or sequences as an Arrow array, null where they are not known."""
+    bits = np.packbits(known, bitorder="little")
+    return pa.Array.from_buffers(pa.int64(), len(values), [pa.py_buffer(bits), pa.py_buffer(values)])
 
 
 def _numbers(pa: Any, values: npt.NDArray[Any]) -> Any:

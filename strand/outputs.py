@@ -1,9 +1,6 @@
 """Outputs: records that handlers emit, merged into the order of the ticks they were emitted for.
 
-Every record goes out with three columns before the declared ones: ``number`` (i8: the place of its tick in the order of
-publishing, from 0; ``AT_TIMER`` for what a timer emitted, ``AT_END`` for what the run's end did, both negative, and
-null in Parquet, Arrow and CSV), ``ts`` (u8: the feed's time there, the greatest ``ts_recv`` up to that tick, or the
-timer's; ns since the UNIX epoch) and ``instrument_id`` (u4).
+What precedes the declared columns is said in :mod:`strand.output_records`.
 Records come in the order of ``number``, those of one tick as they were emitted; a timer's come before the ticks at
 or after its time.
 """
@@ -27,6 +24,7 @@ from strand.feeds.destinations import check_outputs, output_paths
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 from strand.output_memory import Memory, as_one
+from strand.output_records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
 from strand.publishers import NONE
 from strand.threads import WAITS_FOR_ITSELF, Inside, join
 
@@ -34,31 +32,12 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["AT_END", "AT_TIMER", "Output", "Outputs", "merged_dtype", "output_digests"]
+__all__ = ["AT_END", "AT_TIMER", "NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
 
-#: ``number`` of a record that a timer emitted, and of one that the end of the run did: no place of a tick.
-AT_TIMER = -1
-AT_END = -2
-HEAD = (("number", "<i8"), ("ts", "<u8"), ("instrument_id", "<u4"))
-HEAD_BYTES = 20
 #: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most,
 #: and as a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches,
 #: and so are the chunks that are filled next.
 LEAST_S, IDLE_S, MOST_S, TIMES = 0.0003, 0.001, 0.05, 8
-
-
-def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of an output's records, from the one its handler declares."""
-    assert declared.fields is not None
-    assert declared.names is not None
-    return np.dtype(
-        {
-            "names": [*(name for name, _ in HEAD), *declared.names],
-            "formats": [*(form for _, form in HEAD), *(declared.fields[n][0] for n in declared.names)],
-            "offsets": [0, 8, 16, *(HEAD_BYTES + declared.fields[n][1] for n in declared.names)],
-            "itemsize": HEAD_BYTES + declared.itemsize,
-        }
-    )
 
 
 class Source(Protocol):

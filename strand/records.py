@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
-from strand.ticks import FIELDS, TICK, zeros
+from strand.output_records import NO_SEQUENCE
+from strand.ticks import FIELDS, TICK, named, zeros
 
 __all__ = ["LARGEST_RECORD", "RecordReader", "joined"]
 
@@ -51,6 +52,12 @@ class RecordReader:
     def sequence_high(self) -> int:
         """Where the sequence's further bits are; 0 where it is in one field."""
         return (self._offset("sequence_high") or 0) if self.dtype == TICK else 0
+
+    def sequences(self, records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """The records' sequences, shape (n,); ``NO_SEQUENCE`` where they have no such field."""
+        if self.sequence_offset is None:
+            return np.full(len(records), NO_SEQUENCE, np.int64)
+        return named(records)["sequence"].astype(np.int64)
 
     @property
     def time_offset(self) -> int | None:

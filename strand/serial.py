@@ -111,9 +111,7 @@ class SerialLoop(RunView):
             return None
         sinks = [self._emitted.sinks[number] for number in numbers]
         wishes = None if function.wake is None else self._wishes
-        return SerialRun(
-            function, self._memory, self._reader.dtype.itemsize, self._reader.key_offset, sinks, wishes=wishes
-        )
+        return SerialRun(function, self._memory, self._reader, sinks, wishes=wishes)
 
     # ---- the loop
 
@@ -249,7 +247,7 @@ class SerialLoop(RunView):
     ) -> None:
         """Ends the run, with a failure on a record, or at a timer or the end."""
         handler = self._handlers[number]
-        reason, sequence = stumble.message, self._handled
+        reason, sequence = stumble.message, None
         if stumble.published:
             reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
         if stumble.timer is not None:

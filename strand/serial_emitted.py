@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
 from strand._bindings.serial import MARK, SerialOutput
+from strand.output_records import NO_SEQUENCE
 from strand.records import joined
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]
 
-#: ``number``, ``ts`` and ``instrument_id`` of a merged record.
-HEAD_BYTES = 20
+#: ``number``, ``sequence``, ``ts`` and ``instrument_id`` of a merged record.
+HEAD_BYTES = 28
 #: In place of a tick's number: a timer's, and the end's.
 TIMER = 2**64 - 1
 AT_END = 2**64 - 2
@@ -32,6 +33,7 @@ class SerialEmitted:
         self._from_python: list[list[npt.NDArray[Any]]] = [[] for _ in self.sinks]
         self._ready = [np.empty(0, self._merged(sink)) for sink in self.sinks]
         self.marks = np.empty(0, MARK)
+        self._sequences = np.empty(0, np.int64)
         self.numbers: Sequence[int] = ()
         self._key = 0
         self.at_timer = False
@@ -43,18 +45,18 @@ class SerialEmitted:
         size = sink.dtype["record"].itemsize
         return np.dtype(
             {
-                "names": ["number", "ts", "instrument_id", "record"],
-                "formats": ["<u8", "<u8", "<u4", f"V{size}"],
-                "offsets": [0, 8, 16, HEAD_BYTES],
+                "names": ["number", "sequence", "ts", "instrument_id", "record"],
+                "formats": ["<u8", "<i8", "<i8", "<u4", f"V{size}"],
+                "offsets": [0, 8, 16, 24, HEAD_BYTES],
                 "itemsize": HEAD_BYTES + size,
             }
         )
 
     # ---- the claim
 
-    def hold(self, marks: npt.NDArray[Any], key: int, numbers: Sequence[int]) -> None:
-        """The ticks in hand: their marks, their symbol, and the numbers of what their handler emits."""
-        self.marks, self._key, self.numbers = marks, key, numbers
+    def hold(self, marks: npt.NDArray[Any], sequences: npt.NDArray[np.int64], key: int, numbers: Sequence[int]) -> None:
+        """The ticks in hand: their marks and sequences, their symbol, and the numbers of what their handler emits."""
+        self.marks, self._sequences, self._key, self.numbers = marks, sequences, key, numbers
         self.at_timer = False
 
     def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:
@@ -73,8 +75,10 @@ class SerialEmitted:
         entries: Any = np.zeros(len(records), self.sinks[number].dtype)
         if self.at_timer:
             entries["head"]["number"], entries["head"]["time"] = self._number, self._time
+            entries["head"]["sequence"] = NO_SEQUENCE
         else:
             entries["head"]["number"], entries["head"]["time"] = self.marks["number"][at], self.marks["time"][at]
+            entries["head"]["sequence"] = self._sequences[at]
         entries["head"]["key"] = self._key
         entries["record"] = records.view(entries.dtype["record"])
         self._from_python[number].append(entries)
@@ -99,8 +103,9 @@ class SerialEmitted:
                 continue
             entries = entries[_order(entries["head"])]
             merged: Any = np.zeros(len(entries), self._ready[number].dtype)
-            merged["number"], merged["ts"] = entries["head"]["number"], entries["head"]["time"]
-            merged["instrument_id"], merged["record"] = entries["head"]["key"], entries["record"]
+            merged["number"], merged["sequence"] = entries["head"]["number"], entries["head"]["sequence"]
+            merged["ts"], merged["instrument_id"] = entries["head"]["time"], entries["head"]["key"]
+            merged["record"] = entries["record"]
             self._ready[number] = joined([self._ready[number], merged])
 
     def settle_outputs(self, until: Until) -> int:  # noqa: ARG002 - everything is final

@@ -76,10 +76,11 @@ class SerialPython:
         key = self._key = int(records[self._reader.key][0])
         shown = records.view()
         shown.flags.writeable = False
+        sequences = self._reader.sequences(records)
         start = 0
         while start < len(records):
             end = self._wake_until(key, numbers, marks["time"], start)
-            self._emitted.hold(marks[start:end], key, numbers)
+            self._emitted.hold(marks[start:end], sequences[start:end], key, numbers)
             try:
                 work = self._at_work.get(key) or self._meet(handler, opened, key)
                 handled = work.call(shown[start:end])
@@ -184,6 +185,6 @@ class SerialPython:
         run = self._tracked.get(id(function))
         if run is None:
             sinks = [self._emitted.sinks[number] for number in self._emitted.numbers]
-            run = SerialRun(function, self._memory, self._reader.dtype.itemsize, self._reader.key_offset, sinks)
+            run = SerialRun(function, self._memory, self._reader, sinks)
             self._tracked[id(function)] = run
         return run

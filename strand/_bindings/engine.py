@@ -315,10 +315,9 @@ class Engine:
         f = ffi.new("sd_failure *")
         while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
+            sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
             message = ffi.string(f.message).decode(errors="replace")
-            found.append(
-                Failure(int(f.strand), key, int(f.sequence), int(f.handler), int(f.slot), int(f.code), message)
-            )
+            found.append(Failure(int(f.strand), key, sequence, int(f.handler), int(f.slot), int(f.code), message))
         return found
 
     def check(self) -> None:

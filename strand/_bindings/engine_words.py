@@ -81,7 +81,7 @@ class Failure:
 
     strand: int
     key: int | None
-    sequence: int
+    sequence: int | None
     handler: int
     slot: int
     code: int

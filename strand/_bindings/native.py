@@ -10,7 +10,9 @@ from strand._bindings import ffi, lib
 __all__ = [
     "CONTEXT_OFFSETS",
     "EMITTED_BYTES",
+    "EMITTED_OFFSETS",
     "HANDLER_LAYOUT",
+    "SEQUENCE_OFFSETS",
     "SINK_OFFSETS",
     "NativeFunction",
     "address_of_pointer",
@@ -24,13 +26,18 @@ __all__ = [
 CONTEXT_OFFSETS: Final = {
     name: int(ffi.offsetof("sd_context", name))
     for name in (
-        "record_size", "marks", "wake_at", "keys", "sinks", "wake_key", "wake_time", "wake_number", "yield",
+        "record_size", "marks", "wake_at", "keys", "sinks", "wake_key", "wake_time", "wake_number", "sequence",
+        "yield",
     )
 }  # fmt: skip
 SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_sink", name)) for name in ("at", "end", "more")}
 #: Of ticks and contexts, as objects of handlers in C are built for.
 HANDLER_LAYOUT: Final = int(lib.SD_HANDLER_LAYOUT)
 EMITTED_BYTES: Final = int(ffi.sizeof("sd_emitted"))
+EMITTED_OFFSETS: Final = {name: int(ffi.offsetof("sd_emitted", name)) for name, _ in ffi.typeof("sd_emitted").fields}
+SEQUENCE_OFFSETS: Final = {
+    name: int(ffi.offsetof("sd_sequence_at", name)) for name, _ in ffi.typeof("sd_sequence_at").fields
+}
 
 
 @dataclass(frozen=True, slots=True)

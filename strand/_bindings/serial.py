@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand._bindings import ffi, lib
 from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction
+from strand.records import RecordReader
 
 __all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
 
@@ -50,7 +51,7 @@ class Stumble:
 #: A record's place: its number in the order of publishing, and the feed's time there.
 MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: What precedes a record that was emitted.
-HEAD: Final = np.dtype([("number", "<u8"), ("time", "<i8"), ("key", "<u4"), ("link", "<u4")])
+HEAD: Final = np.dtype([("number", "<u8"), ("sequence", "<i8"), ("time", "<i8"), ("key", "<u4"), ("link", "<u4")])
 
 
 class SerialOutput:
@@ -79,7 +80,7 @@ class SerialOutput:
 
 
 class SerialRun:
-    """One native handler, called for records of ``record_size`` bytes over the rows; it emits to ``outputs``.
+    """One native handler, called for records as ``reader`` has them, over the rows; it emits to ``outputs``.
 
     ``wishes``: when each symbol's timer is due, 0: never, shape (n_symbols,): it fires those of its symbols before
     their records, and asks for them there. Without, ``wake`` alone does."""
@@ -88,8 +89,7 @@ class SerialRun:
         self,
         function: NativeFunction,
         rows: PlainRows,
-        record_size: int,
-        key_offset: int = 0,
+        reader: RecordReader,
         outputs: Sequence[SerialOutput] = (),
         *,
         wishes: npt.NDArray[np.uint64] | None = None,
@@ -103,7 +103,9 @@ class SerialRun:
         self._run.params = ffi.cast("void *", params)
         self._run.rows = memory
         self._run.row_stride, self._run.n_rows = rows.stride, rows.n_symbols
-        self._run.record_size, self._run.key_offset = record_size, key_offset
+        self._run.record_size, self._run.key_offset = reader.dtype.itemsize, reader.key_offset
+        low = lib.SD_NONE if reader.sequence_offset is None else reader.sequence_offset
+        self._run.sequence = lib.sd_sequence_at_of(reader.key_offset, low, reader.sequence_high)
         self._run.sinks, self._run.n_outputs = sinks, len(outputs)
         self._run.wake, self._run.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         self.finishes = function.finish is not None

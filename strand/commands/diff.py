@@ -227,10 +227,12 @@ def _print_difference(say: Any, difference: RecordDifference) -> None:
         where += f", {escape(difference.symbol)}"
     if difference.number is not None:
         where += _NO_TICKS.get(str(difference.number), f", number {difference.number}")
+    if difference.sequence is not None:
+        where += f", sequence {difference.sequence}"
     if difference.only_in is not None:
         say(f"[red]only {difference.only_in.upper()} has[/] {where}")
         own = {name: a if difference.only_in == "a" else b for name, (a, b) in difference.fields.items()}
-        own = {name: value for name, value in own.items() if name not in ("symbol", "number")}
+        own = {name: value for name, value in own.items() if name not in ("symbol", "number", "sequence")}
         say("  " + escape(", ".join(f"{name} {_value(value)}" for name, value in own.items())))
         return
     say(f"[red]they part[/] at {where}")

@@ -15,7 +15,13 @@ from numba.extending import models as numba_models
 from numba.extending import overload_method as numba_overload_method
 from numba.extending import register_model as numba_register_model
 
-from strand._bindings.native import CONTEXT_OFFSETS, EMITTED_BYTES, SINK_OFFSETS
+from strand._bindings.native import (
+    CONTEXT_OFFSETS,
+    EMITTED_BYTES,
+    EMITTED_OFFSETS,
+    SEQUENCE_OFFSETS,
+    SINK_OFFSETS,
+)
 
 # Their annotations are of their inner life.
 cgutils: Any = numba_cgutils
@@ -88,7 +94,7 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
 
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
             word, byte = ir.IntType(64), ir.IntType(8)
-            key, code = ir.IntType(32), ir.IntType(32)
+            half, code = ir.IntType(32), ir.IntType(32)
 
             def field(base: Any, offset: int, of: Any = word) -> Any:
                 """A pointer to a field of a structure at an address."""
@@ -96,6 +102,18 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
 
             def load_at(base: Any, offset: int) -> Any:
                 return builder.inttoptr(builder.load(field(base, offset)), byte.as_pointer())
+
+            def sequence_of(where: Any, key: Any) -> Any:
+                """sd_sequence_of of csrc/sd_handler.h."""
+
+                def half_at(name: str) -> Any:
+                    away = builder.sext(builder.load(field(where, SEQUENCE_OFFSETS[name], half)), word)
+                    return builder.load(field(builder.gep(key, [away]), 0, half), align=1)
+
+                shift = builder.load(field(where, SEQUENCE_OFFSETS["shift"], half))
+                high = builder.zext(builder.lshr(half_at("high"), shift), word)
+                whole = builder.or_(builder.shl(high, ir.Constant(word, 32)), builder.zext(half_at("low"), word))
+                return builder.or_(whole, builder.load(field(where, SEQUENCE_OFFSETS["none"])))
 
             value = cgutils.create_struct_proxy(emit)(context, builder, value=arguments[0])
             at = builder.bitcast(value.context, byte.as_pointer())
@@ -111,18 +129,22 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
                     context.call_conv.return_user_exc(builder, MemoryError, ("no room for what is emitted",))
             entry = load_at(sink, SINK_OFFSETS["at"])
             if at_timer:
-                head = field(at, CONTEXT_OFFSETS["wake_number"]), field(at, CONTEXT_OFFSETS["wake_time"])
-                whose = field(at, CONTEXT_OFFSETS["wake_key"], key)
+                place, time = field(at, CONTEXT_OFFSETS["wake_number"]), field(at, CONTEXT_OFFSETS["wake_time"])
+                whose = field(at, CONTEXT_OFFSETS["wake_key"], half)
+                sequence = ir.Constant(word, -1)
             else:
                 mark_at = builder.mul(value.i, ir.Constant(word, 16))
                 mark = builder.gep(load_at(at, CONTEXT_OFFSETS["marks"]), [mark_at])
+                place, time = field(mark, 0), field(mark, 8)
                 key_at = builder.mul(value.i, builder.load(field(at, CONTEXT_OFFSETS["record_size"])))
-                head = field(mark, 0), field(mark, 8)
-                whose = field(builder.gep(load_at(at, CONTEXT_OFFSETS["keys"]), [key_at]), 0, key)
-            for offset, origin in zip((0, 8), head, strict=True):
-                builder.store(builder.load(origin), field(entry, offset))
-            builder.store(builder.load(whose, align=1), field(entry, 16, key))
-            builder.store(ir.Constant(key, 0), field(entry, 20, key))
+                key = builder.gep(load_at(at, CONTEXT_OFFSETS["keys"]), [key_at])
+                whose = field(key, 0, half)
+                sequence = sequence_of(builder.gep(at, [ir.Constant(word, CONTEXT_OFFSETS["sequence"])]), key)
+            builder.store(builder.load(place), field(entry, EMITTED_OFFSETS["number"]))
+            builder.store(sequence, field(entry, EMITTED_OFFSETS["sequence"]))
+            builder.store(builder.load(time), field(entry, EMITTED_OFFSETS["time"]))
+            builder.store(builder.load(whose, align=1), field(entry, EMITTED_OFFSETS["key"], half))
+            builder.store(ir.Constant(half, 0), field(entry, EMITTED_OFFSETS["link"], half))
             after = builder.ptrtoint(builder.gep(entry, [ir.Constant(word, entry_bytes)]), word)
             builder.store(after, field(sink, SINK_OFFSETS["at"]))
             payload = builder.gep(entry, [ir.Constant(word, EMITTED_BYTES)])

@@ -91,7 +91,7 @@ def thinned(records: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
     together = -(-len(records) // MOST)
     starts = np.arange(0, len(records), together)
     ends = np.append(starts[1:], len(records)) - 1
-    bars = np.zeros(len(starts), [("ts", "u8"), *((name, "f8") for name in (*_PRICES, "volume"))])
+    bars = np.zeros(len(starts), [("ts", "i8"), *((name, "f8") for name in (*_PRICES, "volume"))])
     bars["ts"] = records["ts"][ends]
     bars["open"], bars["close"] = records["open"][starts] / PRICE_SCALE, records["close"][ends] / PRICE_SCALE
     bars["high"] = np.maximum.reduceat(records["high"], starts) / PRICE_SCALE

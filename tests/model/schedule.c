@@ -94,7 +94,7 @@ static void before_wake(uint32_t key, uint64_t time) {
 typedef struct emission {
   uint64_t nth;
   uint32_t key;
-  unsigned char more[56]; /* two a chunk */
+  unsigned char more[48]; /* two a chunk */
 } emission;
 
 static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {

@@ -55,6 +55,8 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   run.ctx.n_rows = n_rows;
   run.ctx.record_size = sizeof *ticks;
   run.ctx.engine = &run;
+  run.ctx.sequence = sd_sequence_at_of(offsetof(sd_tick, instrument_id), offsetof(sd_tick, sequence_low),
+                                       offsetof(sd_tick, sequence_high));
   run.ctx.wake_at = timers ? wake_at : NULL;
   run.ctx.sinks = sinks;
   run.ctx.n_outputs = record_bytes ? 1 : 0;

@@ -21,11 +21,13 @@ SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
 TIMER = 2**64 - 1
 AT_END = 2**64 - 2
+#: Of an sd_emitted.
+HEAD_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Ran:
-    """``rows`` by symbol; ``records`` as emitted, with ``number``, ``time`` and ``key`` of what emitted them."""
+    """``rows`` by symbol; ``records`` with ``number``, ``sequence``, ``time`` and ``key`` of what emitted them."""
 
     rows: npt.NDArray[Any]
     records: npt.NDArray[Any]
@@ -62,12 +64,12 @@ def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers
     (record,) = [np.dtype(dtype) for dtype in handler.outputs.values()] or [np.dtype([])]
     stride = -(-handler.state.itemsize // 64) * 64
     rows = np.zeros((symbols, stride), np.uint8)
-    size = -(-(24 + record.itemsize) // 8) * 8
+    size = -(-(HEAD_BYTES + record.itemsize) // 8) * 8
     emitted = np.dtype(
         {
-            "names": ["number", "time", "key", *(record.names or ())],
-            "formats": ["<u8", "<u8", "<u4", *(record[name] for name in record.names or ())],
-            "offsets": [0, 8, 16, *(24 + record.fields[name][1] for name in record.names or ())],
+            "names": ["number", "sequence", "time", "key", *(record.names or ())],
+            "formats": ["<u8", "<i8", "<u8", "<u4", *(record[name] for name in record.names or ())],
+            "offsets": [0, 8, 16, 24, *(HEAD_BYTES + record.fields[name][1] for name in record.names or ())],
             "itemsize": size,
         }
     )

@@ -421,7 +421,8 @@ def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, day: An
 RECORD = np.dtype(
     [
         ("number", "<i8"),
-        ("ts", "<u8"),
+        ("sequence", "<i8"),
+        ("ts", "<i8"),
         ("instrument_id", "<u4"),
         ("price", "<i8"),
         ("value", "<f8"),
@@ -433,6 +434,7 @@ RECORD = np.dtype(
 def output(n: int = 1000) -> Any:
     records = np.zeros(n, RECORD)
     records["number"] = np.arange(n) * 3
+    records["sequence"] = np.arange(n) * 7 + 1
     records["instrument_id"] = np.arange(n) % 7
     records["value"] = np.where(np.arange(n) % 5 == 0, np.nan, np.sqrt(np.arange(n)))
     records["top"] = np.arange(n)[:, None] + np.arange(3)
@@ -470,7 +472,7 @@ FORMATS = ["npy", "parquet", "arrow", "csv", "csv.gz"]
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-@pytest.mark.parametrize("field", ["number", "price", "value", "top"])
+@pytest.mark.parametrize("field", ["number", "sequence", "price", "value", "top"])
 def test_the_first_record_that_differs_is_found(tmp_path: Path, ending: str, field: str) -> None:
     records = output()
     a = write(tmp_path / f"a.{ending}", records)
@@ -485,6 +487,7 @@ def test_the_first_record_that_differs_is_found(tmp_path: Path, ending: str, fie
     assert before == found.record == 612
     assert found.symbol == ("3" if ending == "npy" else "S3")
     assert int(found.number or 0) == 1836
+    assert field == "sequence" or int(found.sequence or 0) == 4285
     assert list(found.fields) == [field]
     assert found.only_in is None
     x, y = found.fields[field]
@@ -567,6 +570,6 @@ def test_the_command_shows_the_record_and_its_fields(tmp_path: Path) -> None:
     b = write(tmp_path / "b.npy", records)
     done = run("diff", a, b)
     assert done.returncode == 1, done.stderr
-    assert "they part at record 5 (from 0), 5, number 15" in done.stdout
+    assert "they part at record 5 (from 0), 5, number 15, sequence 36" in done.stdout
     assert "price  A 0  B 77" in done.stdout
     assert json.loads(run("diff", a, b, "--json").stdout)["difference"]["fields"] == {"price": [0, 77]}

@@ -70,7 +70,7 @@ def serial(ticks: npt.NDArray[Any]) -> dict[str, list[Any]]:
         row = counts.setdefault(key, [0, 0])
         row[0] += 1
         row[1] += int(tick["size"])
-        head = (number, int(tick["ts_recv"]), key)
+        head = (number, int(tick["sequence"]), int(tick["ts_recv"]), key)
         found["seen"] += [(*head, row[1], place) for place in range(tick["depth"])]
         if row[0] % 2 == 0:
             found["even"].append((*head, int(tick["size"]), [tick["size"] / 2] * 2))

@@ -80,7 +80,7 @@ def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
     assert listener.returncode == 0, errors
     for words in ("session STRAND0001", "0 missing on every line", "receipt to delivery"):
         assert words in " ".join(output.split()), output
-    assert written.read_text().startswith('"number","ts","symbol",')
+    assert written.read_text().startswith('"number","sequence","ts","symbol",')
     text = page.read_text("utf-8")
     assert "ticks handled, in order; nothing dropped" in text
     # The bars that are drawn are read from where they were written.

@@ -245,7 +245,7 @@ def test_an_interval_of_flow_closes_without_a_tick_and_the_last_one_is_partial()
     ran = plain_run(imbalance(100), ticks, 1)
     assert (ran.records["number"][-1], ran.records["flags"][-1]) == (AT_END, 1)
     assert len(plain_run(imbalance(100, partial=False), ticks, 1).records) == 1
-    assert [*IMBALANCE.names] == [*ran.records.dtype.names[3:]]
+    assert [*IMBALANCE.names] == [*ran.records.dtype.names[4:]]
 
 
 # ---- volatility
@@ -305,7 +305,7 @@ def test_windows_of_volatility_add_up_and_equal_their_definition() -> None:
         whole["bv"] += before["bv"] if chosen[0] >= 2 else 0
         same_variation(window, whole)
     assert sum(ran.records["rv"]) == pytest.approx(ran.rows[0]["rv"], rel=1e-12)
-    assert [*VOLATILITY.names] == [*ran.records.dtype.names[3:]]
+    assert [*VOLATILITY.names] == [*ran.records.dtype.names[4:]]
 
 
 def test_no_return_spans_two_sessions() -> None:

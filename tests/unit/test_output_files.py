@@ -25,7 +25,7 @@ from strand.behind import Behind
 from strand.diff.tables import open_table
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
 from strand.output_files import OutputFile
-from strand.outputs import AT_END, AT_TIMER, Outputs, merged_dtype
+from strand.outputs import AT_END, AT_TIMER, NO_SEQUENCE, Outputs, merged_dtype
 from strand.symbols import SymbolTable
 
 ROW = [("ticks", "<u8")]
@@ -112,7 +112,7 @@ def test_an_output_nobody_emitted_to_is_an_empty_file_with_its_columns(
     run(c_handlers, stream(4)[:0], {"fifth": path}, workers=1)
     columns = read(path)
     columns.pop("symbol", None)
-    assert columns == {"number": [], "ts": [], "instrument_id": [], "nth": []}
+    assert columns == {"number": [], "sequence": [], "ts": [], "instrument_id": [], "nth": []}
 
 
 KINDS = {
@@ -225,9 +225,10 @@ def test_files_that_cannot_be_are_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "npy"])
-def test_a_record_that_no_tick_emitted_has_a_null_number_in_tables(tmp_path: Path, ending: str) -> None:
+def test_a_record_that_no_tick_emitted_has_no_number_and_no_sequence_in_tables(tmp_path: Path, ending: str) -> None:
     records = np.zeros(4, merged_dtype(np.dtype([("n", "<i8")])))
     records["number"] = [0, AT_TIMER, 2**40, AT_END]
+    records["sequence"] = [7, NO_SEQUENCE, 2**39, NO_SEQUENCE]
     path = tmp_path / f"o.{ending}"
     file = OutputFile(path, records.dtype, SymbolTable(["A"]))
     file.write(records)
@@ -237,6 +238,8 @@ def test_a_record_that_no_tick_emitted_has_a_null_number_in_tables(tmp_path: Pat
     )
     (piece,) = open_table(path).pieces()
     assert piece["number"].tolist() == expected
+    missing = {"csv": "", "npy": -1}.get(ending)
+    assert [str(n) for n in piece["sequence"]] == [str(n) for n in (7, missing, 2**39, missing)]
 
 
 def test_out_without_any_outputs_says_so() -> None:

@@ -56,6 +56,7 @@ def stream(keys: npt.ArrayLike, seed: int = 0) -> npt.NDArray[Any]:
     ticks = ticks_for(keys)
     random = np.random.default_rng(seed)
     ticks["depth"] = random.integers(0, 4, len(ticks))
+    ticks["sequence"] = random.integers(0, 1 << 40, len(ticks))
     ticks["ts_recv"] = 1000 + np.arange(len(ticks)) * 10 - random.integers(0, 40, len(ticks))
     return ticks
 
@@ -71,7 +72,7 @@ def serial(ticks: npt.NDArray[Any], fails: Callable[[Any], bool] = lambda _: Fal
         counts[key] = counts.get(key, 0) + 1
         if fails(tick):
             continue
-        head = (number, time, key)
+        head = (number, int(tick["sequence"]), time, key)
         found["seen"] += [(*head, counts[key], tick["size"], place) for place in range(tick["depth"])]
         if counts[key] % 5 == 0:
             found["fifth"].append((*head, counts[key]))
@@ -443,7 +444,7 @@ def test_two_handlers_may_share_an_output_of_one_dtype_only(c_handlers: Path) ->
         Dispatcher(2, handlers={"#0": other, "*": echo(c_handlers)})
 
 
-def test_records_of_another_dtype_carry_the_time_0(c_handlers: Path) -> None:
+def test_records_of_another_dtype_carry_the_time_0_and_no_sequence(c_handlers: Path) -> None:
     del c_handlers
     dtype = np.dtype([("key", "<u4"), ("value", "<u4")])
 
@@ -456,7 +457,7 @@ def test_records_of_another_dtype_carry_the_time_0(c_handlers: Path) -> None:
         for record in records:
             d.publish(record)
             d.drain()
-    assert d.outputs["x"].array().tolist() == [(0, 0, 1, 5), (1, 0, 0, 6), (2, 0, 1, 7)]
+    assert d.outputs["x"].array().tolist() == [(0, -1, 0, 1, 5), (1, -1, 0, 0, 6), (2, -1, 0, 1, 7)]
 
 
 def test_emitting_from_c_to_an_output_that_was_not_declared_is_a_failure_that_says_so(c_handlers: Path) -> None:

@@ -159,7 +159,7 @@ def _lacks(result: ReplayResult, kind: str) -> bool:
     """Whether the feed had ticks, and none that a handler that needs such a kind can live on."""
     seen = result.seen
     if kind == "single order":
-        return not seen.orders and bool(seen.quotes)
+        return not seen.orders and (bool(seen.quotes) or 0 < seen.trades == result.ticks)
     if kind == "quote":
         return not seen.quotes and bool(seen.orders or seen.trades)
     if kind == "quote or order":
@@ -210,7 +210,7 @@ def _counted(result: ReplayResult, table: npt.NDArray[Any]) -> dict[_Counter, np
     for part in _parts(table):
         for row, counters in _OF_ROWS.items():
             # What a book took for orders that it does not know were quotes.
-            if _is(part, row) and not (row is _BOOK and _lacks(result, "single order")):
+            if _is(part, row) and not (row is _BOOK and result.seen.quotes and not result.seen.orders):
                 for counter in counters:
                     values = part[counter.field]
                     found[counter] = np.maximum(found.get(counter, values), values)

@@ -354,8 +354,13 @@ def test_levels_and_quotes_are_not_found_in_single_orders_and_trades() -> None:
     assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", result.ticks)]
     assert result.warnings[0].example == "none of the 4,514 of AAAHD is a quote"
     trades = ArrayFeed(of_kind(KIND_TRADE), ["X", "Y"])
-    for handler in (strand.depth(), strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid")):
+    ours = (strand.book(), strand.depth(), strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid"))
+    for handler in ours:
         assert kinds(strand.replay(trades, handler, workers=0)) == {"unusable ticks": 6}
+    # What is of no kind may be orders.
+    plain = np.concatenate([orders(("A", 1, "B", 10, 1)), of_kind(KIND_TRADE)])
+    plain["kind"][0], plain["ts_recv"] = 0, 1
+    assert strand.replay(ArrayFeed(plain, ["X", "Y"]), "book", workers=0).warnings == ()
     # Orders that change no top are no reason to look for quotes elsewhere.
     removed = ArrayFeed(orders(("C", 1, "B", 10, 1)), ["X"])
     assert strand.replay(removed, strand.spread(book=True), workers=0).warnings == ()

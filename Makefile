@@ -26,7 +26,7 @@ ASAN_CC ?= gcc
 NOT_ASAN := behind bench book_proofs builtin_runs cli closeness compiled_handlers configuration convert csv_feed csv_profiles determinism \
   diff errors examples feed_docs fingerprint grouping handler_docs handler_options hft_events lean_feed live_commands live_feed memory_order \
   npy_feed object_handlers open_feed output_files parameters parquet_feed peers readme recorded_files replay report_page serial \
-  sessions states statistics streams synthetic_files tables text_columns ticks timeline websocket_feed websocket_recording
+  run_warnings sessions states statistics streams synthetic_files tables text_columns ticks timeline websocket_feed websocket_recording
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

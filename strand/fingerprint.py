@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.records import joined
+from strand.units import undeclared
 
 if TYPE_CHECKING:
     from strand.rows import Rows
@@ -55,7 +56,7 @@ def layout_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The declared fields of a structured dtype, one behind the other, without the padding between them."""
     base, shape = (dtype.base, dtype.shape)
     if base.fields is None:
-        return dtype
+        return undeclared(dtype)
     inner = np.dtype([(name, layout_of(base.fields[name][0])) for name in base.names or ()])
     return np.dtype((inner, shape)) if shape else inner
 

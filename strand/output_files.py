@@ -17,6 +17,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.whole_file import create_whole_file
 from strand.output_records import NO_SEQUENCE
+from strand.units import undeclared
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
@@ -112,7 +113,7 @@ class _Npy:
 
     def __init__(self, file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> None:  # noqa: ARG002
         self._file = file
-        self._dtype: np.dtype[Any] = rfn.repack_fields(dtype)
+        self._dtype: np.dtype[Any] = rfn.repack_fields(undeclared(dtype))
         self._n = 0
         self._header()
         self._start = file.tell()

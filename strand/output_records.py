@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from strand.units import COUNT, TIME, declare
+
 __all__ = ["AT_END", "AT_TIMER", "NO_SEQUENCE", "merged_dtype"]
 
 #: ``number`` of a record that a timer emitted, and of one that the end of the run did: no place of a tick.
@@ -21,7 +23,12 @@ AT_TIMER = -1
 AT_END = -2
 #: ``sequence`` of a record that has none.
 NO_SEQUENCE = -1
-HEAD = (("number", "<i8"), ("sequence", "<i8"), ("ts", "<i8"), ("instrument_id", "<u4"))
+HEAD = (
+    ("number", declare(COUNT, none=(AT_TIMER, AT_END))),
+    ("sequence", declare(COUNT, none=(NO_SEQUENCE,))),
+    ("ts", TIME),
+    ("instrument_id", np.dtype("<u4")),
+)
 HEAD_BYTES = 28
 
 

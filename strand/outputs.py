@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
 from strand.behind import Behind
+from strand.emitted_records import EmittedRecords
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.fingerprint import OutputDigest
@@ -26,7 +27,9 @@ from strand.output_files import OutputFile, check_path
 from strand.output_memory import Memory, as_one
 from strand.output_records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
 from strand.publishers import NONE
+from strand.tables import Table
 from strand.threads import WAITS_FOR_ITSELF, Inside, join
+from strand.units import Unit
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -65,11 +68,14 @@ class Output:
         path: Path | None,
         names: Sequence[str] = (),
         inside: Inside | None = None,
+        *,
+        size_unit: float | None = 1.0,
     ) -> None:
         self.name = name
         self._inside = inside or Inside()
         self.declared = declared
-        self.dtype = merged_dtype(declared)
+        self._table = Table(merged_dtype(declared), size_unit)
+        self.dtype = self._table.plain
         self.path = path
         self.records = 0
         #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digest_all``.
@@ -83,7 +89,7 @@ class Output:
         #: Hands out what is final, while the run goes on. Not to be called with ``_more`` held, which it takes.
         self._refresh: Callable[[], None] | None = None
 
-    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+    def __iter__(self) -> Iterator[EmittedRecords]:
         self._check_collected()
         self.goes_on = True
         while True:
@@ -95,14 +101,14 @@ class Output:
                 if not self._batches:
                     return
                 batch = self._batches.pop(0)
-            yield batch
+            yield self._shown(batch)
 
-    def array(self) -> npt.NDArray[Any]:
+    def array(self) -> EmittedRecords:
         """All that is final by now and was not iterated over, shape (n,): after ``drain()`` all that was emitted."""
         self._check_collected()
         if self._refresh is not None:
             self._refresh()
-        return self._collected()
+        return self._shown(self._collected())
 
     def _collected(self) -> npt.NDArray[Any]:
         with self._more:
@@ -110,17 +116,25 @@ class Output:
                 self._batches = [as_one(self._batches)]
             return self._batches[0] if self._batches else np.empty(0, self.dtype)
 
-    def take(self) -> npt.NDArray[Any]:
+    def take(self) -> EmittedRecords:
         """All that was collected so far, shape (n,), which is then neither kept nor iterated over. Never waits."""
         self._check_collected()
         self.goes_on = True
         with self._more:
             found = self._collected()
             self._batches.clear()
-        return found
+        return self._shown(found)
+
+    def _shown(self, records: npt.NDArray[Any]) -> EmittedRecords:
+        return EmittedRecords.of(records, self._table, self._names)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array(), dtype=dtype, copy=copy is not False)
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """What 1 is worth in each field of its records."""
+        return self._table.units
 
     def digested(self) -> OutputDigest:
         """The digest of what went to the file, or of what was collected and not iterated over."""
@@ -168,8 +182,10 @@ class Outputs(Mapping[str, Output]):
             check_path(path)
         check_outputs(output_paths(paths))
         self._inside = inside or Inside()
+        size_unit = handlers[0].size_unit if handlers else 1.0
         self._outputs = {
-            name: Output(name, dtype, paths.get(name), table, self._inside) for name, dtype in declared.items()
+            name: Output(name, dtype, paths.get(name), table, self._inside, size_unit=size_unit)
+            for name, dtype in declared.items()
         }
         self._table = table
         self._files: list[OutputFile] = []

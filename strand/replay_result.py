@@ -15,6 +15,7 @@ import numpy.typing as npt
 from strand._bindings.tally import TickCounts
 from strand.books import Books
 from strand.days import Day
+from strand.emitted_records import EmittedRecords
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.fingerprint import OutputDigest, fingerprint_of_rows
@@ -66,7 +67,7 @@ class ReplayResult:
     skipped: Skipped
     failures: tuple[str, ...]
     books: Books | None = None
-    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    outputs: Mapping[str, EmittedRecords] = field(default_factory=dict)
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
     objects: Mapping[str, Any] = field(default_factory=dict)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
-from strand.tables import Prices, columns_of, to_arrow, to_pandas, to_polars
+from strand.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
+from strand.units import Unit
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -28,6 +29,7 @@ class RowMemory(Protocol):
 class Rows:
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
+    Their numbers are exact integers, ``rows.units`` says of what; as tables they are in natural units.
     While the dispatcher runs these are views of live memory: consistent for a symbol at rest. After it has stopped they
     are final and stay valid.
     """
@@ -37,7 +39,8 @@ class Rows:
     ) -> None:
         self._table = table
         self._handler_of_symbol = handler_of_symbol
-        self._views = [_view(engine, h.state) for h in handlers]
+        self._tables = [Table(h.state, h.size_unit) for h in handlers]
+        self._views = [engine.rows(table.plain) for table in self._tables]
         self._names = [h.name for h in handlers]
 
     def at(self, index: int) -> Any:
@@ -60,18 +63,24 @@ class Rows:
     def array(self) -> npt.NDArray[Any]:
         """All rows, shape (n_symbols,), where all symbols have one handler. Raises ConfigurationError where they do
         not."""
-        if len(self._views) > 1:
-            raise ConfigurationError(
-                f"rows: symbols have different handlers ({', '.join(self._names)}): use of_handler(name)"
-            )
-        return self._views[0]
+        return self._views[self._number(None)]
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:
         """The rows as one handler sees them, shape (n_symbols,); those of other handlers' symbols are not its own.
         Raises KeyError for a name no handler has."""
-        if name not in self._names:
-            raise KeyError(f"no handler is named {name!r}: there are {', '.join(self._names)}")
-        return self._views[self._names.index(name)]
+        return self._views[self._number(name)]
+
+    def _number(self, handler: str | None) -> int:
+        """The place of a handler by its name, or of the only one."""
+        if handler is None:
+            if len(self._views) > 1:
+                raise ConfigurationError(
+                    f"rows: symbols have different handlers ({', '.join(self._names)}): use of_handler(name)"
+                )
+            return 0
+        if handler not in self._names:
+            raise KeyError(f"no handler is named {handler!r}: there are {', '.join(self._names)}")
+        return self._names.index(handler)
 
     def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
         """A handler at a time, the indices of its symbols and their rows, both of shape (n,)."""
@@ -100,12 +109,35 @@ class Rows:
         taken._views = [view[symbols] for view in self._views]
         return taken
 
+    def alike(self, symbols: npt.NDArray[np.intp]) -> Rows:
+        """The same of those among some symbols that have the handler of the first."""
+        number = self._handler_of_symbol[symbols[0]]
+        taken = self.of(symbols[self._handler_of_symbol[symbols] == number])
+        taken._views, taken._tables = [taken._views[number]], [self._tables[number]]
+        taken._names = [self._names[number]]
+        taken._handler_of_symbol = np.zeros_like(taken._handler_of_symbol)
+        return taken
+
     def begin(self, symbols: npt.NDArray[np.intp]) -> None:
         """Makes some symbols' rows zeros, as they are before the first tick. The symbols are at rest."""
         for view in self._views:
             view[symbols] = np.zeros((), view.dtype)
 
     # ---- as tables
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """What 1 is worth in each field, where all symbols have one handler; ``part.field`` of a record in a record."""
+        return self.units_of()
+
+    def units_of(self, handler: str | None = None) -> dict[str, Unit]:
+        """The same of one handler's rows. Raises KeyError for a name no handler has."""
+        return self._tables[self._number(handler)].units
+
+    def table(self, handler: str | None = None, *, prices: Prices = "float") -> dict[str, Column]:
+        """Columns by name, ``symbol`` first, of the symbols that ``to_numpy`` has. Raises as ``to_pandas`` does."""
+        names, rows = self._named(handler)
+        return {"symbol": np.array(names, dtype=np.str_), **self._tables[self._number(handler)].columns(rows, prices)}
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
         """A structured array with a field ``symbol`` before the row's own, for symbols that have a name or a row that
@@ -119,25 +151,24 @@ class Rows:
             out[name] = rows[name]
         return out
 
-    def to_pandas(self, handler: str | None = None, *, prices: Prices = "int") -> Any:
+    def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
         """A pandas.DataFrame of the symbols that ``to_numpy`` has, which are its index.
 
-        A part of a chain gives columns like ``book.bid_price``, a sub-array lists, bytes text. ``prices``: ``"int"``
-        leaves them in 1e-9, ``"float"`` gives units of currency, NaN where there is none, for the 8-byte signed
-        fields that are named ``price``, ``open``, ``high``, ``low``, ``close``, ``vwap`` or end in ``_price``; or name
-        the columns.
-        Raises MissingExtraError without pandas, ConfigurationError for a column that cannot be a price, ValueError
-        where symbols have several handlers and none is named.
+        Prices are in units of currency, sizes in units of the instrument, times datetimes in UTC, as far as the
+        handler's dtype declares them (strand.units); what is undefined is NaN, NaT or NA. A part of a chain gives
+        columns like ``book.bid_price``, a sub-array lists, bytes text. ``prices``: ``"int"`` leaves them in 1e-9.
+        Raises MissingExtraError without pandas, ConfigurationError where symbols have several handlers and none is
+        named, and for sizes whose unit nobody knows: of merged files that differ in it.
         """
-        return to_pandas(columns_of(*self._named(handler), prices))
+        return to_pandas(self.table(handler, prices=prices))
 
-    def to_polars(self, handler: str | None = None, *, prices: Prices = "int") -> Any:
-        """A polars.DataFrame with a column ``symbol``, else as ``to_pandas``."""
-        return to_polars(columns_of(*self._named(handler), prices))
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+        """A polars.DataFrame with a column ``symbol``, null where it is undefined, else as ``to_pandas``."""
+        return to_polars(self.table(handler, prices=prices))
 
-    def to_arrow(self, handler: str | None = None, *, prices: Prices = "int") -> Any:
-        """A pyarrow.Table with a column ``symbol``, else as ``to_pandas``."""
-        return to_arrow(columns_of(*self._named(handler), prices))
+    def to_arrow(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+        """A pyarrow.Table with a column ``symbol``, null where it is undefined, else as ``to_pandas``."""
+        return to_arrow(self.table(handler, prices=prices))
 
     def _named(self, handler: str | None) -> tuple[list[str], npt.NDArray[Any]]:
         """Names and rows of one handler's symbols."""
@@ -153,7 +184,3 @@ class Rows:
     def keep(self) -> None:
         """Copies the rows out of the engine, which may then go."""
         self._views = [view.copy() for view in self._views]
-
-
-def _view(engine: RowMemory, state: np.dtype[Any]) -> npt.NDArray[Any]:
-    return engine.rows(state)

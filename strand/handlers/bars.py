@@ -16,6 +16,7 @@ from strand.numbers import is_whole, whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE
+from strand.units import COUNT, INNER, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
 
 __all__ = ["BAR", "BARS_ROW", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
 
@@ -29,41 +30,43 @@ BAR_OUTSIDE: Final = 8
 #: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency.
 BAR: Final = np.dtype(
     [
-        ("start", "<i8"),
-        ("end", "<i8"),
-        ("open", "<i8"),
-        ("high", "<i8"),
-        ("low", "<i8"),
-        ("close", "<i8"),
-        ("vwap", "<i8"),
-        ("volume", "<i8"),
-        ("notional", "<f8"),
-        ("trades", "<i4"),
-        ("flags", "<u4"),
+        ("start", TIME),
+        ("end", TIME),
+        ("open", PRICE),
+        ("high", PRICE),
+        ("low", PRICE),
+        ("close", PRICE),
+        ("vwap", PRICE),
+        ("volume", SIZE),
+        ("notional", NOTIONAL),
+        ("trades", declare(COUNT, "<i4")),
+        ("flags", declare(COUNT, "<u4")),
     ]
 )
+#: A bar is under way and has a trade: it ends, and its high is not that of no trade.
+_UNDER_WAY: Final = {"end": 1, "high": None}
 
 #: A symbol's row: the bar under way, counts, and the last bar that closed as ``last_*``. Fields: csrc/handlers/bars.h.
 BARS_ROW: Final = np.dtype(
     [
-        ("end", "<i8"),
-        ("start", "<i8"),
-        ("high", "<i8"),
-        ("low", "<i8"),
-        ("close", "<i8"),
-        ("volume", "<i8"),
-        ("notional_low", "<u8"),
-        ("trades", "<i8"),
-        ("open", "<i8"),
-        ("notional_high", "<i8"),
-        ("last_time", "<i8"),
+        ("end", declare(TIME, given=_UNDER_WAY)),
+        ("start", declare(TIME, given=_UNDER_WAY)),
+        ("high", declare(PRICE, given={"end": 1})),
+        ("low", declare(PRICE, given=_UNDER_WAY)),
+        ("close", declare(PRICE, given=_UNDER_WAY)),
+        ("volume", SIZE),
+        ("notional_low", declare(INNER, "<u8")),
+        ("trades", COUNT),
+        ("open", declare(PRICE, given=_UNDER_WAY)),
+        ("notional_high", INNER),
+        ("last_time", INNER),
         *STRETCH,
-        ("empty_left", "<i8"),
-        ("bars", "<i8"),
-        ("outside", "<i8"),
-        ("late", "<i8"),
-        ("unpriced", "<i8"),
-        *((f"last_{name}", BAR[name]) for name in BAR.names or ()),
+        ("empty_left", INNER),
+        ("bars", COUNT),
+        ("outside", COUNT),
+        ("late", COUNT),
+        ("unpriced", COUNT),
+        *prefixed([(name, BAR[name]) for name in BAR.names or ()], "last_", {"bars": 1}),
     ]
 )
 

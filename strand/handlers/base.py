@@ -19,6 +19,7 @@ from strand.handlers.context import Bound, Context
 from strand.handlers.options import Builtin, Origin, built_in
 from strand.handlers.parameters import by_symbol
 from strand.numbers import whole
+from strand.units import COUNT, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -53,42 +54,54 @@ On = Literal["tick", "trade"]
 OnTick = Callable[[Any, Any], None]
 OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
 
+_SEEN = {"ticks": 1}
+_TRADED = {"trades": 1}
+_COUNT4 = declare(COUNT, "<i4")
+
 COUNT_ROW = np.dtype(
     [
-        ("ticks", "<i8"),
-        ("trades", "<i8"),
-        ("volume", "<i8"),
-        ("last_price", "<i8"),
-        ("first_ts_recv", "<i8"),
-        ("last_ts_recv", "<i8"),
-        ("last_sequence", "<i8"),
+        ("ticks", COUNT),
+        ("trades", COUNT),
+        ("volume", SIZE),
+        ("last_price", declare(PRICE, given=_TRADED)),
+        ("first_ts_recv", declare(TIME, given=_SEEN)),
+        ("last_ts_recv", declare(TIME, given=_SEEN)),
+        ("last_sequence", declare(COUNT, given=_SEEN)),
     ]
 )
-VWAP_ROW = np.dtype([("trades", "<i8"), ("volume", "<i8"), ("notional", "<f8"), ("vwap", "<f8"), ("unpriced", "<i8")])
+VWAP_ROW = np.dtype(
+    [
+        ("trades", COUNT),
+        ("volume", SIZE),
+        ("notional", NOTIONAL),
+        ("vwap", declare(PRICE, "<f8", given=_TRADED)),
+        ("unpriced", COUNT),
+    ]
+)
 SPIN_ROW = np.dtype([("ticks", "<i8"), ("value", "<u8"), ("last_sequence", "<i8"), ("broken", "<i8")])
 
 BOOK_ROW = np.dtype(
     [
-        ("ticks", "<i8"),
-        ("last_ts_recv", "<i8"),
-        ("bid_price", "<i8"),
-        ("ask_price", "<i8"),
-        ("bid_size", "<i8"),
-        ("ask_size", "<i8"),
-        ("bid_orders", "<i4"),
-        ("ask_orders", "<i4"),
-        ("orders", "<i4"),
-        ("state", "<u4"),
-        ("bid_levels", "<i4"),
-        ("ask_levels", "<i4"),
-        ("volume", "<i8"),
-        ("trades", "<i8"),
-        ("last_price", "<i8"),
-        ("crossed", "<i8"),
-        ("unknown", "<i4"),
-        ("duplicates", "<i4"),
-        ("clipped", "<i4"),
-        ("unusable", "<i4"),
+        ("ticks", COUNT),
+        ("last_ts_recv", declare(TIME, given=_SEEN)),
+        ("bid_price", declare(PRICE, given=_SEEN)),
+        ("ask_price", declare(PRICE, given=_SEEN)),
+        ("bid_size", SIZE),
+        ("ask_size", SIZE),
+        ("bid_orders", _COUNT4),
+        ("ask_orders", _COUNT4),
+        ("orders", _COUNT4),
+        ("state", LETTER),
+        ("bid_levels", _COUNT4),
+        ("ask_levels", _COUNT4),
+        ("volume", SIZE),
+        ("trades", COUNT),
+        ("last_price", declare(PRICE, given=_TRADED)),
+        ("crossed", COUNT),
+        ("unknown", _COUNT4),
+        ("duplicates", _COUNT4),
+        ("clipped", _COUNT4),
+        ("unusable", _COUNT4),
     ]
 )
 
@@ -112,7 +125,8 @@ class Handler:
     ticks or beside them. ``outputs``: dtypes of the records it emits, by name, in the order of
     its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``timers`` and
     ``ends``: whether it may ask for timers, and does something at the end of a run; ``on_wake`` and ``on_finish``: what
-    is compiled for that beside ``on_tick``. ``origin``: what makes it again, where that is known.
+    is compiled for that beside ``on_tick``. ``size_unit``: what 1 in a size of its feed is worth, None where the files
+    that are merged differ in it; 1.0 where no feed is known. ``origin``: what makes it again, where that is known.
     """
 
     name: str
@@ -135,6 +149,7 @@ class Handler:
     trades: TradeSource | None = None
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
+    size_unit: float | None = 1.0
     origin: Origin | None = field(default=None, compare=False)
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
@@ -178,10 +193,12 @@ class Handler:
         if self.trades is not None:
             return replace(self, trades=trades_of(info))
         if self.for_feed is not None:
-            return replace(self.for_feed(info), origin=self.origin)
+            return replace(self.for_feed(info), origin=self.origin, size_unit=info.size_unit)
         parts = tuple((name, part.known(info)) for name, part in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
-        return self if same else replace(self, parts=parts)
+        return (
+            self if same and self.size_unit == info.size_unit else replace(self, parts=parts, size_unit=info.size_unit)
+        )
 
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction | None:
         """The function the engine calls for records of a dtype and rows of a dtype; None for a Python handler."""

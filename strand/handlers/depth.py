@@ -8,6 +8,7 @@ from strand._bindings.depths import MOST_TOP, DepthMemory
 from strand.handlers.base import Handler
 from strand.handlers.options import built_in
 from strand.numbers import whole
+from strand.units import COUNT, PRICE, SIZE, TIME, declare
 
 __all__ = ["depth", "depth_row"]
 
@@ -17,29 +18,30 @@ MOST_LEVELS = 1 << 24
 def depth_row(top: int) -> np.dtype[np.void]:
     """The row of ``depth(top=top)``; ``bid_prices`` and the other three hold the best ``top`` levels, best first."""
     shape = (top,)
+    price, few = declare(PRICE, given={"ticks": 1}), declare(COUNT, "<i4")
     return np.dtype(
         [
-            ("ticks", "<i8"),
-            ("last_ts_recv", "<i8"),
-            ("bid_price", "<i8"),
-            ("ask_price", "<i8"),
-            ("bid_size", "<i8"),
-            ("ask_size", "<i8"),
-            ("bid_levels", "<i4"),
-            ("ask_levels", "<i4"),
-            ("volume", "<i8"),
-            ("trades", "<i8"),
-            ("last_price", "<i8"),
-            ("crossed", "<i8"),
-            ("snapshots", "<i4"),
-            ("absent", "<i4"),
-            ("beyond", "<i4"),
-            ("unusable", "<i4"),
-            ("passed_over", "<i8"),
-            ("bid_prices", "<i8", shape),
-            ("bid_sizes", "<i8", shape),
-            ("ask_prices", "<i8", shape),
-            ("ask_sizes", "<i8", shape),
+            ("ticks", COUNT),
+            ("last_ts_recv", declare(TIME, given={"ticks": 1})),
+            ("bid_price", price),
+            ("ask_price", price),
+            ("bid_size", SIZE),
+            ("ask_size", SIZE),
+            ("bid_levels", few),
+            ("ask_levels", few),
+            ("volume", SIZE),
+            ("trades", COUNT),
+            ("last_price", declare(PRICE, given={"trades": 1})),
+            ("crossed", COUNT),
+            ("snapshots", few),
+            ("absent", few),
+            ("beyond", few),
+            ("unusable", few),
+            ("passed_over", COUNT),
+            ("bid_prices", price, shape),
+            ("bid_sizes", SIZE, shape),
+            ("ask_prices", price, shape),
+            ("ask_sizes", SIZE, shape),
         ]
     )
 

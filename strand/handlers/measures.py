@@ -9,7 +9,8 @@ docs/handlers/measures.md has the formulas.
 from __future__ import annotations
 
 import struct
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -20,6 +21,19 @@ from strand.handlers.tape import STRETCH, TOP, one_of, tape_handler
 from strand.numbers import whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
+from strand.units import (
+    COUNT,
+    INNER,
+    NOTIONAL,
+    PRICE,
+    RATIO,
+    SIZE,
+    SIZE_SQUARED,
+    SPAN,
+    TIME,
+    declare,
+    prefixed,
+)
 
 __all__ = [
     "IMBALANCE",
@@ -38,55 +52,60 @@ __all__ = [
     "vwap",
 ]
 
-_Fields = list[tuple[str, str]]
-#: An interval's span in ns, its end not in it; and, last, whether the run ended first (1).
-_SPAN: Final = [("start", "<i8"), ("end", "<i8")]
-_FLAGS: Final = [("flags", "<u8")]
+#: An interval's span, its end not in it; and, last, whether the run ended first (1).
+_SPAN: Final = [("start", TIME), ("end", TIME)]
+_FLAGS: Final = [("flags", declare(COUNT, "<u8"))]
+#: The interval under way, in a row, where there is one.
+_UNDER_WAY: Final = {"end": 1}
+_OWN_SPAN: Final = [(name, declare(TIME, given=_UNDER_WAY)) for name, _ in _SPAN]
+_LOW: Final = declare(INNER, "<u8")
+_SUM: Final = declare(INNER, "<f8")
+_TRADED: Final = {"trades": 1}
+_TWICE: Final = {"trades": 2}
 
 
-def _interval(fields: _Fields) -> _Fields:
+def _interval(fields: Sequence[tuple[str, np.dtype[Any]]]) -> list[tuple[Any, ...]]:
     """The fields of the interval under way, in a row."""
-    return [(f"interval_{name}", form) for name, form in fields]
+    return prefixed(fields, "interval_", _UNDER_WAY)
 
 
 #: Spreads in units of currency; ``quoted_ns`` is the time, ``volume`` the size they are weighted by.
 _SPREADS: Final = [
-    ("quoted_ns", "<i8"),
-    ("quoted", "<f8"),
-    ("relative", "<f8"),
-    ("trades", "<i8"),
-    ("volume", "<i8"),
-    ("unmatched", "<i8"),
-    ("effective", "<f8"),
-    ("effective_mean", "<f8"),
+    ("quoted_ns", SPAN),
+    ("quoted", declare(PRICE, "<f8", given={"quoted_ns": 1})),
+    ("relative", declare(RATIO, given={"quoted_ns": 1})),
+    ("trades", COUNT),
+    ("volume", SIZE),
+    ("unmatched", COUNT),
+    ("effective", declare(PRICE, "<f8", given=_TRADED)),
+    ("effective_mean", declare(PRICE, "<f8", given=_TRADED)),
 ]
 _SPREAD_SUMS: Final = [
-    ("quoted_low", "<u8"),
-    ("quoted_high", "<i8"),
-    ("relative_sum", "<f8"),
-    ("effective_low", "<u8"),
-    ("effective_high", "<i8"),
-    ("mean_low", "<u8"),
-    ("mean_high", "<i8"),
+    ("quoted_low", _LOW),
+    ("quoted_high", INNER),
+    ("relative_sum", _SUM),
+    ("effective_low", _LOW),
+    ("effective_high", INNER),
+    ("mean_low", _LOW),
+    ("mean_high", INNER),
 ]
-SPREAD_ROW: Final = np.dtype(
-    [
-        *TOP,
-        ("last_time", "<i8"),
-        ("quotes", "<i8"),
-        ("locked", "<i8"),
-        ("one_sided", "<i8"),
-        *_SPREADS,
-        *_SPREAD_SUMS,
-        *STRETCH,
-    ]
-)
+_SPREAD_FIELDS: Final = [
+    *prefixed(TOP, "", {"quotes": 1}),
+    ("last_time", INNER),
+    ("quotes", COUNT),
+    ("locked", COUNT),
+    ("one_sided", COUNT),
+    *_SPREADS,
+    *_SPREAD_SUMS,
+    *STRETCH,
+]
+SPREAD_ROW: Final = np.dtype(_SPREAD_FIELDS)
 _SPREAD_EVERY_ROW: Final = np.dtype(
     [
-        *SPREAD_ROW.descr,
-        *_SPAN,
-        ("events", "<i8"),
-        ("empty_left", "<i8"),
+        *_SPREAD_FIELDS,
+        *_OWN_SPAN,
+        ("events", COUNT),
+        ("empty_left", INNER),
         *_interval(_SPREADS),
         *_interval(_SPREAD_SUMS),
     ]
@@ -96,100 +115,87 @@ SPREAD: Final = np.dtype([*_SPAN, *_SPREADS, *TOP, *_FLAGS])
 
 #: An interval's order flow imbalance, and the time-weighted mean of the queues' (NaN where no side met another).
 #: ``start``, ``end`` in ns, the end not in it; the top as of the end. ``flags`` 1: the run ended first.
-IMBALANCE: Final = np.dtype(
-    [
-        ("start", "<i8"),
-        ("end", "<i8"),
-        ("ofi", "<i8"),
-        ("queue_mean", "<f8"),
-        *TOP,
-        ("events", "<i8"),
-        *_FLAGS,
-    ]
-)
+IMBALANCE: Final = np.dtype([*_SPAN, ("ofi", SIZE), ("queue_mean", RATIO), *TOP, ("events", COUNT), *_FLAGS])
 IMBALANCE_ROW: Final = np.dtype(
     [
-        *TOP,
-        ("last_time", "<i8"),
-        ("quotes", "<i8"),
-        ("events", "<i8"),
-        ("ofi", "<i8"),
-        ("queue", "<f8"),
-        ("queue_mean", "<f8"),
-        ("queue_ns", "<i8"),
-        ("queue_sum", "<f8"),
-        ("start", "<i8"),
-        ("end", "<i8"),
-        ("interval_ofi", "<i8"),
-        ("interval_sum", "<f8"),
-        ("interval_ns", "<i8"),
-        ("interval_events", "<i8"),
+        *prefixed(TOP, "", {"quotes": 1}),
+        ("last_time", INNER),
+        ("quotes", COUNT),
+        ("events", COUNT),
+        ("ofi", SIZE),
+        ("queue", declare(RATIO, given={"bid": None, "ask": None})),
+        ("queue_mean", declare(RATIO, given={"queue_ns": 1})),
+        ("queue_ns", SPAN),
+        ("queue_sum", _SUM),
+        *_OWN_SPAN,
+        *prefixed([("ofi", SIZE), ("sum", _SUM), ("ns", SPAN), ("events", COUNT)], "interval_", _UNDER_WAY),
         *STRETCH,
-        ("session", "<i8"),
+        ("session", INNER),
     ]
 )
 
-_VARIATION: Final = [("rv", "<f8"), ("bv", "<f8"), ("volatility", "<f8"), ("sum", "<f8"), ("returns", "<i8")]
+_RETURNED: Final = {"returns": 1}
+_VARIATION: Final = [
+    ("rv", declare(RATIO, given=_RETURNED)),
+    ("bv", declare(RATIO, given=_RETURNED)),
+    ("volatility", declare(RATIO, given=_RETURNED)),
+    ("sum", declare(RATIO, given=_RETURNED)),
+    ("returns", COUNT),
+]
 #: A window's realised variance, bipower variation, volatility, sum and number of returns.
-VOLATILITY: Final = np.dtype([("start", "<i8"), ("end", "<i8"), *_VARIATION, ("flags", "<u8")])
+VOLATILITY: Final = np.dtype([*_SPAN, *_VARIATION, *_FLAGS])
 VOLATILITY_ROW: Final = np.dtype(
     [
         *_VARIATION,
-        ("price", "<i8"),
-        ("sampled", "<i8"),
-        ("next", "<i8"),
-        ("prices", "<i8"),
-        ("left_out", "<i8"),
-        ("last", "<f8"),
-        ("last_time", "<i8"),
-        ("count", "<i8"),
-        ("start", "<i8"),
-        ("end", "<i8"),
-        ("empty_left", "<i8"),
-        *((f"window_{name}", dtype) for name, dtype in _VARIATION),
-        *TOP,
+        ("price", declare(PRICE, given={"prices": 1})),
+        ("sampled", INNER),
+        ("next", INNER),
+        ("prices", COUNT),
+        ("left_out", COUNT),
+        ("last", _SUM),
+        ("last_time", INNER),
+        ("count", INNER),
+        *_OWN_SPAN,
+        ("empty_left", INNER),
+        *prefixed(_VARIATION, "window_", _UNDER_WAY),
+        *prefixed(TOP, "", {"quoted": 1}),
         *STRETCH,
-        ("quoted", "<i8"),
+        ("quoted", INNER),
     ]
 )
 
 #: Prices in 1e-9, ``notional`` in units of currency, times in ns.
 _FIGURES: Final = [
-    ("trades", "<i8"),
-    ("volume", "<i8"),
-    ("notional", "<f8"),
-    ("size_mean", "<f8"),
-    ("size_variance", "<f8"),
-    ("size_min", "<i8"),
-    ("size_max", "<i8"),
-    ("price_min", "<i8"),
-    ("price_max", "<i8"),
-    ("price_first", "<i8"),
-    ("price_last", "<i8"),
-    ("signed_volume", "<i8"),
-    ("buys", "<i8"),
-    ("sells", "<i8"),
-    ("first_time", "<i8"),
-    ("last_time", "<i8"),
-    ("interarrival_ns", "<f8"),
-    ("unpriced", "<i8"),
+    ("trades", COUNT),
+    ("volume", SIZE),
+    ("notional", NOTIONAL),
+    ("size_mean", declare(SIZE, "<f8", given=_TRADED)),
+    ("size_variance", declare(SIZE_SQUARED, given=_TWICE)),
+    ("size_min", declare(SIZE, given=_TRADED)),
+    ("size_max", declare(SIZE, given=_TRADED)),
+    ("price_min", declare(PRICE, given=_TRADED)),
+    ("price_max", declare(PRICE, given=_TRADED)),
+    ("price_first", declare(PRICE, given=_TRADED)),
+    ("price_last", declare(PRICE, given=_TRADED)),
+    ("signed_volume", SIZE),
+    ("buys", COUNT),
+    ("sells", COUNT),
+    ("first_time", declare(TIME, given=_TRADED)),
+    ("last_time", declare(TIME, given=_TRADED)),
+    ("interarrival_ns", declare(SPAN, "<f8", given=_TWICE)),
+    ("unpriced", COUNT),
 ]
-_FIGURE_SUMS: Final = [("size_squares", "<f8"), ("notional_low", "<u8"), ("notional_high", "<i8")]
-TRADE_STATS_ROW: Final = np.dtype([*_FIGURES, *_FIGURE_SUMS, ("direction", "<i8"), ("new_day", "<i8"), *STRETCH])
+_FIGURE_SUMS: Final = [("size_squares", _SUM), ("notional_low", _LOW), ("notional_high", INNER)]
+_STATS_FIELDS: Final = [*_FIGURES, *_FIGURE_SUMS, ("direction", INNER), ("new_day", INNER), *STRETCH]
+TRADE_STATS_ROW: Final = np.dtype(_STATS_FIELDS)
 _TRADE_STATS_EVERY_ROW: Final = np.dtype(
-    [*TRADE_STATS_ROW.descr, *_SPAN, *_interval(_FIGURES), *_interval(_FIGURE_SUMS), ("now", "<i8")]
+    [*_STATS_FIELDS, *_OWN_SPAN, *_interval(_FIGURES), *_interval(_FIGURE_SUMS), ("now", INNER)]
 )
 #: The figures of an interval with a trade.
 TRADE_STATS: Final = np.dtype([*_SPAN, *_FIGURES, *_FLAGS])
 
-_VWAP_FIELDS: Final = [
-    ("trades", "<i8"),
-    ("volume", "<i8"),
-    ("notional", "<f8"),
-    ("vwap", "<f8"),
-    ("unpriced", "<i8"),
-]
-_VWAP_EVERY_ROW: Final = np.dtype([*VWAP_ROW.descr, *STRETCH, *_SPAN, *_interval(_VWAP_FIELDS), ("now", "<i8")])
+_VWAP_FIELDS: Final = [(name, VWAP_ROW[name]) for name in VWAP_ROW.names or ()]
+_VWAP_EVERY_ROW: Final = np.dtype([*_VWAP_FIELDS, *STRETCH, *_OWN_SPAN, *_interval(_VWAP_FIELDS), ("now", INNER)])
 #: An interval with a trade: prices in units of currency.
 VWAP: Final = np.dtype([*_SPAN, *_VWAP_FIELDS, *_FLAGS])
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from strand.errors import ConfigurationError
+from strand.units import BY_NAME, declare
 
 __all__ = ["defaults_of", "padded", "row_dtype"]
 
@@ -20,7 +21,8 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
 
     A class's annotations are its fields in order: numpy's scalar types, ``int`` (i8), ``float`` (f8), ``bool``, other
     such classes, and ``Annotated[T, n]`` or ``Annotated[npt.NDArray[T], (n, m)]`` for a fixed-size array of ``T``;
-    ``Annotated[bytes, n]`` is text of n bytes.
+    ``Annotated[bytes, n]`` is text of n bytes. ``Annotated[np.int64, "price"]`` declares what the field holds
+    (strand.units).
     Raises ConfigurationError, naming the field.
     """
     if isinstance(state, type) and not issubclass(state, np.generic) and not isinstance(state, np.dtype):
@@ -56,6 +58,8 @@ def _field(hint: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     shape: tuple[int, ...] = ()
     if typing.get_origin(hint) is Annotated:
         hint, size, *_ = typing.get_args(hint)
+        if isinstance(size, str):
+            return _declared(hint, size, where), ()
         if hint is bytes and isinstance(size, int) and size > 0:
             return np.dtype(f"S{size}"), ()
         shape = (size,) if isinstance(size, int) else size
@@ -78,6 +82,18 @@ def _field(hint: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
         f"{where}: {hint!r} is not a type of a field; those are numpy's scalar types, int, float, bool, classes of "
         "such fields, and Annotated[T, n] for n of them"
     )
+
+
+def _declared(hint: Any, quantity: str, where: str) -> np.dtype[Any]:
+    """A field that says what it holds."""
+    if quantity not in BY_NAME:
+        raise ConfigurationError(
+            f"{where}: {quantity!r} is not the size or the shape of an array, and none of {', '.join(BY_NAME)}"
+        )
+    form, _ = _field(hint, where)
+    if form.kind not in "iuf":
+        raise ConfigurationError(f"{where}: a field of {form} cannot hold a {quantity}")
+    return declare(BY_NAME[quantity], form.str)
 
 
 def defaults_of(state: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from strand._bindings.tape import TapeMemory, source_bytes, tape_function
 from strand._bindings.trades import TradeRules
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, fills_of, ticks_of
+from strand.units import INNER, PRICE, SIZE, declare
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -20,9 +21,9 @@ __all__ = ["STRETCH", "TOP", "one_of", "tape_handler"]
 FILLS: Final = ("reduce", "report")
 
 #: The best bid and ask in a row: prices in 1e-9, ``UNDEF_PRICE`` where a side is empty, all 0 before the first quote.
-TOP: Final = [("bid", "<i8"), ("ask", "<i8"), ("bid_size", "<i8"), ("ask_size", "<i8")]
+TOP: Final = [("bid", PRICE), ("ask", PRICE), ("bid_size", SIZE), ("ask_size", SIZE)]
 #: The session a row is in, or what is between two: ns since the epoch, and whether it is one.
-STRETCH: Final = [("stretch_start", "<i8"), ("stretch_end", "<i8"), ("inside", "<u8")]
+STRETCH: Final = [("stretch_start", INNER), ("stretch_end", INNER), ("inside", declare(INNER, "<u8"))]
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> int:

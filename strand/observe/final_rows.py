@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-
-from strand.tables import NO_PRICE, is_price
-from strand.ticks import PRICE_SCALE
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from strand.replay import ReplayResult
@@ -17,13 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["FinalRows", "final_rows"]
 
 COLUMNS: Final = 9
-#: Halves and parts of sums, where a handler stands in its sessions, and what is under way in an interval.
-_INNER: Final = re.compile(r"^(?!last_).*_(low|high|sum|squares)$|^(stretch_|interval_)|^(inside|empty_left)$")
 _PREFERRED: Final = (
     "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
     "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",
 )  # fmt: skip
-_TIMES: Final = frozenset(("start", "end", "recv", "event", "time"))
 
 
 class FinalRows(NamedTuple):
@@ -35,42 +29,43 @@ class FinalRows(NamedTuple):
 
 
 def final_rows(result: ReplayResult, busiest: Sequence[int]) -> FinalRows | None:
-    """Rows of the busiest symbols, by index, that have the same handler as the first; None: nothing is to be shown."""
+    """Rows of the busiest symbols, by index, that have the same handler as the first; None: nothing is to be shown.
+
+    Raises ConfigurationError for sizes whose unit nobody knows.
+    """
     if not busiest:
         return None
-    dtype = result.rows.at(busiest[0]).dtype
-    plain = [name for name in dtype.names if dtype[name].shape == () and dtype[name].names is None]
-    plain = [name for name in plain if not _INNER.search(name)]
-    if not plain:
+    rows = result.rows.alike(np.array(busiest))
+    columns = {name: column for name, column in rows.table().items() if column.ndim == 1 and "." not in name}
+    symbols = columns.pop("symbol").tolist()
+    if not columns:
         return None
-    known = [name for name in plain if name in _PREFERRED] if len(plain) > COLUMNS else []
-    fields = (known + [name for name in plain if name not in known])[:COLUMNS]
-    rows = [
-        (
-            result.symbols[i],
-            f"{result.ticks_by_symbol[i]:,}",
-            *(_cell(name, result.rows.at(i)[name]) for name in fields),
-        )
-        for i in busiest
-        if result.rows.at(i).dtype == dtype
-    ]
-    left = len(plain) - len(fields)
-    note = "As the handler left them. Prices are in units of the currency, times are UTC."
+    known = [name for name in columns if name in _PREFERRED] if len(columns) > COLUMNS else []
+    fields = (known + [name for name in columns if name not in known])[:COLUMNS]
+    left = len(columns) - len(fields)
+    note = "As the handler left them, in natural units; times are UTC, an empty cell is undefined."
     note += f" {left} more fields are in result.rows." if left else ""
-    heads = ("symbol", "ticks", *(name.replace("_", " ") for name in fields if name != "ticks"))
-    if "ticks" in fields:
-        at = 2 + fields.index("ticks")
-        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
-    return FinalRows(note, heads, rows)
+    fields = [name for name in fields if name != "ticks"]
+    ticks = dict(zip(result.symbols, result.ticks_by_symbol.tolist(), strict=False))
+    whole = {name: rows.array.dtype[name].kind in "iu" for name in fields}
+    cells = [[f"{ticks[name]:,}" for name in symbols]]
+    cells += [[_cell(value, exact=whole[name]) for value in _values(columns[name])] for name in fields]
+    heads = ("symbol", "ticks", *(name.replace("_", " ") for name in fields))
+    return FinalRows(note, heads, list(zip(symbols, *cells, strict=True)))
 
 
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, np.int64) and is_price(name, value.dtype):
-        return "" if int(value) in (0, *NO_PRICE) else f"{int(value) / PRICE_SCALE:,.4f}"
-    if isinstance(value, np.int64) and name.rpartition("_")[2] in _TIMES:
-        return str(np.datetime64(int(value), "ns"))[:23].replace("T", " ") if value else ""
-    if isinstance(value, np.bytes_):
-        return value.decode(errors="replace")
-    if isinstance(value, np.integer):
-        return f"{int(value):,}"
-    return f"{float(value):,.6g}" if isinstance(value, np.floating) else str(value)
+def _values(column: npt.NDArray[Any]) -> Sequence[Any]:
+    """Values of a column, None where one is undefined; times as text, as Python has none in ns."""
+    if column.dtype.kind != "M":
+        found: list[Any] = column.tolist()
+        return found
+    return [None if np.isnat(at) else str(at)[:23].replace("T", " ") for at in np.asarray(column)]
+
+
+def _cell(value: Any, *, exact: bool) -> str:
+    """A value as text; ``exact``: it stands for a whole number of a smaller unit, of which no digit is left out."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.15g}" if exact else f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -169,7 +169,7 @@ def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such() -> None
     assert "size squares" not in text
     assert "price max" in text
     row = replay(sample_path(), strand.trade_stats()).rows["AAAHD"]
-    assert f"{row['price_max'] / 1e9:,.4f}" in text
+    assert f"{row['price_max'] / 1e9:,.15g}" in text
 
 
 def test_symbols_that_were_not_there_are_named(day: strand.ReplayResult) -> None:

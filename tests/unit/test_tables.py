@@ -12,16 +12,17 @@ from engine_support import ticks_for
 from strand import UNDEF_PRICE, Dispatcher, batch_handler
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.rows import Rows
-from strand.tables import columns_of
+from strand.tables import Table
+from strand.units import PRICE
 
 STATE = np.dtype(
     [
         ("n", "<u8"),
-        ("last_price", "<i8"),
+        ("last_price", PRICE),
         ("name", "S4"),
         ("hist", "<u4", (3,)),
         ("grid", "<f8", (2, 2)),
-        ("bar", [("open", "<i8"), ("change", "<i8")]),
+        ("bar", [("open", PRICE), ("change", "<i8")]),
         ("rest", "V4"),
     ]
 )
@@ -57,7 +58,7 @@ def test_numpy_has_the_symbol_first_and_leaves_out_who_has_neither_name_nor_stat
     assert table["hist"][0].tolist() == [1, 2, 3]
 
 
-def test_arrow_has_all_columns_as_they_are(rows: Rows) -> None:
+def test_arrow_has_all_columns(rows: Rows) -> None:
     pytest.importorskip("pyarrow")
     table = rows.to_arrow()
     assert table.column_names == COLUMNS
@@ -65,13 +66,14 @@ def test_arrow_has_all_columns_as_they_are(rows: Rows) -> None:
     assert first == {
         "symbol": "AA",
         "n": 2,
-        "last_price": 12_345_678_901,
+        "last_price": 12.345678901,
         "name": "AA",
         "hist": [1, 2, 3],
         "grid": [[0.5, 1.5], [2.5, 3.5]],
-        "bar.open": 2_500_000_000,
+        "bar.open": 2.5,
         "bar.change": -5,
     }
+    assert table.to_pylist()[1]["last_price"] is None
     assert str(table.schema.field("n").type) == "uint64"
 
 
@@ -88,20 +90,18 @@ def test_pandas_has_the_symbols_as_its_index(rows: Rows) -> None:
     frame = rows.to_pandas()
     assert frame.index.tolist() == SYMBOLS
     assert frame.columns.tolist() == COLUMNS[1:]
-    assert frame.loc["BB", "last_price"] == UNDEF_PRICE
+    assert np.isnan(frame.loc["BB", "last_price"])
     assert frame.loc["AA", "hist"] == [1, 2, 3]
 
 
-def test_prices_become_floats_where_that_is_asked_for(rows: Rows) -> None:
-    frame = rows.to_pandas(prices="float")
-    assert frame.loc["AA", "last_price"] == 12.345678901
-    assert np.isnan(frame.loc["BB", "last_price"])
-    assert (frame.loc["AA", "bar.open"], frame.loc["AA", "bar.change"]) == (2.5, -5)
-    chosen = rows.to_arrow(prices=["bar.change"]).to_pylist()[0]
-    assert (chosen["bar.open"], chosen["bar.change"]) == (2_500_000_000, -5e-9)
-    for wrong in ("floats", ["no_such"], ["grid"]):
-        with pytest.raises(ConfigurationError, match="prices:"):
-            rows.to_arrow(prices=wrong)
+def test_prices_stay_exact_integers_where_that_is_asked_for(rows: Rows) -> None:
+    frame = rows.to_pandas(prices="int")
+    assert (frame.loc["AA", "last_price"], str(frame["last_price"].dtype)) == (12_345_678_901, "Int64")
+    assert frame["last_price"].isna().tolist() == [False, True, False, False]
+    assert rows.to_arrow(prices="int").to_pylist()[1]["last_price"] is None
+    assert rows.to_polars(prices="int")["last_price"].to_list()[:2] == [12_345_678_901, None]
+    with pytest.raises(ConfigurationError, match="prices: 'floats'"):
+        rows.to_arrow(prices="floats")
 
 
 def test_of_several_handlers_one_is_named() -> None:
@@ -134,8 +134,9 @@ def test_without_the_package_its_extra_is_named(
 
 
 def test_a_price_that_is_none_is_nan_whichever_value_stands_for_it() -> None:
-    rows = np.zeros(3, [("high", "<i8"), ("low", "<i8")])
+    declared = np.dtype([("high", PRICE), ("low", PRICE)])
+    rows = np.zeros(3, declared)
     rows["high"], rows["low"] = [-(1 << 63), 5 * 10**8, -(10**9)], [UNDEF_PRICE, 1, 0]
-    table = columns_of(["A", "B", "C"], rows, prices="float")
-    np.testing.assert_array_equal(table["high"], [np.nan, 0.5, -1.0])
-    np.testing.assert_array_equal(table["low"], [np.nan, 1e-9, 0.0])
+    table = Table(declared, 1.0).columns(rows)
+    np.testing.assert_array_equal(np.asarray(table["high"]), [np.nan, 0.5, -1.0])
+    np.testing.assert_array_equal(np.asarray(table["low"]), [np.nan, 1e-9, 0.0])

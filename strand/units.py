@@ -1,0 +1,191 @@
+"""What the numbers in rows and records mean: their unit, and which of them stand for nothing.
+
+A handler declares it once, in the dtype of its row or record: ``[("high", PRICE), ("volume", SIZE), ("n", "<i8")]``.
+The numbers themselves stay exact integers; ``.units`` of rows and of outputs names their units, and tables, files and
+pages go by the same declaration. A field of a plain dtype declares nothing: tables show it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from strand.ticks import UNDEF_PRICE
+
+__all__ = [
+    "BY_NAME",
+    "COUNT",
+    "INNER",
+    "LETTER",
+    "NOTIONAL",
+    "PRICE",
+    "RATIO",
+    "SIZE",
+    "SIZE_SQUARED",
+    "SPAN",
+    "TIME",
+    "Given",
+    "Meaning",
+    "Unit",
+    "declare",
+    "meaning_of",
+    "prefixed",
+    "undeclared",
+    "unit_of",
+]
+
+_KEY: Final = "strand"
+_NEVER: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)
+
+#: What a number needs to be one: fields beside it, with the least they have to be. None: the field has to be defined.
+Given: TypeAlias = Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a field holds. ``quantity``: one of the keys of ``QUANTITIES``; ``none``: values that stand for nothing;
+    ``given``: what else has to be there."""
+
+    quantity: str
+    none: tuple[int, ...] = ()
+    given: Given = field(default_factory=dict)
+
+
+#: Each quantity with what 1 of it is in a field of integers, and what that is called.
+QUANTITIES: Final[Mapping[str, tuple[Decimal | None, str]]] = {
+    "price": (Decimal("1E-9"), "units of currency"),
+    "size": (Decimal(1), "units of the instrument"),
+    "size squared": (Decimal(1), "squared units of the instrument"),
+    "notional": (Decimal(1), "units of currency"),
+    "time": (Decimal("1E-9"), "s since 1970-01-01 UTC"),
+    "span": (Decimal("1E-9"), "s"),
+    "count": (Decimal(1), ""),
+    "ratio": (Decimal(1), ""),
+    "letter": (None, "the number of a letter, 0: none"),
+    "inner": (None, "the handler's own"),
+    "raw": (None, "not declared"),
+}
+_SIZES: Final = {"size": 1, "size squared": 2, "notional": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit of a field's numbers. ``quantity``: ``"price"``, ``"size"``, ``"notional"``, ``"time"``, ``"span"``,
+    ``"count"``, ``"ratio"`` and others. ``scale``: what 1 is worth, exactly: a price in units of currency, a size in
+    units of the instrument, a time in seconds; None where that is not known, or means nothing."""
+
+    quantity: str
+    scale: Decimal | None
+
+    def __str__(self) -> str:
+        words = QUANTITIES[self.quantity][1]
+        if self.scale is None or not words:
+            return words or self.quantity
+        return f"{self.scale.normalize()} {words}" if self.scale != 1 else words
+
+
+def _dtype(form: str, meaning: Meaning) -> np.dtype[Any]:
+    return np.dtype(form, metadata={_KEY: meaning})
+
+
+#: A price: i8 in units of 1e-9, f8 in units of currency; the greatest and the least i8 are none.
+PRICE: Final = _dtype("<i8", Meaning("price", none=_NEVER))
+#: A size or volume: i8 in the feed's ``size_unit``.
+SIZE: Final = _dtype("<i8", Meaning("size"))
+#: The same squared, as in a variance: f8.
+SIZE_SQUARED: Final = _dtype("<f8", Meaning("size squared"))
+#: Sums of price x size: f8, of prices in units of currency and sizes in the feed's ``size_unit``.
+NOTIONAL: Final = _dtype("<f8", Meaning("notional"))
+#: A moment: i8, ns since the UNIX epoch, UTC.
+TIME: Final = _dtype("<i8", Meaning("time", none=_NEVER))
+#: A length of time: i8, ns.
+SPAN: Final = _dtype("<i8", Meaning("span"))
+#: How many: i8.
+COUNT: Final = _dtype("<i8", Meaning("count"))
+#: A number without a unit: f8.
+RATIO: Final = _dtype("<f8", Meaning("ratio"))
+#: The number of a letter: u4.
+LETTER: Final = _dtype("<u4", Meaning("letter", none=(0,)))
+#: What a handler needs to go on and no table shows, as half of a sum of 128 bits: i8.
+INNER: Final = _dtype("<i8", Meaning("inner"))
+#: What users declare in annotations, by the name of its quantity.
+BY_NAME: Final[Mapping[str, np.dtype[Any]]] = {
+    "price": PRICE, "size": SIZE, "notional": NOTIONAL, "time": TIME, "span": SPAN, "count": COUNT, "ratio": RATIO,
+}  # fmt: skip
+
+
+def declare(
+    like: np.dtype[Any], form: str | None = None, *, none: Sequence[int] | None = None, given: Given | None = None
+) -> np.dtype[Any]:
+    """A field's dtype, from one of those above. ``form``: its own dtype, as ``"<f8"``: prices that are floats are in
+    units of currency. ``none``: integers that stand for nothing. ``given``: fields beside it without which it is
+    undefined, as ``{"trades": 1}``: before there is one trade."""
+    meaning = meaning_of(like)
+    form = like.str if form is None else form
+    if none is None:
+        none = meaning.none if np.dtype(form).kind in "iu" else ()
+    return _dtype(form, replace(meaning, none=tuple(none), given=meaning.given if given is None else given))
+
+
+def prefixed(fields: Sequence[tuple[Any, ...]], prefix: str, given: Given) -> list[tuple[Any, ...]]:
+    """Fields under other names, which also need what is given."""
+    found = []
+    for name, dtype, *shape in fields:
+        dtype = np.dtype(dtype)
+        meaning = meaning_of(dtype)
+        needs = {**given, **{prefix + other: least for other, least in meaning.given.items()}}
+        found.append((prefix + name, dtype if meaning.quantity == "raw" else declare(dtype, given=needs), *shape))
+    return found
+
+
+_RAW: Final = Meaning("raw")
+
+
+def meaning_of(dtype: np.dtype[Any]) -> Meaning:
+    """What a field's dtype declares, or that of the elements of an array."""
+    metadata = dtype.base.metadata
+    found = None if metadata is None else metadata.get(_KEY)
+    return found if isinstance(found, Meaning) else _RAW
+
+
+def undeclared(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same layout without what it declares, which numpy's files have no room for; itself, where that is nothing."""
+    if not _declares(dtype):
+        return dtype
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((undeclared(base), shape))
+    if dtype.fields is None:
+        return np.dtype(dtype.str)
+    names = list(dtype.names or ())
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [undeclared(dtype.fields[name][0]) for name in names],
+            "offsets": [dtype.fields[name][1] for name in names],
+            "itemsize": dtype.itemsize,
+        }
+    )
+
+
+def _declares(dtype: np.dtype[Any]) -> bool:
+    base = dtype.base
+    if base.fields is None:
+        return base.metadata is not None
+    return any(_declares(about[0]) for about in base.fields.values())
+
+
+def unit_of(dtype: np.dtype[Any], size_unit: float | None) -> Unit:
+    """The unit of a field's numbers, in a feed whose sizes count ``size_unit``."""
+    meaning = meaning_of(dtype)
+    scale = QUANTITIES[meaning.quantity][0]
+    if dtype.base.kind == "f" and meaning.quantity == "price":
+        scale = Decimal(1)
+    power = _SIZES.get(meaning.quantity, 0)
+    if power and scale is not None:
+        scale = None if size_unit is None else scale * Decimal(repr(size_unit)) ** power
+    return Unit(meaning.quantity, scale)

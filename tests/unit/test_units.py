@@ -1,0 +1,236 @@
+"""What numbers mean, from the declaration of a field to the tables people read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from engine_support import ticks_for
+
+import strand
+from strand import Dispatcher, ReplayResult, replay
+from strand.errors import ConfigurationError
+from strand.feeds.merge import merge_feeds
+from strand.handlers.base import BUILTIN
+from strand.units import NOTIONAL, PRICE, SIZE, Unit, declare, meaning_of, undeclared
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pytest.importorskip("pyarrow")
+
+#: Amounts that real files mix, and prices; the second symbol has a quote's row, and no trade.
+AMOUNTS = ("1000000", "150000", "2000.5", "0.00000001", "120.25")
+PRICES = ("8700", "8701.5", "8702", "8703.123456789", "8699.000000001")
+SIDES = ("buy", "sell", "buy", "unknown", "sell")
+
+
+@pytest.fixture(scope="module")
+def crypto(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("crypto") / "trades.csv"
+    lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
+    for i, (price, amount, side) in enumerate(zip(PRICES, AMOUNTS, SIDES, strict=True)):
+        time = 1_585_699_200_000_000 + 1000 * i
+        lines.append(f"bitmex,XBTUSD,{time},{time},{i},{side},{price},{amount}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def exact(text: str) -> Fraction:
+    return Fraction(Decimal(text))
+
+
+VOLUME = sum(map(exact, AMOUNTS))
+TURNOVER = sum(exact(p) * exact(a) for p, a in zip(PRICES, AMOUNTS, strict=True))
+
+
+def close(found: Any, expected: Fraction) -> bool:
+    return math.isclose(float(found), float(expected), rel_tol=1e-14)
+
+
+def test_sizes_of_a_crypto_feed_are_in_units_of_the_instrument(crypto: Path) -> None:
+    result = replay(crypto, "trade_stats")
+    row, shown = result.rows["XBTUSD"], result.rows.to_pandas().loc["XBTUSD"]
+    assert row["volume"] == VOLUME * 10**8  # exact, in the feed's unit
+    assert result.rows.units["volume"] == Unit("size", Decimal("1E-8"))
+    assert shown["volume"] == float(VOLUME)
+    assert close(shown["notional"], TURNOVER)
+    assert close(shown["size_mean"], VOLUME / 5)
+    mean = VOLUME / 5
+    assert close(shown["size_variance"], sum((exact(a) - mean) ** 2 for a in AMOUNTS) / 4)
+    assert (shown["size_min"], shown["size_max"]) == (1e-8, 1e6)
+    assert (shown["price_min"], shown["price_max"]) == (8699.000000001, 8703.123456789)
+    assert str(shown["first_time"]) == "2020-04-01 00:00:00+00:00"
+    assert shown["interarrival_ns"] == 1e6
+
+
+def test_polars_over_the_file_itself_finds_the_same(crypto: Path) -> None:
+    frame = polars.read_csv(crypto)
+    by_hand = frame.select(
+        volume=polars.col("amount").sum(), notional=(polars.col("price") * polars.col("amount")).sum()
+    ).row(0)
+    shown = replay(crypto, "vwap").rows.to_polars().row(0, named=True)
+    assert math.isclose(shown["volume"], by_hand[0], rel_tol=1e-12)
+    assert math.isclose(shown["notional"], by_hand[1], rel_tol=1e-12)
+    assert math.isclose(shown["vwap"], by_hand[1] / by_hand[0], rel_tol=1e-12)
+
+
+def test_emitted_bars_name_their_units_and_become_tables(crypto: Path) -> None:
+    bars = replay(crypto, strand.bars(ticks=2)).outputs["bars"]
+    assert bars["volume"].tolist() == [115_000_000_000_000, 200_050_000_001, 12_025_000_000]
+    assert str(bars.units["volume"]) == "1E-8 units of the instrument"
+    assert str(bars.units["open"]) == "1E-9 units of currency"
+    assert str(bars.units["ts"]) == "1E-9 s since 1970-01-01 UTC"
+    frame = bars[:2].to_polars()
+    assert frame["symbol"].to_list() == ["XBTUSD", "XBTUSD"]
+    assert frame["volume"].to_list() == [1_150_000, 2000.50000001]
+    assert frame["high"].to_list() == [8701.5, 8703.123456789]
+    assert close(frame["notional"][1], 8702 * exact("2000.5") + exact("8703.123456789") * exact("0.00000001"))
+    table = bars.to_arrow()
+    assert table["number"].to_pylist() == [1, 3, None]  # the last was emitted by the end of the run
+    assert bars.to_pandas()["number"].isna().tolist() == [False, False, True]
+
+
+def test_a_symbol_without_trades_has_no_price() -> None:
+    with Dispatcher(["A", "B"], "trade_stats", workers=1, cores=None) as d:
+        ticks = ticks_for([0])
+        ticks["kind"], ticks["action"], ticks["price"], ticks["size"] = strand.ticks.KIND_TRADE, b"T", 5 * 10**9, 3
+        d.publish(ticks)
+    (one, none) = d.rows.to_arrow().to_pylist()
+    undefined = {
+        "size_mean", "size_variance", "size_min", "size_max", "price_min", "price_max", "price_first", "price_last",
+        "first_time", "last_time", "interarrival_ns",
+    }  # fmt: skip
+    assert {name for name, value in none.items() if value is None} == undefined
+    assert {name for name, value in one.items() if value is None} == {"size_variance", "interarrival_ns"}
+    assert (one["price_min"], one["volume"]) == (5.0, 3)
+    assert np.isnan(d.rows.to_pandas().loc["B", "price_last"])
+
+
+EVERY: dict[str, Any] = {
+    "bars": {"every": "1m"}, "spread": {"every": "1m"}, "imbalance": {"every": "1m"}, "vwap": {"every": "1m"},
+    "trade_stats": {"every": "1m"}, "volatility": {"ticks": 1, "every": "1m"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILTIN) - {"spin"}))
+def test_built_in_handlers_declare_all_their_fields(name: str) -> None:
+    for options in ({}, EVERY.get(name, {})):
+        made = BUILTIN[name](**options)
+        for dtype in (made.state, *(dtype for _, dtype in made.emitted)):
+            quiet = [field for field in dtype.names or () if meaning_of(dtype[field]).quantity == "raw"]
+            assert quiet == []
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILTIN) - {"spin"}))
+def test_no_table_of_a_symbol_without_ticks_shows_a_price_or_a_time(name: str) -> None:
+    made = BUILTIN[name](**EVERY.get(name, {}))
+    with Dispatcher(["A"], made, workers=1, cores=None) as d:
+        pass
+    (row,) = d.rows.to_arrow().to_pylist()
+    shown = {field: value for field, value in row.items() if d.rows.units.get(field) is not None}
+    for field, value in shown.items():
+        if d.rows.units[field].quantity in ("price", "time", "ratio", "letter"):
+            assert value is None or value == [None] * len(value), field
+
+
+def numbers(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    else:
+        yield value
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILTIN) - {"spin"}))
+def test_no_table_of_the_sample_day_shows_a_sentinel(name: str) -> None:
+    from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+    for options in ({}, EVERY.get(name, {})):
+        result = replay(sample_path(), BUILTIN[name](**options), feed_options={"date": SAMPLE_DATE})
+        for table in (result.rows.to_arrow(), *(records.to_arrow() for records in result.outputs.values())):
+            for field in table.column_names:
+                for value in numbers(table[field].to_pylist()):
+                    assert not (isinstance(value, float) and math.isnan(value)), field
+                    assert not (isinstance(value, int | float) and abs(value) > 1e18), field
+
+
+def test_files_that_count_sizes_differently_have_no_unit_together(crypto: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(crypto.read_text().replace("XBTUSD", "ETHUSD"))
+    merged = merge_feeds([strand.feeds.open(crypto), _whole(other)])
+    result: ReplayResult = replay(merged, "count")
+    assert result.rows.units["volume"] == Unit("size", None)
+    with pytest.raises(ConfigurationError, match="volume: read the files with one size unit"):
+        result.rows.to_pandas()
+
+
+def _whole(path: Path) -> Any:
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if "." not in line) + "\n")
+    return strand.feeds.open(path, size_unit="1")
+
+
+def test_own_handlers_declare_units_in_their_dtypes() -> None:
+    state = [
+        ("high", PRICE),
+        ("volume", SIZE),
+        ("turnover", NOTIONAL),
+        ("last", declare(PRICE, given={"n": 1})),
+        ("n", "<i8"),
+    ]
+
+    @strand.batch_handler(state=state, outputs={"seen": [("price", PRICE), ("what", "<i8")]})
+    def mine(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        row["high"], row["volume"], row["turnover"] = 2_500_000_000, 7, 17.5
+        ctx.emit((3_000_000_000, 4), at=0)
+
+    with Dispatcher(["A"], mine, workers=1, cores=None) as d:
+        d.publish(ticks_for([0]))
+    (row,) = d.rows.to_arrow().to_pylist()
+    assert row == {"symbol": "A", "high": 2.5, "volume": 7, "turnover": 17.5, "last": None, "n": 0}
+    assert {name: unit.quantity for name, unit in d.rows.units.items()} == {
+        "high": "price", "volume": "size", "turnover": "notional", "last": "price", "n": "raw",
+    }  # fmt: skip
+    (record,) = d.outputs["seen"].array().to_polars().to_dicts()
+    assert (record["price"], record["what"]) == (3.0, 4)
+    assert str(d.outputs["seen"].units["what"]) == "not declared"
+
+
+def test_annotations_declare_units_by_name() -> None:
+    class State:
+        high: Annotated[np.int64, "price"]
+        volume: Annotated[np.int64, "size"]
+        mean: Annotated[float, "price"]
+        seen: Annotated[int, "time"]
+
+    @strand.batch_handler(state=State)
+    def mine(symbol: str, ticks: Any, row: Any) -> None:
+        row["high"], row["volume"], row["mean"] = 2_500_000_000, 7, 1.25
+        row["seen"] = 1_767_623_400 * 10**9
+
+    with Dispatcher(["A"], mine, workers=1, cores=None) as d:
+        d.publish(ticks_for([0]))
+    assert [str(unit) for unit in d.rows.units.values()] == [
+        "1E-9 units of currency", "units of the instrument", "units of currency", "1E-9 s since 1970-01-01 UTC",
+    ]  # fmt: skip
+    assert d.rows.to_polars().row(0)[:4] == ("A", 2.5, 7, 1.25)
+    assert str(d.rows.to_pandas().loc["A", "seen"]) == "2026-01-05 14:30:00+00:00"
+    for hint, said in (
+        (Annotated[int, "money"], "State.x: 'money' is not the size .* none of price"),
+        (Annotated[bool, "price"], "State.x: a field of bool"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            strand.batch_handler(state=type("State", (), {"__annotations__": {"x": hint}}))(mine)
+
+
+def test_arrays_that_users_get_declare_nothing_that_numpy_cannot_save(tmp_path: Path, crypto: Path) -> None:
+    result = replay(crypto, strand.bars(ticks=2))
+    for array in (result.rows.array, result.outputs["bars"]):
+        assert undeclared(array.dtype) is array.dtype
+        np.save(tmp_path / "x.npy", array)
+        np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), array)

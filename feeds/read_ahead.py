@@ -48,7 +48,8 @@ class Chunks:
         self._closed = False
 
     def next(self, carry: memoryview) -> memoryview | None:
-        """``carry`` and the bytes that follow it, valid until the next call; None at the end. Raises FeedError.
+        """``carry`` and the bytes that follow it, valid until the next call; None at the end, which leaves ``carry`` as
+        it is. Raises FeedError.
 
         ``carry``: the unused end of what the last call returned, at most ``headroom`` bytes.
         """
@@ -65,7 +66,12 @@ class Chunks:
                 raise FeedError("the feed was closed while it was being read")
             got = self._stream.readinto(self._buffer[self._headroom : self._headroom + size])
         self.reading_ns += time.perf_counter_ns() - begun
-        return self._buffer[start : self._headroom + got] if got else None
+        if got == 0:
+            # The caller still has to decode ``carry``, which may lie in this buffer where it was just copied to.
+            if not carry.readonly:
+                carry[:] = self._buffer[start : self._headroom]
+            return None
+        return self._buffer[start : self._headroom + got]
 
     def keep_to(self, cores: Collection[int]) -> None:
         """Lets the thread that reads run on these cores only, if it is another than the caller's."""

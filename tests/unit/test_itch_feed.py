@@ -28,7 +28,7 @@ from strand.errors import (
 )
 from strand.feeds import Feed, TickBatch, _decoded
 from strand.feeds.itch import ItchFeed, recognise
-from strand.feeds.read_ahead import ReadAhead
+from strand.feeds.read_ahead import Chunks, ReadAhead
 from strand.feeds.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.streams import GzipStream, InflateLimits
@@ -479,6 +479,19 @@ def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -
     waiting.join()
     assert "closed" in str(caught[0])
     assert not inflaters()
+
+
+def test_what_is_carried_to_the_end_of_a_stream_stays_as_it_is(tmp_path: Path) -> None:
+    content = bytes(range(100))
+    chunks = Chunks(GzipStream(write(tmp_path, gzip.compress(content)), InflateLimits()), chunk_bytes=90, headroom=64)
+    first = chunks.next(memoryview(b""))
+    assert first is not None
+    rest = chunks.next(first[60:])
+    assert rest is not None
+    assert bytes(rest) == content[60:]  # 30 of them carried, and 10 that were read
+    assert chunks.next(rest) is None
+    assert bytes(rest) == content[60:]
+    chunks.close()
 
 
 def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import itch_reference as ref
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strand.errors import FeedError, TruncatedFeedError
@@ -173,6 +173,8 @@ def damaged(seed: int, kind: str) -> bytes:
     return bytes(content[: chance.randrange(len(content))] if chance.random() < 0.3 else content)
 
 
+# The last read gives fewer bytes than are carried on, and the end is behind them.
+@example(content=damaged(484, "holes"), on_error="raise", symbols=("S1",), threads=1)
 @given(
     content=st.builds(damaged, st.integers(0, 1 << 32), st.sampled_from(KINDS)),
     on_error=st.sampled_from(["raise", "skip"]),

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from strand._bindings.text import LETTER_BYTES
 from strand.errors import ConfigurationError
 from strand.feeds._csv_rules import FieldRule, Layout, Profile, SymbolRule
+from strand.feeds._files import small_text
 from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.mapping.units import unit_power
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
@@ -283,8 +284,4 @@ def named_profile(name: str | Path) -> Profile:
     if path.suffix != ".toml":
         known = ", ".join(profile.name for profile in built_in())
         raise ConfigurationError(f"profile: {str(name)!r} is neither a .toml file nor one of {known}")
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"profile: {name} cannot be read: {error}") from error
-    return read_profile(text, str(name))
+    return read_profile(small_text(path, "profile"), str(name))

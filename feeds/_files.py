@@ -5,12 +5,15 @@ from __future__ import annotations
 import stat
 import zipfile
 from pathlib import Path
+from typing import Final
 
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds._zip import ZipMemberStream
 from strand.feeds.bytestream import InflateLimits, InputStream
 
-__all__ = ["MemberReader", "PieceReader", "positive", "read_head", "regular_file"]
+_MOST_TEXT: Final = 64 << 20
+
+__all__ = ["MemberReader", "PieceReader", "positive", "read_head", "regular_file", "small_text"]
 
 
 def regular_file(path: str | Path) -> Path:
@@ -38,6 +41,21 @@ def read_head(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError as error:
         raise FeedError(f"cannot be read: {error.strerror}", path=path) from error
+
+
+def small_text(path: str | Path, what: str) -> str:
+    """The text of a file that the user wrote, such as a list of names. Raises ConfigurationError; ``what`` leads.
+
+    It may be a pipe, so its size is not known; what has no end, such as /dev/zero, is refused after 64 MiB.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST_TEXT + 1)
+        if len(data) > _MOST_TEXT:
+            raise ConfigurationError(f"{what}: name a file of text, below 64 MiB: {path} has more")
+        return data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{what}: {path} cannot be read: {error}") from error
 
 
 def positive(name: str, value: int) -> int:

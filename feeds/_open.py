@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
+from strand.feeds._files import small_text
 from strand.feeds.base import BaseFeed
 from strand.feeds.dated import DatedFeed, zone_of
 from strand.feeds.days import check_new_day
@@ -147,10 +148,7 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
         if not name.startswith("@"):
             names.append(name)
             continue
-        try:
-            lines = Path(name[1:]).read_text("utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"symbols: {name[1:]} cannot be read: {error}") from error
+        lines = small_text(name[1:], "symbols").splitlines()
         # A name may have a # in it, but no space before one.
         bare = [_COMMENT.split(line, maxsplit=1)[0].strip() for line in lines]
         found = [line for line in bare if line]
@@ -176,16 +174,19 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
     for name in named:
         if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
             raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
+        if "\0" in text:
+            raise ConfigurationError(f"source: {name!r} is no path: it holds a NUL")
         path = Path(text)
         if text == STANDARD_INPUT:
             yield text
-        elif any(mark in text for mark in _WILD) and not path.exists():
+        elif any(mark in text for mark in _WILD) and not _is_there(path):
             found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
             files = [match for match in found if not match.is_dir()]
             if not files:
                 raise FeedError("no file matches", path=text)
             yield from files
         else:
+            _check_there(path)
             yield path
 
 
@@ -213,11 +214,16 @@ def _in_folder(folder: Path, options: dict[str, Any]) -> list[Path]:
 
 
 def _format_of(path: str | Path, format: str | None, options: dict[str, Any]) -> Format:  # noqa: A002
-    if isinstance(path, Path):
-        _check_there(path)
     if is_pipe(path):
         forget_pipe(path)
     return format_named(format) if format is not None else recognised(path, options.get("limits"))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a name, but a glob may be
+        return False
 
 
 def _check_there(path: Path) -> None:

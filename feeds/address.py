@@ -47,6 +47,6 @@ def parse_address(text: str | Address, field: str) -> Address:
     if isinstance(text, Address):
         return text
     host, _, port = str(text).rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
+    if not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
         raise ConfigurationError(f"{field}: {text!r} is not HOST:PORT with a port from 0 to 65535")
     return Address(ipv4(host or "127.0.0.1", field), int(port))

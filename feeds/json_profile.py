@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
+from strand.feeds._files import small_text
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.units import PRICE_POWER, nearest, unit_power
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
@@ -284,8 +285,8 @@ def read_profile(
     if not isinstance(source, Mapping):
         where = str(source)
         try:
-            source = tomllib.loads(Path(source).read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            source = tomllib.loads(small_text(source, "profile"))
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
     _only(source, ("name", "size_unit", "inexact", "message"), where)
     messages = source.get("message")

@@ -13,6 +13,8 @@ from strand.errors import ConfigurationError
 
 __all__ = ["as_date", "date_in_name", "date_in_names", "midnight_ns"]
 
+# Ticks hold ns since 1970 in 63 bits, which end in April 2262.
+_LAST_YEAR: Final = 2261
 # An eight-digit run is a year first (20190130) or last (01302019): no month and day read as a year from 1990 on.
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)\d{8}(?!\d)")
 _DASHED: Final = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
@@ -25,7 +27,7 @@ def _parse(text: str, pattern: str) -> dt.date | None:
         date = dt.datetime.strptime(text, pattern).date()
     except ValueError:
         return None
-    return date if date.year >= 1990 else None
+    return date if 1990 <= date.year <= _LAST_YEAR else None
 
 
 def date_in_name(path: str | Path) -> dt.date | None:
@@ -55,17 +57,25 @@ def date_in_names(names: Iterable[str]) -> dt.date | None:
 def as_date(value: dt.date | str) -> dt.date:
     """A date given as an option: ``datetime.date`` or ``"YYYY-MM-DD"``. Raises ConfigurationError."""
     if isinstance(value, dt.datetime):
-        return value.date()
-    if isinstance(value, dt.date):
-        return value
-    try:
-        return dt.date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise ConfigurationError(f"date: {value!r} is not a date; give it as YYYY-MM-DD") from None
+        value = value.date()
+    elif not isinstance(value, dt.date):
+        try:
+            value = dt.date.fromisoformat(value)
+        except (TypeError, ValueError):
+            raise ConfigurationError(f"date: {value!r} is not a date; give it as YYYY-MM-DD") from None
+    if not 1970 <= value.year <= _LAST_YEAR:
+        raise _beyond(value)
+    return value
+
+
+def _beyond(date: dt.date) -> ConfigurationError:
+    return ConfigurationError(f"date: give one from 1970 to {_LAST_YEAR}, which ticks can express: {date} is not")
 
 
 def midnight_ns(date: dt.date, zone: str = "America/New_York") -> int:
     """The first instant of ``date`` in ``zone``, ns since the UNIX epoch. Raises ConfigurationError."""
+    if not 1970 <= date.year <= _LAST_YEAR:
+        raise _beyond(date)
     try:
         midnight = dt.datetime.combine(date, dt.time(), ZoneInfo(zone))
     except ZoneInfoNotFoundError:
@@ -74,5 +84,5 @@ def midnight_ns(date: dt.date, zone: str = "America/New_York") -> int:
         ) from None
     seconds = int(midnight.timestamp())
     if seconds < 0:
-        raise ConfigurationError(f"date: {date} lies before 1970, which ticks cannot express")
+        raise _beyond(date)
     return seconds * 1_000_000_000

@@ -97,6 +97,12 @@ class WebSocketFeed(BaseFeed):
         super().__init__()
         if not url.startswith(("ws://", "wss://")):
             raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
+        try:
+            port = urlsplit(url).port
+        except ValueError:
+            port = 0
+        if port == 0:
+            raise ConfigurationError(f"url: give a port from 1 to 65535: {_without_secrets(url)!r}")
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         if isinstance(subscribe, str | bytes | Mapping):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from strand import _starting
+
+if _starting.is_command():
+    _starting.begin()
 from strand.dispatcher import Dispatcher
 from strand.errors import StrandError
 from strand.handlers import (
@@ -29,6 +33,8 @@ from strand.replay import ReplayResult, replay
 from strand.sessions import Sessions
 from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
+
+_starting.done()
 
 __all__ = [
     "PRICE_SCALE",

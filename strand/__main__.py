@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from strand.cli import main
+from strand import _starting
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Imports the command, which takes long, and runs it."""
+    _starting.begin()
+    from strand.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

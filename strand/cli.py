@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -18,6 +13,7 @@ from strand._bindings.tally import tally
 from strand.bench.cli import bench
 from strand.commands.convert import convert
 from strand.commands.diff import diff
+from strand.commands.ending import run_to_its_end
 from strand.commands.fingerprints import fingerprinting
 from strand.commands.gen import gen
 from strand.commands.handlers import handlers
@@ -32,7 +28,7 @@ from strand.commands.reading import Reads, reading
 from strand.commands.serve import serve
 from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
-from strand.errors import FeedError, StrandError, StrictError, UnknownSymbolError
+from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import empty_feed, skipped_of, unknown_symbol
@@ -41,9 +37,6 @@ from strand.replay import ReplayResult
 from strand.replay import replay as run_replay
 
 __all__ = ["cli", "main"]
-
-BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -247,51 +240,6 @@ def demo_command(as_json: bool) -> None:
     run_demo(as_json)
 
 
-class _Terminated(KeyboardInterrupt):
-    """A request to terminate: what is under way ends as by an interrupt, and leaves nothing half done."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.exit_code = 128 + number
-
-
-@contextlib.contextmanager
-def _requests_to_terminate() -> Iterator[None]:
-    """They are raised where nothing else was arranged for them: nohup ignores one, listen and serve end by them."""
-
-    def end(number: int, _: object) -> None:
-        raise _Terminated(number)
-
-    taken = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
-
-
 def main() -> None:
-    """Runs the command; errors of strand's own are one line and exit status 2."""
-    try:
-        with _requests_to_terminate():
-            cli.main(standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort) as error:
-        request = error.__cause__ if isinstance(error, click.Abort) else error
-        if isinstance(request, _Terminated):
-            click.echo("terminated", err=True)
-            sys.exit(request.exit_code)
-        click.echo("interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except StrandError as error:
-        click.echo(f"strand: {error}", err=True)
-        sys.exit(BAD_INPUT)
+    """The command as a process of its own; ``strand.commands.ending`` says how it ends."""
+    run_to_its_end(lambda: cli.main(standalone_mode=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Final, Self
@@ -37,6 +38,9 @@ class CoreList(click.ParamType[list[int]]):
                 found = range(0)
             if not found:
                 self.fail(f"{value!r} is not a list of cores like 0,2-5", param, ctx)
+            allowed = sorted(os.sched_getaffinity(0))
+            if found[-1] > allowed[-1]:
+                self.fail(f"{part!r} names cores that cannot be used; this process may use {allowed}", param, ctx)
             cores.extend(found)
         return cores
 

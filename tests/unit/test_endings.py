@@ -1,0 +1,123 @@
+"""Whatever goes wrong, the command ends with one line that says what to do, and with the status of its kind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+SAMPLE = str(sample_path())
+REPLAY = ["replay", SAMPLE, "--handler", "count", "--limit", "1000"]
+LONG = "a" * 300
+#: The command of this environment, and the module.
+COMMANDS = {"strand": [str(Path(sys.executable).parent / "strand")], "module": [sys.executable, "-m", "strand"]}
+
+
+def run(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMANDS["module"], *args], text=True, timeout=100, check=False,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([*REPLAY, "--cores", "0-99999999999"], "this process may use"),
+        ([*REPLAY, "--symbols", "@/dev/zero"], "name a file of text, below 64 MiB"),
+        (["listen", "--websocket", "ws://127.0.0.1:9", "--profile", "/dev/zero"], "name a file of text, below 64 MiB"),
+        ([*REPLAY, "--date", "2600-01-01"], "give one from 1970 to 2261"),
+        ([*REPLAY, "--date", "0001-01-01"], "give one from 1970 to 2261"),
+        (["replay", LONG], "File name too long"),
+        (["replay", LONG + "*"], "no file matches"),
+        (["info", LONG], "File name too long"),
+        (["convert", LONG, "out.npz"], "File name too long"),
+        (["convert", SAMPLE, "--date", SAMPLE_DATE, LONG + ".npz"], "File name too long"),
+        ([*REPLAY, "--out", LONG + ".csv"], "File name too long"),
+        ([*REPLAY, "--report", LONG + ".html"], "File name too long"),
+        (["diff", LONG, SAMPLE], "File name too long"),
+        (["listen", "--line", "127.0.0.1:99999"], "a port from 0 to 65535"),
+        (["listen", "--line", "127.0.0.1:" + "9" * 5000], "a port from 0 to 65535"),
+        (["listen", "--websocket", "ws://127.0.0.1:99999", "--profile", "p.toml"], "port"),
+        (["serve", SAMPLE, "--line", "127.0.0.1:99999"], "a port from 0 to 65535"),
+    ],
+)  # fmt: skip
+def test_options_and_paths_beyond_what_can_be_are_one_line(tmp_path: Path, args: list[str], words: str) -> None:
+    (tmp_path / "p.toml").write_text('[[message]]\nsymbol = "s"\nkind = "trade"\n[message.fields]\nprice = "p"\n')
+    done = run(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    # click shows how a command is used before what is wrong with an option.
+    assert len([line for line in done.stderr.splitlines() if not re.match(r"Usage:|Try |\s*$", line)]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
+
+
+@pytest.mark.parametrize(
+    "args", [REPLAY, [*REPLAY, "--json"], ["info", SAMPLE], ["--help"], ["--version"], ["handlers"], ["include"]]
+)
+def test_a_full_disk_on_standard_output_is_one_line(args: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run(*args, stdout=full)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "free some room, or send standard output elsewhere" in done.stderr
+        # Nobody can be told; the status still says it.
+        assert run(*args, stdout=full, stderr=full).returncode == 2
+
+
+@pytest.mark.parametrize("failing", ["MemoryError()", 'MemoryError("no memory for the books")', "thread"])
+def test_no_memory_is_one_line(failing: str) -> None:
+    raising = 'RuntimeError("can\'t start new thread")' if failing == "thread" else failing
+    program = f"""
+import strand.cli
+def fails(*_, **__):
+    raise {raising}
+strand.cli.run_replay = fails
+strand.cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *REPLAY], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.stderr.startswith("strand: use fewer workers (--workers) or symbols (--symbols), or free some memory")
+
+
+TELLS = """
+import sys
+class Told:
+    def find_spec(self, name, path=None, target=None):
+        if name == "strand.dispatcher":
+            open({told!r}, "w").close()
+sys.meta_path.insert(0, Told())
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_interrupt_while_the_command_starts_is_one_line(command: str, tmp_path: Path) -> None:
+    """At any time from the package's first import on: what Python does before is its own."""
+    ends = []
+    for step in range(12):
+        told = tmp_path / f"told{step}"
+        (tmp_path / "sitecustomize.py").write_text(TELLS.format(told=str(told)))
+        environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+        started = [*COMMANDS[command], "replay", SAMPLE, "--handler", "count", "--speed", "1"]
+        with subprocess.Popen(
+            started, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            while not told.exists() and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(step * 0.06)
+            process.send_signal(signal.SIGINT)
+            try:
+                _, said = process.communicate(timeout=100)
+            finally:
+                process.kill()
+        ends.append((process.returncode, said.strip()))
+    assert ends == [(130, "interrupted")] * len(ends)

@@ -12,6 +12,7 @@ sd_books *sd_books_create(uint64_t n, uint32_t start) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
   sd_books *books = aligned_alloc(_Alignof(sd_books), sizeof *books);
   if (!books) return NULL;
+  sd_book_draw_key();
   sd_pools_init(&books->pools);
   books->n = n;
   books->book = sd_pool_take_zeros(sd_pools_of(&books->pools, 0), n * sizeof(sd_book));
@@ -140,7 +141,7 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
     c->row->unknown++;
     return 0;
   case 'R':
-    sd_book_clear(b);
+    sd_book_clear(b, c->pool);
     if (sd_is_day(t)) c->row->state = 0;
     return 0;
   case 'T':
@@ -170,8 +171,8 @@ static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
       if (SD_UNLIKELY(tops == (SD_TOP(SD_ASK) | SD_TOP(SD_BID)))) show_best(b, SD_ASK, row);
     }
     if (b->changed & SD_LADDER) {
-      row->bid_levels = (int32_t)b->n[SD_BID];
-      row->ask_levels = (int32_t)b->n[SD_ASK];
+      row->bid_levels = (int32_t)sd_book_count_levels(b, SD_BID);
+      row->ask_levels = (int32_t)sd_book_count_levels(b, SD_ASK);
     }
     b->changed = 0;
   }
@@ -275,11 +276,11 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_bo
   if (symbol >= books->n) return 0;
   const sd_book *b = &books->book[symbol];
   const int which = side_of(side);
-  const uint32_t there = b->n[which];
-  uint64_t got = n < there ? n : there;
-  for (uint64_t i = 0; i < got; i++) {
-    const sd_level *l = &b->levels[sd_book_numbers(b, which)[there - 1 - i]];
-    levels[i] = (sd_book_level){l->price, (int64_t)l->size, l->orders};
+  sd_level_cursor cursor = {0};
+  uint64_t got = 0;
+  for (uint32_t level; got < n && sd_book_next_level(b, which, &cursor, &level); got++) {
+    const sd_level *l = &b->levels[level];
+    levels[got] = (sd_book_level){l->price, (int64_t)l->size, l->orders};
   }
   return got;
 }

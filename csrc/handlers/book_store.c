@@ -1,24 +1,71 @@
 #include "handlers/book_store.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
-enum { FIRST_BYTES = 256, MOST_ROOM = 1 << 28, MOST_BUCKETS = 1 << 27 };
+enum {
+  FIRST_BYTES = 256,
+  MOST_RECORDS = 1 << 29,
+  MOST_BUCKETS = 1 << 27,
+  SPARSE =
+      16 /* a table with less than one order in so many buckets is given back when it is cleared, not filled with zeros */
+};
+
+/* ---- the key of the hash */
+
+sd_hash_key sd_book_key;
+
+static void draw_key(void) {
+  if (getrandom(&sd_book_key, sizeof sd_book_key, 0) != (ssize_t)sizeof sd_book_key) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    sd_book_key.mask = (uint64_t)now.tv_nsec * UINT64_C(0x9E3779B97F4A7C15) ^ (uintptr_t)&now;
+    sd_book_key.factor = ((uint64_t)now.tv_sec ^ (uintptr_t)&sd_book_key) * UINT64_C(0xD1B54A32D192ED03);
+  }
+  sd_book_key.factor |= 1;
+}
+
+void sd_book_draw_key(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, draw_key);
+}
+
+/* ---- bytes */
+
+/* Before the ladders of a book whose ladders are as long as they may be. */
+typedef struct sd_book_deep {
+  sd_deep side[2];
+  uint64_t records; /* there is memory for so many levels */
+} sd_book_deep;
 
 static uint64_t bucket_bytes(uint32_t n) { return n * (uint64_t)sizeof(sd_bucket); }
 
-/* Of both sides. */
+/* Of both sides, with what lies before them. */
 static uint64_t ladder_bytes(uint32_t room) {
-  return 2 * ((uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
+  const uint64_t keys = 2 * ((uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
+  return room == SD_NEAR ? keys + sizeof(sd_book_deep) : keys;
 }
 
-static uint64_t level_bytes(uint32_t room) {
-  return room ? ladder_bytes(room) + 2 * (uint64_t)room * sizeof(sd_level) : 0;
+static sd_book_deep *deep_of(const sd_book *b) {
+  return b->room == SD_NEAR ? (sd_book_deep *)((unsigned char *)b->levels - ladder_bytes(SD_NEAR)) : NULL;
+}
+
+static uint64_t records_of(const sd_book *b) { return b->room == SD_NEAR ? deep_of(b)->records : 2 * b->room; }
+
+static uint64_t level_bytes(uint32_t room, uint64_t records) {
+  return room ? ladder_bytes(room) + records * sizeof(sd_level) : 0;
 }
 
 uint64_t sd_book_order_bytes(const sd_book *b) { return bucket_bytes(b->n_buckets); }
 
-uint64_t sd_book_level_bytes(const sd_book *b) { return level_bytes(b->room); }
+uint64_t sd_book_level_bytes(const sd_book *b) {
+  const sd_book_deep *deep = deep_of(b);
+  const uint64_t chunks = deep ? sd_deep_bytes(&deep->side[SD_ASK]) + sd_deep_bytes(&deep->side[SD_BID]) : 0;
+  return level_bytes(b->room, records_of(b)) + chunks;
+}
 
 /* ---- the table */
 
@@ -82,68 +129,162 @@ int sd_book_grow_orders(sd_book *b, sd_pool *pool) {
 
 /* ---- levels */
 
-/* Those from a number on are nobody's; the lowest one is taken first. */
-static void free_levels(sd_book *b, uint32_t from) {
-  for (uint32_t i = 2 * b->room; i-- > from;) {
-    b->levels[i].orders = 0;
-    b->levels[i].side = b->free;
-    b->free = i + 1;
-  }
+/* A level is nobody's. */
+static void give_record(sd_book *b, uint32_t level) {
+  b->levels[level].orders = 0;
+  b->levels[level].side = b->free;
+  b->free = level + 1;
 }
 
-int sd_book_grow_levels(sd_book *b, sd_pool *pool) {
+/* Zero: no memory. */
+static int move_levels(sd_book *b, sd_pool *pool, uint32_t room, uint64_t records) {
   const sd_book old = *b;
-  uint32_t room = sd_ladder_room(b->room);
-  unsigned char *piece = room > MOST_ROOM ? NULL : sd_pool_take(pool, level_bytes(room));
+  const uint64_t old_records = records_of(&old);
+  unsigned char *piece = records > MOST_RECORDS ? NULL : sd_pool_take(pool, level_bytes(room, records));
   if (!piece) return 0;
   b->levels = (sd_level *)(piece + ladder_bytes(room));
   b->room = room;
-  if (old.room) memcpy(b->levels, old.levels, 2 * (uint64_t)old.room * sizeof(sd_level));
+  if (room == SD_NEAR) {
+    sd_book_deep *deep = deep_of(b);
+    if (old.room == SD_NEAR) *deep = *deep_of(&old);
+    else memset(deep, 0, sizeof *deep);
+    deep->records = records;
+  }
+  if (old.room) memcpy(b->levels, old.levels, old_records * sizeof(sd_level));
   for (int side = 0; side < 2 && old.room; side++) {
     memcpy(sd_book_keys(b, side), sd_book_keys(&old, side), b->n[side] * sizeof(int64_t));
     memcpy(sd_book_numbers(b, side), sd_book_numbers(&old, side), b->n[side] * sizeof(uint32_t));
   }
   for (int side = 0; side < 2; side++) sd_ladder_begin(sd_book_keys(b, side) - SD_LADDER_BEST);
-  free_levels(b, 2 * old.room);
-  if (old.room) sd_pool_give(pool, (unsigned char *)old.levels - ladder_bytes(old.room), level_bytes(old.room));
+  for (uint64_t i = records; i-- > old_records;) give_record(b, (uint32_t)i);
+  if (old.room)
+    sd_pool_give(pool, (unsigned char *)old.levels - ladder_bytes(old.room), level_bytes(old.room, old_records));
   return 1;
+}
+
+/* Gives the worst of a full ladder to the chunks. */
+static void spill(sd_book *b, int side, sd_deep *deep) {
+  int64_t *keys = sd_book_keys(b, side);
+  uint32_t *numbers = sd_book_numbers(b, side);
+  sd_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
+  const uint32_t left = b->n[side] -= SD_CHUNK;
+  for (uint32_t i = 0; i < SD_CHUNK; i++) {
+    chunk->keys[i] = keys[i];
+    chunk->values[i] = numbers[i];
+  }
+  memmove(keys, &keys[SD_CHUNK], left * sizeof *keys);
+  memmove(numbers, &numbers[SD_CHUNK], left * sizeof *numbers);
+  b->easy = 0;
+}
+
+/* The other way round, where the ladder has become short. */
+static void refill(sd_book *b, int side, sd_book_deep *all) {
+  sd_deep *deep = &all->side[side];
+  int64_t *keys = sd_book_keys(b, side);
+  uint32_t *numbers = sd_book_numbers(b, side);
+  while (deep->levels && b->n[side] < SD_NEAR_LEAST) {
+    const sd_chunk *chunk = sd_deep_best(deep);
+    const uint32_t more = (uint32_t)chunk->n;
+    memmove(&keys[more], keys, b->n[side] * sizeof *keys);
+    memmove(&numbers[more], numbers, b->n[side] * sizeof *numbers);
+    for (uint32_t i = 0; i < more; i++) {
+      keys[i] = chunk->keys[i];
+      numbers[i] = (uint32_t)chunk->values[i];
+    }
+    b->n[side] += more;
+    sd_deep_pop(deep);
+  }
+  if (!all->side[SD_ASK].levels && !all->side[SD_BID].levels) b->easy = b->room;
+}
+
+int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side) {
+  if (b->room < SD_NEAR) {
+    const uint32_t room = sd_ladder_room(b->room);
+    if (!move_levels(b, pool, room, 2 * room)) return 0;
+    b->easy = room;
+    return 1;
+  }
+  sd_deep *deep = &deep_of(b)->side[side];
+  if (!sd_deep_reserve(deep, pool)) return 0;
+  if (b->n[side] == SD_NEAR) {
+    spill(b, side, deep);
+    if (!sd_deep_reserve(deep, pool)) return 0;
+  }
+  return b->free || move_levels(b, pool, SD_NEAR, records_of(b) / 2 * 3);
+}
+
+uint32_t sd_book_deep_levels(const sd_book *b, int side) { return deep_of(b)->side[side].levels; }
+
+int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint32_t *level) {
+  if (cursor->read < b->n[side]) {
+    *level = sd_book_numbers(b, side)[b->n[side] - ++cursor->read];
+    return 1;
+  }
+  if (b->easy == b->room) return 0;
+  const sd_deep *deep = &deep_of(b)->side[side];
+  if (cursor->read++ == b->n[side]) cursor->deep = (sd_deep_cursor){deep->chunks, 0};
+  int64_t key, number;
+  if (!sd_deep_next(deep, &cursor->deep, &key, &number)) return 0;
+  *level = (uint32_t)number;
+  return 1;
+}
+
+static uint32_t take_record(sd_book *b, int side, int64_t price) {
+  const uint32_t level = b->free - 1;
+  sd_level *l = &b->levels[level];
+  b->free = l->side;
+  *l = (sd_level){price, 0, 0, (uint32_t)side};
+  b->changed |= SD_LADDER;
+  return level;
+}
+
+static uint32_t make_deep_level(sd_book *b, int side, int64_t price) {
+  sd_deep *deep = &deep_of(b)->side[side];
+  const int64_t key = sd_ladder_key(side, price);
+  sd_deep_place place;
+  if (sd_deep_find(deep, key, &place)) return (uint32_t)*sd_deep_value(deep, place);
+  const uint32_t level = take_record(b, side, price);
+  sd_deep_insert(deep, place, key, level);
+  return level;
 }
 
 uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
   int64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
   const int64_t key = sd_ladder_key(side, price);
+  if (SD_UNLIKELY(b->easy != b->room) && key < keys[0] && sd_book_deep_levels(b, side))
+    return make_deep_level(b, side, price);
   const uint32_t at = sd_ladder_find(keys, b->n[side], key);
   if (at < b->n[side] && keys[at] == key) return numbers[at];
-  const uint32_t level = b->free - 1;
-  sd_level *l = &b->levels[level];
-  b->free = l->side;
-  *l = (sd_level){price, 0, 0, (uint32_t)side};
-  for (uint32_t i = b->n[side]++; i > at; i--) {
-    keys[i] = keys[i - 1];
-    numbers[i] = numbers[i - 1];
-  }
+  const uint32_t level = take_record(b, side, price), after = b->n[side]++ - at;
+  memmove(&keys[at + 1], &keys[at], after * sizeof *keys);
+  memmove(&numbers[at + 1], &numbers[at], after * sizeof *numbers);
   keys[at] = key;
   numbers[at] = level;
   b->top[side] = numbers[b->n[side] - 1];
-  b->changed |= SD_LADDER;
   return level;
 }
 
 void sd_book_drop_level(sd_book *b, int side, uint32_t level) {
   int64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
-  sd_level *l = &b->levels[level];
-  uint32_t at = sd_ladder_find(keys, b->n[side], sd_ladder_key(side, l->price));
-  const uint32_t n = --b->n[side];
-  for (; at < n; at++) {
-    keys[at] = keys[at + 1];
-    numbers[at] = numbers[at + 1];
+  const int64_t key = sd_ladder_key(side, b->levels[level].price);
+  const uint32_t at = sd_ladder_find(keys, b->n[side], key);
+  if (SD_LIKELY(keys[at] == key)) {
+    const uint32_t after = --b->n[side] - at;
+    memmove(&keys[at], &keys[at + 1], after * sizeof *keys);
+    memmove(&numbers[at], &numbers[at + 1], after * sizeof *numbers);
+    if (SD_UNLIKELY(b->easy != b->room) && b->n[side] < SD_NEAR_LEAST) refill(b, side, deep_of(b));
+    if (b->n[side]) b->top[side] = numbers[b->n[side] - 1];
+  } else {
+    sd_book_deep *deep = deep_of(b);
+    sd_deep_place place;
+    sd_deep_find(&deep->side[side], key, &place);
+    sd_deep_remove(&deep->side[side], place);
+    if (!deep->side[SD_ASK].levels && !deep->side[SD_BID].levels) b->easy = b->room;
   }
-  if (n) b->top[side] = numbers[n - 1];
   b->changed |= SD_LADDER;
-  l->side = b->free;
-  b->free = level + 1;
+  give_record(b, level);
 }
 
 /* ---- stamps */
@@ -169,10 +310,27 @@ int sd_book_stamp_again(sd_book *b, sd_pool *pool) {
   return 1;
 }
 
-void sd_book_clear(sd_book *b) {
-  if (b->buckets) memset(b->buckets, 0, bucket_bytes(b->n_buckets));
+static void clear_orders(sd_book *b, sd_pool *pool) {
+  const uint64_t bytes = bucket_bytes(b->n_buckets);
+  if (!b->live) return;
+  if (b->live < b->n_buckets / SPARSE) {
+    sd_pool_give(pool, b->buckets, bytes);
+    b->buckets = NULL;
+    b->n_buckets = b->full = 0;
+  } else {
+    memset(b->buckets, 0, bytes);
+  }
+}
+
+void sd_book_clear(sd_book *b, sd_pool *pool) {
+  clear_orders(b, pool);
+  for (int side = 0; side < 2; side++) {
+    sd_level_cursor cursor = {0};
+    for (uint32_t level; sd_book_next_level(b, side, &cursor, &level);) give_record(b, level);
+    if (b->easy != b->room) sd_deep_clear(&deep_of(b)->side[side]);
+    b->n[side] = 0;
+  }
   b->live = b->stamps = 0;
-  b->n[0] = b->n[1] = b->free = 0;
-  free_levels(b, 0);
+  b->easy = b->room;
   b->changed = SD_TOP(SD_ASK) | SD_TOP(SD_BID) | SD_LADDER;
 }

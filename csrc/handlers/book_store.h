@@ -9,6 +9,10 @@
  * ladder. What every tick needs of a book is one line. All of it is the symbol's own: who holds its strand may use it, nobody
  * else.
  *
+ * A file may have been made to be slow. Nobody can choose ids that share a bucket, because the hash has a key that each process
+ * draws anew; results do not depend on it. And a ladder has SD_NEAR levels at most: worse ones lie in chunks (deep.h), and
+ * their changes cost the logarithm of how many there are.
+ *
  * A bucket takes 128 bytes for six orders, and eleven of twenty places are taken before there are more, by a third or a half: an
  * order takes 39 bytes where the table is full, and never more than 59 right after it grew (the first six take 256 in all). With
  * fuller tables, or buckets of three, too many orders find their bucket full: what those cost is more than the memory saves.
@@ -22,6 +26,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "handlers/deep.h"
 #include "handlers/ladder.h"
 #include "handlers/pool.h"
 #include "sd_atomic.h"
@@ -53,12 +58,13 @@ typedef struct sd_book {
   uint32_t n_buckets;
   uint32_t live, full; /* orders, and how many there may be before the table grows */
   uint32_t stamps;     /* given out; see SD_STAMPS */
-  uint32_t n[2];       /* levels of a side */
-  uint32_t room;       /* for levels of each side */
+  uint32_t n[2];       /* levels in the ladder of a side: its best ones */
+  uint32_t room;       /* in each ladder */
   uint32_t free;       /* a level that is nobody's, plus one; 0: there is none */
   uint32_t top[2];     /* the best level of a side that has one */
   uint32_t changed;    /* SD_TOP and SD_LADDER bits: for who shows it, who takes them off */
-  uint32_t unused;
+  uint32_t
+      easy; /* `room`; 0 while a side has levels beyond its ladder: a level may then need more than a place in it */
 } sd_book;
 
 _Static_assert(sizeof(sd_book) == SD_LINE, "a book is a cache line");
@@ -73,11 +79,11 @@ _Static_assert(sizeof(sd_book) == SD_LINE, "a book is a cache line");
 /* What sd_book_add did. */
 enum { SD_BOOK_NO_MEMORY = 0, SD_BOOK_ADDED = 1, SD_BOOK_DUPLICATE = 2 };
 
-/* Room for one more order, for one more level a side, for more stamps. Zero: no memory, and the book is as it was. */
+/* Room for one more order, for one more level of a side, for more stamps. Zero: no memory, and the book is as it was. */
 int sd_book_grow_orders(sd_book *b, sd_pool *pool);
-int sd_book_grow_levels(sd_book *b, sd_pool *pool);
+int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side);
 int sd_book_stamp_again(sd_book *b, sd_pool *pool);
-void sd_book_clear(sd_book *b);
+void sd_book_clear(sd_book *b, sd_pool *pool);
 /* Bytes of its orders, and of its levels. */
 uint64_t sd_book_order_bytes(const sd_book *b);
 uint64_t sd_book_level_bytes(const sd_book *b);
@@ -99,7 +105,20 @@ static inline int64_t sd_book_price(const sd_book *b, uint32_t slot) {
   return b->levels[sd_book_bucket(b, slot)->level[sd_bucket_place(slot)]].price;
 }
 
-static inline uint64_t sd_book_hash(uint64_t id) { return id * UINT64_C(0x9E3779B97F4A7C15); }
+/* Drawn at random once in a process. Without it nobody can tell which ids share a bucket. */
+typedef struct sd_hash_key {
+  uint64_t mask, factor;
+} sd_hash_key;
+
+extern sd_hash_key sd_book_key;
+
+void sd_book_draw_key(void);
+
+/* One product alone would keep ids at equal distances at equal distances, and for some keys these fall together. */
+static inline uint64_t sd_book_hash(uint64_t id) {
+  const uint64_t product = (id ^ sd_book_key.mask) * sd_book_key.factor;
+  return (product ^ product >> 32) * UINT64_C(0x9E3779B97F4A7C15);
+}
 
 /* The bucket that is looked at first. */
 static inline uint32_t sd_book_home(const sd_book *b, uint64_t hash) {
@@ -198,7 +217,7 @@ static inline int64_t *sd_book_keys(const sd_book *b, int side) { return (int64_
 
 static inline uint32_t *sd_book_numbers(const sd_book *b, int side) { return (uint32_t *)sd_book_numbers_at(b, side); }
 
-/* A price's level, or `none`. */
+/* The level of a price in the ladder, or `none`. */
 static inline uint32_t sd_book_level_of(const sd_book *b, int side, int64_t price, uint32_t none) {
   const int64_t key = sd_ladder_key(side, price), *keys = sd_book_keys(b, side);
   const uint32_t n = b->n[side];
@@ -213,6 +232,20 @@ static inline int sd_book_is_level(const sd_book *b, int side, int64_t price, ui
   const sd_level *l = &b->levels[level];
   return l->price == price && l->side == (uint32_t)side && l->orders;
 }
+
+/* How many there are, and their numbers from the best one on, by a cursor that begins as zeros. Zero: there are no more. */
+typedef struct sd_level_cursor {
+  uint64_t read;
+  sd_deep_cursor deep;
+} sd_level_cursor;
+
+uint32_t sd_book_deep_levels(const sd_book *b, int side);
+
+static inline uint32_t sd_book_count_levels(const sd_book *b, int side) {
+  return b->n[side] + (SD_LIKELY(b->easy == b->room) ? 0 : sd_book_deep_levels(b, side));
+}
+
+int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint32_t *level);
 
 /* A new level, without orders, for which there has to be room; and the end of one. */
 uint32_t sd_book_make_level(sd_book *b, int side, int64_t price);
@@ -245,7 +278,7 @@ static inline uint32_t sd_book_next_stamp(sd_book *b, int side) { return b->stam
 /* All that an order may need that goes to the end of a queue, before anything is changed. Zero: no memory. */
 static inline int sd_book_make_room(sd_book *b, sd_pool *pool, int side, uint32_t more) {
   if (SD_UNLIKELY(b->live + more > b->full) && !sd_book_grow_orders(b, pool)) return 0;
-  if (SD_UNLIKELY(b->n[side] == b->room) && !sd_book_grow_levels(b, pool)) return 0;
+  if (SD_UNLIKELY(b->n[side] >= b->easy) && !sd_book_grow_levels(b, pool, side)) return 0;
   return SD_LIKELY(b->stamps < SD_STAMPS) || sd_book_stamp_again(b, pool);
 }
 

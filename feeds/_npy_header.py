@@ -15,11 +15,12 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds._files import MemberReader
+from strand.feeds._own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds._zip import open_archive
 from strand.feeds.bytestream import InflateLimits, InputStream
 from strand.feeds.streams import open_stream
 
-__all__ = ["ArrayPlace", "locate", "read_names"]
+__all__ = ["ArrayPlace", "locate", "read_names", "read_own"]
 
 # Far above what numpy writes for a record of a hundred fields, and little enough to hold.
 _HEADER_BYTES: Final = 1 << 16
@@ -162,6 +163,19 @@ def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPl
             offset=size,
         )
     return ArrayPlace(dtype, shape[0], offset)
+
+
+def read_own(path: Path) -> Own | None:
+    """What an archive that strand wrote says of its source. Raises FormatError."""
+    with open_archive(path) as archive:
+        if OWN_MEMBER not in archive.namelist():
+            return None
+        member = archive.getinfo(OWN_MEMBER)
+    reader = MemberReader(member, path, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES))
+    try:
+        return own_from(reader.read(_NAMES_BYTES), path)
+    finally:
+        reader.close()
 
 
 def read_names(path: Path) -> tuple[str, ...]:

@@ -1,39 +1,35 @@
-"""Ticks as Parquet: what other tools can use, and ``ParquetFeed`` reads back bit for bit. Extra ``[parquet]``."""
+"""Ticks as Parquet and Arrow: other tools can use them, and ``ParquetFeed`` reads them back. Extra ``[parquet]``."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.feeds.base import FeedInfo, TickBatch
+from strand.feeds._own_metadata import OWN_KEY, own_text
+from strand.feeds.base import Feed, TickBatch
 from strand.records import joined
 from strand.ticks import FIELDS, named
 
-__all__ = ["ParquetTicks"]
+__all__ = ["ParquetTicks", "TickColumns", "write_arrow"]
 
 _GROUP_ROWS: Final = 1 << 20
 
 
-class ParquetTicks:
-    """Writes batches of ticks into a Parquet file that is being made.
+class TickColumns:
+    """Ticks as columns of Arrow: one a field, times as timestamps in ns and UTC, prices as integers of 1e-9, letters as
+    text, and ``symbol`` with each tick's name, for other tools.
 
-    A column a field, times as timestamps in ns and UTC, prices as integers of 1e-9, letters as text, and ``symbol``
-    with each tick's name, for other tools. Names and what is known of the source are kept in the file's metadata under
-    ``strand``. Rows are gathered into groups of 1,048,576.
-
-    Raises ConfigurationError for what the columns cannot hold, naming the field, MissingExtraError without pyarrow.
+    ``target``: what is written, for errors. Raises MissingExtraError without pyarrow.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, target: str) -> None:
         try:
             import pyarrow as pa
-            import pyarrow.parquet as pq
         except ImportError:
-            raise MissingExtraError("writing Parquet files", "pyarrow", "parquet") from None
+            raise MissingExtraError(f"writing {target} files", "pyarrow", "parquet") from None
         self._pa = pa
         letter = pa.dictionary(pa.int8(), pa.string())
         special = {"ts_event": pa.timestamp("ns", "UTC"), "ts_recv": pa.timestamp("ns", "UTC"), "action": letter,
@@ -42,11 +38,58 @@ class ParquetTicks:
             pa.field(name, special.get(name) or pa.from_numpy_dtype(FIELDS[name]), nullable=False) for name in FIELDS
         ]
         fields.insert(fields.index(pa.field("instrument_id", pa.uint32(), nullable=False)) + 1, _symbol_field(pa))
-        self._schema = pa.schema(fields)
+        self.schema = pa.schema(fields)
         # Every letter ASCII has, at the place of its code: the letters' bytes are the indices.
         self._letters = pa.array(["", *map(chr, range(1, 128))])
+
+    def check(self, ticks: TickBatch) -> None:
+        """Raises ConfigurationError for what the columns cannot hold, naming the field."""
+        for name in ("action", "side"):
+            if len(ticks) and int(np.ascontiguousarray(ticks[name]).view(np.uint8).max()) > 127:
+                raise ConfigurationError(f"{name}: a letter that is not ASCII does not fit Parquet or Arrow text")
+
+    def names(self, symbols: Sequence[str], most: int) -> Any:
+        """The names of keys up to ``most``, as Arrow has them: what ``of`` takes."""
+        return self._pa.array([*symbols, *[""] * (most + 1 - len(symbols))], self._pa.string())
+
+    def of(self, ticks: TickBatch, names: Any) -> list[Any]:
+        """The columns, in the order of the schema."""
+        pa = self._pa
+        columns: list[Any] = []
+        for field in self.schema:
+            if field.name == "symbol":
+                keys = np.ascontiguousarray(ticks["instrument_id"]).astype(np.int32)
+                columns.append(pa.DictionaryArray.from_arrays(pa.array(keys), names))
+                continue
+            values = np.ascontiguousarray(named(ticks)[field.name]).astype(FIELDS[field.name], copy=False)
+            if field.name in ("action", "side"):
+                columns.append(pa.DictionaryArray.from_arrays(pa.array(values.view(np.int8)), self._letters))
+            elif field.name in ("ts_event", "ts_recv"):
+                columns.append(pa.array(values.view(np.int64)).cast(field.type))
+            else:
+                columns.append(pa.array(values, field.type))
+        return columns
+
+
+class ParquetTicks:
+    """Writes batches of ticks into a Parquet file that is being made. Names and what is known of the source are kept in
+    the file's metadata. Rows are gathered into groups of 1,048,576.
+
+    Raises ConfigurationError for what the columns cannot hold, naming the field, MissingExtraError without pyarrow.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._columns = TickColumns("Parquet")
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._pa = pa
         self._writer = pq.ParquetWriter(
-            file, self._schema, compression="zstd", use_dictionary=["symbol", "action", "side"], store_schema=True
+            file,
+            self._columns.schema,
+            compression="zstd",
+            use_dictionary=["symbol", "action", "side"],
+            store_schema=True,
         )
         self._waiting: list[TickBatch] = []
         self._rows = 0
@@ -54,28 +97,18 @@ class ParquetTicks:
 
     def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
         """Takes a copy of a batch. ``symbols``: the names known by now."""
-        for name in ("action", "side"):
-            if len(ticks) and int(np.ascontiguousarray(ticks[name]).view(np.uint8).max()) > 127:
-                raise ConfigurationError(f"{name}: a letter that is not ASCII does not fit Parquet text")
+        self._columns.check(ticks)
         self._names = list(symbols)
         self._waiting.append(ticks.copy())
         self._rows += len(ticks)
         if self._rows >= _GROUP_ROWS:
             self._flush()
 
-    def close(self, info: FeedInfo, symbols: Sequence[str]) -> None:
+    def close(self, feed: Feed) -> None:
         """Writes what is left, and the file's end."""
-        self._names = list(symbols)
+        self._names = list(feed.symbols)
         self._flush()
-        about = {
-            "date": info.date,
-            "venue": info.venue,
-            "format": info.format,
-            "size_unit": info.size_unit,
-            "ticks": info.ticks,
-        }
-        told = {"symbols": self._names, "info": about}
-        self._writer.add_key_value_metadata({"strand": json.dumps(told)})
+        self._writer.add_key_value_metadata({OWN_KEY: own_text(feed)})
         self._writer.close()
 
     def abandon(self) -> None:
@@ -86,27 +119,24 @@ class ParquetTicks:
     def _flush(self) -> None:
         if not self._waiting:
             return
-        pa = self._pa
         ticks = joined(self._waiting)
         self._waiting, self._rows = [], 0
-        keys = np.ascontiguousarray(ticks["instrument_id"])
-        names = self._names
-        if len(ticks) and int(keys.max()) >= len(names):
-            names = names + [""] * (int(keys.max()) + 1 - len(names))
-        columns: list[Any] = []
-        for field in self._schema:
-            if field.name == "symbol":
-                column = pa.DictionaryArray.from_arrays(pa.array(keys.astype(np.int32)), pa.array(names, pa.string()))
-            else:
-                values = np.ascontiguousarray(named(ticks)[field.name]).astype(FIELDS[field.name], copy=False)
-                if field.name in ("action", "side"):
-                    column = pa.DictionaryArray.from_arrays(pa.array(values.view(np.int8)), self._letters)
-                elif field.name in ("ts_event", "ts_recv"):
-                    column = pa.array(values.view(np.int64)).cast(field.type)
-                else:
-                    column = pa.array(values, field.type)
-            columns.append(column)
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema), row_group_size=_GROUP_ROWS)
+        names = self._columns.names(self._names, int(ticks["instrument_id"].max(initial=0)))
+        table = self._pa.Table.from_arrays(self._columns.of(ticks, names), schema=self._columns.schema)
+        self._writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+
+def write_arrow(file: BinaryIO, columns: TickColumns, batches: Iterable[TickBatch], feed: Feed, most: int) -> None:
+    """Writes an Arrow IPC file of ticks, whose keys are at most ``most``. Its schema comes first, and a file has one
+    dictionary a column: so the feed has been read to its end."""
+    import pyarrow as pa
+    import pyarrow.ipc
+
+    schema = columns.schema.with_metadata({OWN_KEY: own_text(feed)})
+    names = columns.names(feed.symbols, most)
+    with pyarrow.ipc.new_file(file, schema) as writer:
+        for ticks in batches:
+            writer.write_batch(pa.RecordBatch.from_arrays(columns.of(ticks, names), schema=schema))
 
 
 def _symbol_field(pa: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From any feed to a file: Parquet, numpy, ITCH 5.0 or DBN, whole or not at all."""
+"""From any feed to a file: Parquet, Arrow, numpy, ITCH 5.0 or DBN, whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from numpy.lib import format as npy_format
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._open import open as open_feed
 from strand.feeds._open import read_symbols
-from strand.feeds._parquet_write import ParquetTicks
+from strand.feeds._own_metadata import OWN_MEMBER, own_text
+from strand.feeds._parquet_write import ParquetTicks, TickColumns, write_arrow
 from strand.feeds._write_dbn import DbnTicks
 from strand.feeds._write_itch import ItchTicks
 from strand.feeds.base import Feed, FeedInfo, TickBatch
@@ -35,6 +36,8 @@ __all__ = ["TARGETS", "Converted", "convert", "target_of"]
 
 _ENDINGS: Final = {
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".npy": "npy",
     ".npz": "npz",
     ".itch": "itch",
@@ -45,6 +48,8 @@ _ENDINGS: Final = {
 TARGETS: Final = tuple(dict.fromkeys(_ENDINGS.values()))
 _PACKED: Final = (".gz", ".zst")
 _COPY_BYTES: Final = 1 << 20
+#: Of a record batch.
+_ARROW_TICKS: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class _Parquet(_Target):
         self._ticks.write(ticks, symbols)
 
     def finish(self, feed: Feed) -> None:
-        self._ticks.close(feed.info, feed.symbols)
+        self._ticks.close(feed)
 
     def close(self) -> None:
         self._ticks.abandon()
@@ -132,6 +137,23 @@ class _Dbn(_Spooled):
         self._copy(self.file)
 
 
+class _Arrow(_Spooled):
+    def __init__(self, file: BinaryIO, folder: Path) -> None:
+        self._columns = TickColumns("Arrow")
+        super().__init__(file, folder)
+        self._most = 0
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:  # noqa: ARG002 - it asks at the end
+        self._columns.check(ticks)
+        self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
+        self._most = max(self._most, int(ticks["instrument_id"].max(initial=0)))
+
+    def finish(self, feed: Feed) -> None:
+        self._spool.seek(0)
+        pieces = iter(lambda: self._spool.read(_ARROW_TICKS * TICK.itemsize), b"")
+        write_arrow(self.file, self._columns, (np.frombuffer(piece, TICK) for piece in pieces), feed, self._most)
+
+
 class _Numpy(_Spooled):
     """The header tells how many ticks follow, so they wait; an .npz takes the names along."""
 
@@ -153,6 +175,7 @@ class _Numpy(_Spooled):
         with zipfile.ZipFile(self.file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             with archive.open(_member("ticks.npy"), "w", force_zip64=True) as member:
                 self._array(member)
+            archive.writestr(_member(OWN_MEMBER), own_text(feed))
             if any(feed.symbols):
                 with archive.open(_member("symbols.npy"), "w", force_zip64=True) as member:
                     npy_format.write_array(member, np.array(list(feed.symbols), np.str_), allow_pickle=False)
@@ -179,7 +202,7 @@ def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     if known not in TARGETS:
         what = f"to: {to!r}" if to is not None else f"{path}: its ending"
         raise ConfigurationError(f"{what} is none of {', '.join(TARGETS)}: say by to= (--to) which one is meant")
-    if packing and known in ("parquet", "npy", "npz"):
+    if packing and known in ("parquet", "arrow", "npy", "npz"):
         raise ConfigurationError(f"{path}: {known} cannot be packed in {packing}: it is read from any place in it")
     return known
 
@@ -199,8 +222,9 @@ def convert(
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
-    ``path`` ends in .parquet, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst behind it; ``to``
-    says it where the name does not. ``symbols``, ``start``, ``end`` and ``options`` are ``strand.feeds.open``'s;
+    ``path`` ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
+    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end`` and ``options`` are
+    ``strand.feeds.open``'s;
     ``limit``: the most ticks. ``allow_empty``: a source without one tick makes a file without one.
     ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
 
@@ -283,6 +307,8 @@ def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo) -> _Target:
     if kind == "itch":
         return _Itch(file, _midnight(info, path))
     folder = path.parent
+    if kind == "arrow":
+        return _Arrow(file, folder)
     return _Dbn(file, folder) if kind == "dbn" else _Numpy(file, folder, kind == "npz")
 
 

@@ -110,8 +110,9 @@ class Boundaries:
 
     def _venue(self, info: FeedInfo) -> str | None:
         """Files of which are days; None: the venue never closes, or nobody said that it does."""
-        closes = info.format in _CLOSING or info.details.get("profile") in _CLOSING_PROFILES
-        return (info.venue or info.format) if closes or self._by_file else None
+        source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
+        closes = source["format"] in _CLOSING or source.get("profile") in _CLOSING_PROFILES
+        return (info.venue or source["format"]) if closes or self._by_file else None
 
     def _apart(self, a: int, b: int) -> bool:
         if self._venues[a] is None or self._venues[a] != self._venues[b]:

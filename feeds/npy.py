@@ -21,7 +21,7 @@ from strand.feeds._files import (
     regular_file,
 )
 from strand.feeds._hft_events import HftEvents, is_hft_events, symbol_of
-from strand.feeds._npy_header import locate, read_names
+from strand.feeds._npy_header import locate, read_names, read_own
 from strand.feeds._zip import open_archive
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
@@ -112,6 +112,10 @@ class NpyFeed(BaseFeed):
         else:
             _refuse(given, *given)
             self._map = self._own_map()
+        own = read_own(self._path) if self._place.member is not None and self._map is None else None
+        self._source = None if own is None else own.info
+        #: What the source said of each stock, by name, where strand wrote the file and the source did.
+        self.directory = {} if own is None else own.directory
         self._closed = False
         self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
 
@@ -162,7 +166,9 @@ class NpyFeed(BaseFeed):
         if not self._place.stored:
             details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
         name = "npy" if self._place.member is None else "npz"
-        return FeedInfo(name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"))
+        if self._source is None:
+            return FeedInfo(name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"))
+        return self._source.info(name, str(self._path), details, self._source.size_unit)
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -6,7 +6,6 @@ values become fields of ticks.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from strand.feeds._arrow_keys import Keys
 from strand.feeds._arrow_numpy import mask_of
 from strand.feeds._arrow_source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
 from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
+from strand.feeds._own_metadata import OWN_KEY, own_from
 from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
@@ -33,10 +33,8 @@ from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
 
-__all__ = ["OWN_KEY", "ParquetFeed", "recognise"]
+__all__ = ["ParquetFeed", "recognise"]
 
-#: The schema's metadata that files written by strand have: a JSON object of ``symbols`` and ``info``.
-OWN_KEY: Final = b"strand"
 _SPARE: Final = 65536
 
 # A record batch, or how many rows were not read, behind the number of the first one.
@@ -124,9 +122,11 @@ class ParquetFeed(BaseFeed):
 
         self._source = open_arrow(self._path, limits)
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
-        own = _own_metadata(self._source.metadata, self._path)
-        told = own["info"] if own is not None else {}
-        own_unit = told.get("size_unit", 1.0)
+        text = self._source.metadata.get(OWN_KEY)
+        own = None if text is None else own_from(text, self._path)
+        #: What the source said of each stock, by name, where strand wrote the file and the source did.
+        self.directory = {} if own is None else own.directory
+        own_unit = 1.0 if own is None else own.info.size_unit
         self._reading = Reading(
             None if price_unit is None else unit_power("price_unit", price_unit),
             _size_power(size_unit, own_unit),
@@ -145,7 +145,7 @@ class ParquetFeed(BaseFeed):
             )
         self._keys = Keys(
             self._columns,
-            names=None if own is None else own["symbols"],
+            names=None if own is None else own.symbols,
             one=symbol,
             keeps=self._select.keeps,
             capacity=_SPARE if capacity is None else _whole("capacity", capacity, 1 << 24),
@@ -158,19 +158,17 @@ class ParquetFeed(BaseFeed):
         self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
-        self._info = FeedInfo(
-            format="parquet" if self._source.row_groups is not None else "arrow",
-            path=str(self._path),
-            date=told.get("date"),
-            venue=told.get("venue"),
-            ticks=told.get("ticks", "plain"),
-            details={
-                "rows": self._source.rows,
-                "row_groups": self._source.row_groups,
-                "columns": dict(self._columns.of),
-            },
-            size_unit=own_unit if size_unit is None else float(Decimal(str(size_unit))),
-        )
+        details = {
+            "rows": self._source.rows,
+            "row_groups": self._source.row_groups,
+            "columns": dict(self._columns.of),
+        }
+        name = "parquet" if self._source.row_groups is not None else "arrow"
+        unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
+        if own is None:
+            self._info = FeedInfo(name, str(self._path), details=details, size_unit=unit)
+        else:
+            self._info = own.info.info(name, str(self._path), details, unit)
 
     @property
     def info(self) -> FeedInfo:
@@ -325,20 +323,6 @@ class ParquetFeed(BaseFeed):
     def _check_open(self) -> None:
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
-
-
-def _own_metadata(metadata: Mapping[bytes, bytes], path: str | Path) -> dict[str, Any] | None:
-    """What strand wrote about its ticks, if it wrote them."""
-    if OWN_KEY not in metadata:
-        return None
-    try:
-        told = json.loads(metadata[OWN_KEY])
-        symbols, info = told["symbols"], told["info"]
-        if not all(isinstance(name, str) for name in symbols) or not isinstance(info, dict):
-            raise TypeError("its parts are of another kind")
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"the schema's metadata 'strand' cannot be read: {error}", path=path) from None
-    return {"symbols": symbols, "info": info}
 
 
 def _size_power(size_unit: object, own_unit: float | None) -> int:

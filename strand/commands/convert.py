@@ -24,7 +24,7 @@ __all__ = ["convert"]
 @reading
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_json: bool) -> None:
-    """Write the ticks of FILES as OUT: Parquet, numpy, ITCH 5.0 or DBN.
+    """Write the ticks of FILES as OUT: Parquet, Arrow, numpy, ITCH 5.0 or DBN.
 
     What the format cannot hold ends it, and leaves no file. Several files are merged in time.
     """

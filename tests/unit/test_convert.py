@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from strand import TICK, UNDEF_PRICE
 from strand.cli import cli
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import open as open_feed
 from strand.feeds.convert import convert, target_of
 from strand.feeds.npy import NpyFeed, write_npy
@@ -84,7 +84,7 @@ def _schema() -> Any:
     return dbn.Schema.MBO
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.npz"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.npz"])
 def test_itch_to_columns_keeps_every_field_and_name(tmp_path: Path, day: Path, name: str) -> None:
     written = convert(day, tmp_path / name)
     expected = read(day)
@@ -93,7 +93,7 @@ def test_itch_to_columns_keeps_every_field_and_name(tmp_path: Path, day: Path, n
     assert written.bytes == (tmp_path / name).stat().st_size
 
 
-@pytest.mark.parametrize("between", ["a.parquet", "a.npz"])
+@pytest.mark.parametrize("between", ["a.parquet", "a.arrow", "a.npz"])
 def test_an_itch_file_that_was_written_survives_any_detour_byte_for_byte(
     tmp_path: Path, day: Path, between: str
 ) -> None:
@@ -261,7 +261,8 @@ def test_the_date_of_an_itch_file_must_be_in_its_name(tmp_path: Path, day: Path)
 
 @pytest.mark.parametrize(
     ("name", "to", "expected"),
-    [("a.parquet", None, "parquet"), ("A.NPZ", None, "npz"), ("a.itch.gz", None, "itch"), ("a.out", "dbn", "dbn"),
+    [("a.parquet", None, "parquet"), ("a.arrow", None, "arrow"), ("a.Feather", None, "arrow"), ("A.NPZ", None, "npz"),
+     ("a.itch.gz", None, "itch"), ("a.out", "dbn", "dbn"),
      ("a.csv", None, None), ("a.parquet.gz", None, None), ("a.npy", "csv", None), ("a", None, None)],
 )  # fmt: skip
 def test_the_target_is_told_by_the_name_or_by_the_option(name: str, to: str | None, expected: str | None) -> None:
@@ -312,3 +313,53 @@ def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path: Path, day: Path, t
         convert(day, out)
     assert out.stat().st_mode == mode
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
+def test_what_the_source_was_is_kept_and_read_back_also_through_two_files(tmp_path: Path, ending: str) -> None:
+    source = open_feed(sample_path(), date=SAMPLE_DATE)
+    for _ in source.batches():
+        pass
+    first, second = tmp_path / "XNAS.a.parquet", tmp_path / f"b.{ending}"
+    convert(sample_path(), first, options={"date": SAMPLE_DATE})
+    convert(first, second)
+    feed = open_feed(second)
+    kept = ("date", "venue", "price_scale", "size_unit", "ticks", "undated")
+    assert [getattr(feed.info, name) for name in kept] == [getattr(source.info, name) for name in kept]
+    assert (feed.info.format, feed.info.details["source"]) == (ending, {"format": "itch50"})
+    assert list(feed.symbols) == list(source.symbols)
+    assert len(source.directory) == 500
+    assert feed.directory == source.directory
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
+def test_a_source_s_units_and_meaning_are_kept(tmp_path: Path, ending: str) -> None:
+    lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
+    lines += [
+        f"bitmex,XBTUSD,158569920000000{i},158569920000000{i},{i},buy,{8700 + i},0.0000000{i}" for i in range(1, 5)
+    ]
+    (tmp_path / "trades.csv").write_text("\n".join(lines) + "\n")
+    convert(tmp_path / "trades.csv", tmp_path / f"a.{ending}")
+    infos = [open_feed(tmp_path / name).info for name in ("trades.csv", f"a.{ending}")]
+    assert [(info.size_unit, info.ticks, info.undated) for info in infos] == [(1e-8, infos[0].ticks, False)] * 2
+    assert infos[1].details["source"] == {"format": "csv", "profile": infos[0].details["profile"]}
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{}", b'{"symbols": [1], "info": {}}', b'{"symbols": [], "info": {"ticks": "some"}}',
+             b'{"symbols": [], "info": {"date": "2026-13-01"}}', b"[" * 100_000]
+)  # fmt: skip
+def test_metadata_that_is_something_else_is_a_bad_file(tmp_path: Path, text: bytes) -> None:
+    import zipfile
+
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = pa.table({"ts_event": [1], "instrument_id": pa.array([0], pa.uint32())})
+    pyarrow.parquet.write_table(table.replace_schema_metadata({"strand": text}), tmp_path / "a.parquet")
+    write_npy(tmp_path / "a.npz", zeros(1), ["A"])
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("strand.json", text)
+    for name in ("a.parquet", "a.npz"):
+        with pytest.raises(FormatError, match="the metadata 'strand' cannot be read"):
+            open_feed(tmp_path / name)

@@ -12,6 +12,7 @@ import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -664,7 +665,8 @@ def write_own(path: Path, ticks: np.ndarray, names: list[str]) -> None:
         writer = ParquetTicks(file)
         for first in range(0, len(ticks), 100):
             writer.write(ticks[first : first + 100], names)
-        writer.close(FeedInfo("x", "y", date="2020-01-02", venue="V"), names)
+        source = SimpleNamespace(info=FeedInfo("x", "y", date="2020-01-02", venue="V"), symbols=names)
+        writer.close(source)  # type: ignore[arg-type]
 
 
 def test_what_strand_writes_it_reads_back_bit_for_bit_and_others_can_read_it(tmp_path: Path) -> None:

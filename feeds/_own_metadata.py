@@ -1,0 +1,85 @@
+"""What files of ticks written by strand say of their source: one JSON object, whatever the file's format.
+
+Parquet and Arrow keep it in the schema's metadata under ``strand``, an .npz in the member ``strand.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from strand.errors import FeedError, FormatError
+from strand.feeds._itch_directory import StockAttributes
+from strand.feeds.base import Feed, FeedInfo, TicksAre
+from strand.feeds.trading_day import as_date
+
+__all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]
+
+OWN_KEY: Final = b"strand"
+OWN_MEMBER: Final = "strand.json"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The source's ``FeedInfo``, as far as it says what the ticks are. ``profile``: what its columns were read by."""
+
+    format: str = ""
+    profile: str | None = None
+    date: str | None = None
+    venue: str | None = None
+    price_scale: float | None = None
+    size_unit: float | None = 1.0
+    ticks: TicksAre | None = "plain"
+    undated: bool = False
+
+    def info(self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None) -> FeedInfo:
+        """Of the file of format ``name`` that keeps it. ``details["source"]``: the source's format and profile."""
+        source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
+        return FeedInfo(
+            format=name,
+            path=path,
+            date=self.date,
+            venue=self.venue,
+            price_scale=self.price_scale,
+            details={**details, "source": source},
+            undated=self.undated,
+            size_unit=size_unit,
+            ticks=self.ticks,
+        )
+
+
+class Own(msgspec.Struct, frozen=True):
+    """``symbols``: names by key. ``directory``: what the source says of each stock, by name, where it does."""
+
+    symbols: list[str]
+    info: Source
+    directory: dict[str, StockAttributes] = {}
+
+
+def own_text(feed: Feed) -> bytes:
+    """The JSON object for a feed that has been read."""
+    info = feed.info
+    source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
+    told = Source(
+        **source,
+        date=info.date,
+        venue=info.venue,
+        price_scale=info.price_scale,
+        size_unit=info.size_unit,
+        ticks=info.ticks,
+        undated=info.undated,
+    )
+    return msgspec.json.encode(Own(list(feed.symbols), told, dict(getattr(feed, "directory", {}))))
+
+
+def own_from(text: bytes, path: str | Path) -> Own:
+    """What a file keeps. Raises FormatError where it is something else."""
+    try:
+        own = msgspec.json.decode(text, type=Own)
+        if own.info.date is not None:
+            as_date(own.info.date)
+    except (msgspec.MsgspecError, FeedError, ValueError, RecursionError) as error:
+        raise FormatError(f"the metadata 'strand' cannot be read: {error}", path=path) from None
+    return own

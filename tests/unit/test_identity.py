@@ -1,0 +1,61 @@
+"""One day in six forms: each built-in handler makes the same rows and records of all of them."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pcap_reference
+import pytest
+
+import strand
+from strand.feeds.convert import convert
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.trading_day import as_date, midnight_ns
+from strand.handlers import BUILTIN
+
+pytest.importorskip("pyarrow")
+
+DAY = {"date": SAMPLE_DATE}
+#: Files that keep the day's date need none.
+FORMS = {"raw": DAY, "gz": DAY, "pcap": DAY, "parquet": {}, "npz": {}, "arrow": {}}
+
+
+def captured(messages: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each message in a packet of its own, at its time: ns since the UNIX epoch, and the frame."""
+    midnight, at, number = midnight_ns(as_date(SAMPLE_DATE)), 0, 0
+    while at < len(messages):
+        (length,) = struct.unpack_from(">H", messages, at)
+        body = messages[at + 2 : at + 2 + length]
+        at, number = at + 2 + length, number + 1
+        payload = pcap_reference.mold(number, [body])
+        frame = pcap_reference.ethernet(pcap_reference.ipv4(pcap_reference.udp(payload)))
+        yield midnight + int.from_bytes(body[5:11], "big"), frame
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("identity")
+    found = {form: folder / f"day.{form}" for form in FORMS}
+    with strand.feeds.streams.open_stream(sample_path()) as stream:
+        messages = bytearray()
+        while got := stream.readinto(piece := memoryview(bytearray(1 << 20))):
+            messages += piece[:got]
+    found["raw"].write_bytes(messages)
+    with gzip.open(found["gz"], "wb", 1) as packed:
+        packed.write(messages)
+    found["pcap"].write_bytes(pcap_reference.pcap(list(captured(bytes(messages)))))
+    for form in ("parquet", "npz", "arrow"):
+        convert(found["raw"], found[form], options=DAY)
+    yield found
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN))
+def test_a_built_in_handler_makes_the_same_of_a_day_in_every_form(name: str, day: dict[str, Path]) -> None:
+    ran = {form: strand.replay(day[form], name, feed_options=options) for form, options in FORMS.items()}
+    assert ran["raw"].ticks > 200_000
+    assert {form: result.fingerprint for form, result in ran.items()} == dict.fromkeys(FORMS, ran["raw"].fingerprint)

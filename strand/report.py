@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.skipped import Skipped
 from strand.feeds.whole_file import create_whole_file
 from strand.replay import ReplayResult
+from strand.tables import Column
 
 __all__ = [
     "UNDATED",
@@ -233,27 +234,46 @@ def _named(rows: npt.NDArray[Any], names: Sequence[str], day: int | None = None)
     return out
 
 
-def _columns(table: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Fields by name; of one that holds several values each has a column: ``bid_sizes_1`` and so on."""
-    for name in table.dtype.names or ():
-        if table[name].ndim == 1:
-            yield name, table[name]
+def _shown(result: ReplayResult) -> dict[str, Column]:
+    """The same as ``rows_with_names``, in natural units, by column; a field of several values gives ``bid_sizes_1`` and
+    so on."""
+    if result.days:
+        tables = [day.rows.table(symbols=np.arange(len(day.symbols))) for day in result.days]
+        number = np.repeat(np.arange(1, len(tables) + 1), [len(table["symbol"]) for table in tables])
+        joined: Any = np.ma.concatenate  # which numpy does not type
+        columns = {name: joined([table[name] for table in tables]) for name in tables[0]}
+        columns = {"day": number, **columns}
+    else:
+        columns = result.rows.table(symbols=np.flatnonzero(result.ticks_by_symbol))
+    found: dict[str, Column] = {}
+    for name, column in columns.items():
+        if column.ndim == 1:
+            found[name] = column
         else:
-            several = table[name].reshape(len(table), -1)
-            yield from ((f"{name}_{at + 1}", several[:, at]) for at in range(several.shape[1]))
+            several = column.reshape(len(column), -1)
+            found |= {f"{name}_{at + 1}": several[:, at] for at in range(several.shape[1])}
+    return found
+
+
+def _cells(column: Column) -> list[Any]:
+    """Values for CSV: None, an empty cell, where one is undefined; times in UTC as ISO 8601 writes them."""
+    if column.dtype.kind != "M":
+        found: list[Any] = column.tolist()
+        return found
+    return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
 
 
 def write_rows(path: Path, result: ReplayResult) -> None:
-    """Writes the rows; the file appears under its name only when it is whole."""
-    table = rows_with_names(result)
+    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined. The
+    file appears under its name only when it is whole. Raises ConfigurationError for sizes whose unit nobody knows."""
     with create_whole_file(path) as file:
         if path.name.endswith(".npy"):
-            np.save(file, table, allow_pickle=False)
+            np.save(file, rows_with_names(result), allow_pickle=False)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        columns = dict(_columns(table))
+        columns = _shown(result)
         writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
         text.flush()
         text.detach()

@@ -134,9 +134,16 @@ class Rows:
         """The same of one handler's rows. Raises KeyError for a name no handler has."""
         return self._tables[self._number(handler)].units
 
-    def table(self, handler: str | None = None, *, prices: Prices = "float") -> dict[str, Column]:
-        """Columns by name, ``symbol`` first, of the symbols that ``to_numpy`` has. Raises as ``to_pandas`` does."""
-        names, rows = self._named(handler)
+    def table(
+        self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None, prices: Prices = "float"
+    ) -> dict[str, Column]:
+        """Columns by name, ``symbol`` first: of some symbols by index, else of those that ``to_numpy`` has. Raises as
+        ``to_pandas`` does."""
+        if symbols is None:
+            names, rows = self._named(handler)
+        else:
+            names = [self._table.name(i) for i in symbols.tolist()]
+            rows = self._views[self._number(handler)][symbols]
         return {"symbol": np.array(names, dtype=np.str_), **self._tables[self._number(handler)].columns(rows, prices)}
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.units import Unit, meaning_of, undeclared, unit_of
+from strand.units import NO_SIZE_UNIT, Unit, meaning_of, undeclared, unit_of
 
 __all__ = ["Column", "Prices", "Table", "arrow_column", "to_arrow", "to_pandas", "to_polars"]
 
@@ -83,10 +83,7 @@ class Table:
         unit = unit_of(dtype, self._size_unit)
         if unit.quantity in _SCALED and not (unit.quantity == "price" and prices == "int"):
             if unit.scale is None:
-                raise ConfigurationError(
-                    f"{path}: read the files with one size unit (size_unit= of CSV, size_scale= of npy and Parquet), "
-                    "or replay them one by one: those that are merged count sizes in different units"
-                )
+                raise ConfigurationError(f"{path}: {NO_SIZE_UNIT}")
             values = _scaled(values, unit.scale)
         elif unit.quantity == "time":
             values = values.astype("<i8").view("<M8[ns]")

@@ -22,6 +22,7 @@ __all__ = [
     "INNER",
     "LETTER",
     "NOTIONAL",
+    "NO_SIZE_UNIT",
     "PRICE",
     "RATIO",
     "SIZE",
@@ -39,6 +40,11 @@ __all__ = [
 ]
 
 _KEY: Final = "strand"
+#: Why no size has a unit in some merged feeds.
+NO_SIZE_UNIT: Final = (
+    "read the files with one size unit (size_unit= of CSV, size_scale= of npy and Parquet), or replay them one by one: "
+    "those that are merged count sizes in different units"
+)
 _NEVER: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)
 
 #: What a number needs to be one: fields beside it, with the least they have to be. None: the field has to be defined.

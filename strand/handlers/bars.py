@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Fills, Handler
+from strand.handlers.base import Fills, Handler, SymbolMemory
 from strand.handlers.options import built_in
 from strand.handlers.tape import STRETCH, one_of, tape_handler
 from strand.numbers import is_whole, whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE
-from strand.units import COUNT, INNER, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
+from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
 
 __all__ = ["BAR", "BARS_ROW", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
 
@@ -78,7 +83,7 @@ def bars(
     every: SpanLike | None = None,
     *,
     ticks: int | None = None,
-    volume: int | None = None,
+    volume: int | str | Decimal | None = None,
     notional: int | str | Decimal | None = None,
     fill: bool = False,
     partial: bool = True,
@@ -92,7 +97,8 @@ def bars(
     """Bars of trades, emitted as records of ``BAR`` to the output ``bars``; ``BARS_ROW`` has the current and last one.
 
     One of: ``every``, the time of a bar (``"1m"``, a timedelta, ns); ``ticks``, ``volume``, ``notional``: how many
-    trades, how much volume, how many units of currency close one.
+    trades, how many units of the instrument, how many units of currency close one: whatever the feed's ``size_unit``. A
+    dispatcher, which knows no feed, takes sizes as they are.
 
     ``fill``: time bars without a trade are emitted too, at the last close. ``partial``: the bar under way is emitted
     at the run's end. ``sessions``: ``strand.Sessions``, or text for it; bars begin at a session's start and end at its
@@ -113,45 +119,62 @@ def bars(
     kind = given[0][0]
     if fill and kind != _TIME:
         raise ConfigurationError("fill: only bars of time can be empty")
-    step, least = 0, 0
-    if every is not None:
-        step = span_ns("every", every)
+    name, amount, price = "notional", None, Decimal(1)
+    if volume is not None:
+        name, amount = "volume", _amount("volume", volume)
     elif notional is not None:
-        least = _notional(notional)
-    else:
-        name = "ticks" if ticks is not None else "volume"
-        step = whole(name, ticks if ticks is not None else volume, 1)
-    params = struct.pack(
-        "=IIIIQQQq",
-        kind,
-        bool(fill),
-        one_of("outside", outside, ("skip", "bars")),
-        bool(partial),
-        one_of("zero_sizes", zero_sizes, ("skip", "price")),
-        step,
-        least % 2**64,
-        least >> 64,
-    )
-    return tape_handler(
-        "bars",
-        BARS_ROW,
-        params + session_table(sessions),
-        crosses=crosses,
-        book=book,
-        fills=fills,
-        outputs={"bars": BAR},
-        timers=True,
-        ends=True,
-    )
+        amount, price = _amount("notional", notional), Decimal(1) / PRICE_SCALE
+    fixed = span_ns("every", every) if every is not None else whole("ticks", ticks, 1) if ticks is not None else 0
+    flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
+    zero = one_of("zero_sizes", zero_sizes, ("skip", "price"))
+    hours = session_table(sessions)
+    acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
+    def of(size_unit: float | None) -> Handler:
+        limit = fixed if amount is None else _limit(name, amount, size_unit, price)
+        step, least = (0, limit) if kind == _NOTIONAL else (limit, 0)
+        params = struct.pack("=IIIIQQQq", kind, *flags, zero, step, least % 2**64, least >> 64) + hours
+        return tape_handler("bars", BARS_ROW, params, crosses=crosses, book=book, fills=fills, **acts)
 
-def _notional(value: int | str | Decimal) -> int:
-    """Units of currency in 1e-9, exactly."""
+    if amount is None:
+        return of(1.0)
+
+    def for_feed(info: FeedInfo) -> Handler:
+        return of(info.size_unit).known(info)
+
     try:
-        value = int(value) if is_whole(value) else value
-        units = Decimal(value) * PRICE_SCALE if not isinstance(value, float) else Decimal(str(value)) * PRICE_SCALE
+        return replace(of(1.0), for_feed=for_feed)
+    except ConfigurationError as error:
+        refused = error
+
+    def refuse(_: int) -> SymbolMemory:
+        raise refused
+
+    # A feed that counts in finer units may have what is no whole number of ones.
+    return Handler("bars", BARS_ROW, memory=refuse, needs_ticks=True, for_feed=for_feed, **acts)
+
+
+def _amount(name: str, value: int | float | str | Decimal) -> Decimal:
+    """An amount above 0, exactly: a float stands for its shortest decimal."""
+    try:
+        amount = Decimal(int(value)) if is_whole(value) else Decimal(str(value))
     except (InvalidOperation, TypeError, ValueError) as error:
-        raise ConfigurationError(f"notional: {value!r} is no amount of currency") from error
-    if not units.is_finite() or units != int(units) or not 0 < units < 2**95:
-        raise ConfigurationError(f"notional: {value!r} is not an amount above 0 with at most nine decimals")
+        raise ConfigurationError(f"{name}: {value!r} is no amount") from error
+    if isinstance(value, bool) or not amount.is_finite() or amount <= 0:
+        raise ConfigurationError(f"{name}: {value!r} is not an amount above 0")
+    return amount
+
+
+def _limit(name: str, amount: Decimal, size_unit: float | None, price: Decimal) -> int:
+    """What closes a bar, in units of the handler's sum: sizes in ``size_unit``, of prices in ``price``."""
+    if size_unit is None:
+        raise ConfigurationError(f"{name}: {NO_SIZE_UNIT}")
+    unit = Decimal(repr(size_unit)) * price
+    units = Fraction(amount) / Fraction(unit)
+    if units.denominator != 1:
+        raise ConfigurationError(
+            f"{name}: give a multiple of {unit.normalize()}, not {amount}: sizes count {size_unit:g}"
+        )
+    if (units >= 2**63 and name == "volume") or units >= 2**95:
+        raise ConfigurationError(f"{name}: give less than {amount}, or read sizes in a coarser unit than {size_unit:g}")
     return int(units)

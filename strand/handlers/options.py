@@ -74,7 +74,7 @@ WHOLE: Final = Kind("a whole number", int)
 NUMBER: Final = Kind("a number", float, lambda value: repr(float(value)))
 TEXT: Final = Kind("text")
 SPAN: Final = Kind("a span of time, as 1m or 500ms", show=_show_span)
-AMOUNT: Final = Kind("an amount of currency")
+AMOUNT: Final = Kind("an amount")
 SESSIONS: Final = Kind(
     "hours and zone, as '09:30-16:00 America/New_York'", show=lambda value: value if isinstance(value, str) else None
 )
@@ -251,8 +251,8 @@ ABOUT: Final[Mapping[str, str]] = {
     "bars.every": "the time of a bar",
     "ticks": "a bar for so many trades",
     "volatility.ticks": "a return over so many prices",
-    "volume": "a bar for so much volume",
-    "notional": "a bar for so much price x size",
+    "volume": "a bar for so many units of the instrument",
+    "notional": "a bar for so many units of currency",
     "fill": "emit also the stretches in which nothing came",
     "partial": "emit at the run's end what is under way",
     "sessions": "when the venue is open; what comes outside does not count",

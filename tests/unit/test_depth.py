@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,10 @@ def test_tardis_files_give_the_book_their_documentation_describes(tmp_path: Path
     assert result.rows["BTC"]["snapshots"] == 2
     write_rows(tmp_path / "rows.csv", result)
     (line,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
-    assert [int(line[f"bid_sizes_{level}"]) for level in range(1, 6)] == result.rows["BTC"]["bid_sizes"].tolist()
+    unit = result.rows.units["bid_sizes"].scale
+    assert unit is not None
+    shown = [round(Decimal(line[f"bid_sizes_{level}"]) / unit) for level in range(1, 6)]
+    assert shown == result.rows["BTC"]["bid_sizes"].tolist()
     assert min(size for levels in book.values() for size in levels.values()) == 1
 
 

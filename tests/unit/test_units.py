@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator
 from decimal import Decimal
@@ -18,6 +19,7 @@ from strand import Dispatcher, ReplayResult, replay
 from strand.errors import ConfigurationError
 from strand.feeds.merge import merge_feeds
 from strand.handlers.base import BUILTIN
+from strand.report import write_rows
 from strand.units import NOTIONAL, PRICE, SIZE, Unit, declare, meaning_of, undeclared
 
 pandas = pytest.importorskip("pandas")
@@ -94,6 +96,52 @@ def test_emitted_bars_name_their_units_and_become_tables(crypto: Path) -> None:
     table = bars.to_arrow()
     assert table["number"].to_pylist() == [1, 3, None]  # the last was emitted by the end of the run
     assert bars.to_pandas()["number"].isna().tolist() == [False, False, True]
+
+
+def test_rows_written_as_csv_are_in_natural_units_and_as_npy_exact(crypto: Path, tmp_path: Path) -> None:
+    result = replay(crypto, "trade_stats")
+    write_rows(tmp_path / "rows.csv", result)
+    write_rows(tmp_path / "rows.npy", result)
+    (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+    assert float(row["volume"]) == float(VOLUME)
+    assert float(row["price_last"]) == 8699.000000001
+    assert row["first_time"] == "2020-04-01T00:00:00.000000000Z"
+    assert "notional_low" not in row
+    assert np.load(tmp_path / "rows.npy")["volume"].tolist() == [VOLUME * 10**8]
+    one = replay(crypto, "trade_stats", limit=1)
+    write_rows(tmp_path / "one.csv", one)
+    (row,) = csv.DictReader((tmp_path / "one.csv").read_text().splitlines())
+    assert (row["volume"], row["size_variance"], row["interarrival_ns"]) == ("1000000.0", "", "")
+
+
+@pytest.mark.parametrize(
+    "options", [{"volume": "1000.00000001"}, {"volume": 2000}, {"notional": 1e6}, {"notional": "0.5"}]
+)
+def test_bars_close_by_units_of_the_instrument_and_of_currency(crypto: Path, options: dict[str, Any]) -> None:
+    ((kind, least),) = options.items()
+    expected, volume, notional = [], Fraction(0), Fraction(0)
+    for price, amount in zip(PRICES, AMOUNTS, strict=True):
+        volume, notional = volume + exact(amount), notional + exact(price) * exact(amount)
+        if (volume if kind == "volume" else notional) >= exact(str(least)):
+            expected.append(float(volume))
+            volume = notional = Fraction(0)
+    expected += [float(volume)] if volume else []
+    bars = replay(crypto, strand.bars(**options)).outputs["bars"]
+    assert bars.to_polars()["volume"].to_list() == expected
+    assert len(expected) > 1
+
+
+def test_an_amount_that_the_feed_cannot_count_is_refused(crypto: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"volume: give a multiple of 1E-8, not 1E-9: sizes count 1e-08"):
+        replay(crypto, strand.bars(volume="1e-9"))
+    with pytest.raises(ConfigurationError, match=r"volume: give a multiple of 1, not 0.5: sizes count 1"):
+        Dispatcher(["A"], strand.bars(volume="0.5"))
+    with pytest.raises(ConfigurationError, match=r"notional: give a multiple of 1E-9, not 1E-10"):
+        Dispatcher(["A"], strand.bars(notional="1e-10"))
+    other = tmp_path / "other.csv"
+    other.write_text(crypto.read_text().replace("XBTUSD", "ETHUSD"))
+    with pytest.raises(ConfigurationError, match="volume: read the files with one size unit"):
+        replay(merge_feeds([strand.feeds.open(crypto), _whole(other)]), strand.bars(volume=10))
 
 
 def test_a_symbol_without_trades_has_no_price() -> None:

@@ -98,6 +98,8 @@ static inline int add(sd_change *c, const sd_tick *t) {
 static int change(sd_change *c, const sd_tick *t, uint32_t order) {
   if (!usable(t)) {
     c->row->unusable++;
+    /* The exchange has taken the old order off, whatever the new one is. */
+    if (t->ref_id != 0 && t->ref_id != t->order_id) sd_book_remove(c->book, order);
     return 0;
   }
   if (SD_UNLIKELY(t->size > UINT32_MAX)) return TOO_LARGE;

@@ -63,6 +63,8 @@ class PlainBook:
         elif action == b"M":
             if not usable:
                 self.count["unusable"] += 1
+                if ref not in (0, order_id):
+                    del self.orders[order_id]
             elif ref in (0, order_id):
                 if price != order[1] or size > order[2]:
                     del self.orders[order_id]

@@ -85,6 +85,12 @@ def test_a_replacement_goes_to_the_end_of_the_queue_whatever_its_size(after: Any
     assert book.order(1) is None
 
 
+def test_a_replacement_without_shares_takes_the_old_order_off(after: Any) -> None:
+    book, row = after(*QUEUE, ("U", 1, 11, 0, 100_000))
+    assert bids(book) == [(2, 200), (3, 300)]
+    assert (row["unusable"], row["unknown"]) == (1, 0)
+
+
 def test_a_trade_of_a_hidden_order_counts_and_leaves_the_book_alone(after: Any) -> None:
     before, _ = after(*QUEUE)
     shown = before.levels("bid").tolist(), before.levels("ask").tolist()

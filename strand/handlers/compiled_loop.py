@@ -17,6 +17,7 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 from numba.extending import intrinsic as numba_intrinsic
 
+from strand._bindings.native import HANDLER_LAYOUT
 from strand.handlers.compiled_clock import clock_at, yields
 from strand.handlers.compiled_emit import emit_at
 
@@ -198,7 +199,8 @@ class FunctionCache(NumbaCache):
     beside its source, or in the user's cache folder.
 
     Numba knows a function by its file. Here the key is made of the code itself, of the functions and constants that
-    it refers to, and of the records' layouts; numba adds its version, the processor's and the source's own state.
+    it refers to, and of the layouts of records and contexts; numba adds its version, the processor's and the source's
+    own state.
     """
 
     _digest = ""
@@ -210,7 +212,7 @@ class FunctionCache(NumbaCache):
             cache = cls(function)
         except RuntimeError:
             return None
-        digest = hashlib.sha256(repr((LOOP, np.__version__, layout)).encode())
+        digest = hashlib.sha256(repr((LOOP, HANDLER_LAYOUT, np.__version__, layout)).encode())
         _add_function(digest, function, set())
         cache._digest = digest.hexdigest()
         return cache

@@ -300,3 +300,17 @@ def test_letters_are_bytes_in_a_compiled_handler() -> None:
 def test_numba_is_not_needed_to_import_the_package() -> None:
     result = run_python("import sys, strand; print([m for m in sys.modules if m.startswith('numba')])")
     assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+def test_kept_code_goes_by_the_layout_of_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from strand.handlers import compiled_loop
+
+    def digest() -> str:
+        cache = compiled_loop.FunctionCache.of(test_kept_code_goes_by_the_layout_of_contexts, ())
+        assert cache is not None
+        return cache._digest
+
+    now = digest()
+    assert digest() == now
+    monkeypatch.setattr(compiled_loop, "HANDLER_LAYOUT", compiled_loop.HANDLER_LAYOUT - 1)
+    assert digest() != now

@@ -17,7 +17,7 @@ from strand.handlers.tape import STRETCH, one_of, tape_handler
 from strand.numbers import is_whole, whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
-from strand.ticks import PRICE_SCALE
+from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ BAR: Final = np.dtype(
 )
 #: A bar is under way and has a trade: it ends, and its high is not that of no trade.
 _UNDER_WAY: Final = {"end": 1, "high": None}
+#: Of the bar under way, and where there is none of the last one: 0 before the first.
+_STANDING: Final = declare(PRICE, none=(UNDEF_PRICE, -1 - UNDEF_PRICE, 0))
 
 #: A symbol's row: the bar under way, counts, and the last bar that closed as ``last_*``. Fields: csrc/handlers/bars.h.
 BARS_ROW: Final = np.dtype(
@@ -58,11 +60,11 @@ BARS_ROW: Final = np.dtype(
         ("start", declare(TIME, given=_UNDER_WAY)),
         ("high", declare(PRICE, given={"end": 1})),
         ("low", declare(PRICE, given=_UNDER_WAY)),
-        ("close", declare(PRICE, given=_UNDER_WAY)),
+        ("close", _STANDING),
         ("volume", SIZE),
         ("notional_low", declare(INNER, "<u8")),
         ("trades", COUNT),
-        ("open", declare(PRICE, given=_UNDER_WAY)),
+        ("open", _STANDING),
         ("notional_high", INNER),
         ("last_time", INNER),
         *STRETCH,

@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from strand import _starting
+from strand.commands.terminal import printable
 from strand.errors import StrandError
 
 __all__ = ["run_to_its_end"]
@@ -89,7 +90,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 
 def _end(message: str, status: int = _BAD_INPUT) -> None:
     with contextlib.suppress(OSError):
-        click.echo(message, err=True)
+        click.echo(printable(message), err=True)
     sys.exit(status)
 
 

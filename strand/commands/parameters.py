@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from strand.commands.terminal import TerminalConsole
 from strand.feeds import Feed
 from strand.feeds.input_share import InputShare
 
@@ -63,7 +64,7 @@ def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None])
     if as_json:
         click.echo(json.dumps(plain))
     else:
-        human(Console())
+        human(TerminalConsole())
 
 
 class progress:  # noqa: N801 - used like a function

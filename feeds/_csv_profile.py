@@ -156,9 +156,11 @@ def _check(profile: Profile, table: _Table) -> None:
     if not profile.header and not profile.layouts:
         raise table.error("layouts", "is needed where header is false: what the columns are called")
     quote = {"bid_price", "bid_size", "ask_price", "ask_size"} & fields
-    if quote and (len(quote) < 4 or fields & {"price", "size", "side", "order_id", "ref_id"}):
+    whole = quote in ({"bid_price", "ask_price"}, {"bid_price", "bid_size", "ask_price", "ask_size"})
+    if quote and (not whole or fields & {"price", "size", "side", "order_id", "ref_id"}):
         raise table.error(
-            "fields", "a quote has bid_price, bid_size, ask_price and ask_size, and no price, size, side or ids"
+            "fields",
+            "a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids",
         )
 
 

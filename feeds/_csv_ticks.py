@@ -106,7 +106,9 @@ class TickMaker:
             self.columns.setdefault(0, found.columns[0])
         plain = [rule for rule in self._rules if not rule.unit and rule.constant is None]
         # The last of a quote's fields settles its side.
-        self._readers = sorted(plain, key=lambda rule: rule.field == "ask_size")
+        fields = {rule.field for rule in plain}
+        self._last = "ask_size" if "ask_size" in fields else "ask_price"
+        self._readers = sorted(plain, key=lambda rule: rule.field == self._last)
         self._numbers = {rule.field: self._number_rule(rule) for rule in self._readers if not (rule.map or rule.pair)}
         self._steps = [(rules, self._tables(rules)) for rules in self._together()]
 
@@ -301,7 +303,7 @@ class TickMaker:
             self._fill_sequence(rule, block, made)
         else:
             self._number(rule, block, made, ticks[rule.field])
-        if rule.field == "ask_size":
+        if rule.field == self._last:
             _settle_sides(ticks)
 
     def _fill_letters(self, rules: list[FieldRule], tables: Letters, block: Block, made: Made) -> None:

@@ -28,6 +28,8 @@ FLAG_SUSPICIOUS: Final = 1
 
 _MEMBER = re.compile(r"(?P<date>\d{8})_(?P<symbol>.+)_(?P<kind>trade|quote)_tick\.csv", re.IGNORECASE)
 _ARCHIVE = re.compile(r"(?:(?P<symbol>.+)_)?(?P<date>\d{8})_(?P<kind>trade|quote)\.zip", re.IGNORECASE)
+#: Of Forex and CFD, which have no sizes: the CSV profile lean-fx reads them.
+_NOT_EQUITY = re.compile(r"\d{8}_.+_tick_quote\.csv", re.IGNORECASE)
 _COLUMNS: Final = {
     "trade": ["time", "price", "size", "exchange", "condition", "suspicious"],
     "quote": ["time", "bid", "bid_size", "ask", "ask_size", "exchange", "condition", "suspicious"],
@@ -55,7 +57,9 @@ class LeanFile:
 
 
 def named_as_lean(path: Path, tables: Sequence[str]) -> bool:
-    """Whether an archive of these CSV files is called as LEAN calls its own, in its name or in a member's."""
+    """Whether an archive of these CSV files is called as LEAN calls its equities', in its name or in a member's."""
+    if any(_NOT_EQUITY.fullmatch(name) for name in tables):
+        return False
     return any(_MEMBER.fullmatch(name) for name in tables) or (
         bool(tables) and _ARCHIVE.fullmatch(path.name) is not None
     )

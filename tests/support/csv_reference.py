@@ -162,6 +162,26 @@ def binance_quote(row: Row) -> Tick:
     return {"ts_event": int(row["transaction_time"]) * 10**6, "kind": 3, "flags": flags} | own
 
 
+def bare_quote(row: Row) -> Tick:
+    """Of a quote without sizes; the time depends on the format."""
+    return {"kind": 3} | _both_sides(price(row["bid"]), 0, price(row["ask"]), 0)
+
+
+def histdata(row: Row) -> Tick:
+    date = dt.datetime.strptime(row["time"][:8], "%Y%m%d").date()
+    return {"ts_event": local(date, clock_ns(row["time"][9:], 3), "UTC") + 5 * 3600 * 10**9} | bare_quote(row)
+
+
+def truefx(row: Row) -> Tick:
+    date = dt.datetime.strptime(row["time"][:8], "%Y%m%d").date()
+    moment = local(date, clock_ns(row["time"][9:], 3), "UTC")
+    return {"symbol": row["pair"], "ts_event": moment} | bare_quote(row)
+
+
+def lean_fx(row: Row) -> Tick:
+    return {"ts_event": local(dt.date(2014, 5, 7), int(row["time"]) * 10**6, "UTC")} | bare_quote(row)
+
+
 def lobster(row: Row) -> Tick:
     kind = int(row["type"])
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,21 @@ def test_the_day_is_an_option_or_in_the_files_name_or_its_folders(tmp_path: Path
     assert first < 86_400_000_000_000  # counted from 1970
 
 
+def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> None:
+    path = tmp_path / "20140507_quote.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("20140507_eurusd_tick_quote.csv", "0,1.39301,1.39311\n1500,1.39302,1.3932\n")
+    feed = strand.feeds.open(path)
+    assert (feed.info.details["profile"], feed.info.date) == ("lean-fx", "2014-05-07")
+    rows = as_dicts(feed)  # type: ignore[arg-type]
+    assert [(row["ts_recv"], row["symbol"], row["price"], row["order_id"], row["size"]) for row in rows] == [
+        (1_399_420_800_000_000_000, "EURUSD", 1_393_010_000, 1_393_110_000, 0),
+        (1_399_420_801_500_000_000, "EURUSD", 1_393_020_000, 1_393_200_000, 0),
+    ]
+    result = strand.replay(path, "spread", workers=1, cores=None)
+    assert result.rows["EURUSD"]["quotes"] == 2
+
+
 PROFILE = """
 name = "mine"
 delimiter = ";"
@@ -239,7 +255,7 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         ('column = "When"', 'column = "When"\nsince = "noon"', "since: 'noon' is neither epoch nor midnight"),
         ('unit = "stamp"', 'unit = "stamp"\ndigits = 10', "digits: 10 is not 0 to 9"),
         ('[fields.ts_event]\ncolumn = "When"\nunit = "stamp"', "", "fields: has neither ts_event nor ts_recv"),
-        ("[fields.size]", "[fields.bid_size]", "fields: a quote has bid_price, bid_size"),
+        ("[fields.size]", "[fields.bid_size]", "fields: a quote has bid_price and ask_price"),
         ('column = "Lots"', 'column = "Lots"\nworth = "100"', "fields.size.worth: is called unit now"),
     ],
 )

@@ -318,7 +318,7 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
     }
     int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->marks, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
-      /* A timer failed: the record before which it came is still to be handled. */
+      /* A timer failed, or timers took too long: the record before which they come is still to be handled. */
       unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);
       uncount(d, p, done, slice - done);
       *stopped = 1;
@@ -379,6 +379,7 @@ int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64
   while (at < most && !failed && !stopped && now - start < run_counts && !sd_dispatcher_stopping(d)) {
     const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
     int64_t asked = piece < most - at ? piece : most - at;
+    ctx.until = now + run_counts;
     int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed, &stopped);
     uint64_t before = now;
     now = sd_now();

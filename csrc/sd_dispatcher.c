@@ -278,14 +278,13 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
   int may_help = d->all_native && d->config.publisher_drains && slot != SD_NONE;
   for (uint32_t turn = 0;; turn++) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
-    if (may_help && sd_help(d, slot)) continue;
-    /* The scan is what shows the handlers' writes; the counters only say when it is worth while. */
-    if ((turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d)) {
-      /* What the feed's time has passed is due, and may ask for more. */
-      if (!sd_timed(d) || !sd_clock_sweep(d)) return SD_OK;
-      continue;
-    }
+    const int helped = may_help && sd_help(d, slot);
+    /* The scan is what shows the handlers' writes; the counters only say when it is worth while. What the feed's time has passed
+     * is due, and may ask for more. */
+    if (!helped && (turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d) && (!sd_timed(d) || !sd_clock_sweep(d)))
+      return SD_OK;
     if (sd_now() - start > slice) return SD_AGAIN;
+    if (helped) continue;
     if (turn < 200) {
       sd_pause();
     } else {

@@ -126,6 +126,7 @@ typedef struct sd_context {
   /* wake_at's; not for handlers */
   uint32_t stopped;
   uint64_t call_start, call_end, wish;
+  uint64_t until; /* the clock's count after which no more timers are fired in a row */
 } sd_context;
 
 /* Runs over n records in a row, in publish order; the row of a record's symbol is at rows + key * row_stride, and no other

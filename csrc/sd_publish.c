@@ -171,20 +171,25 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
   p->since_look = 0;
   if (sd_in_flight(d) <= d->config.ahead_records) return;
-  uint64_t start = sd_now(), since = start, least = UINT64_MAX;
+  uint64_t start = sd_now(), since = start, least = UINT64_MAX, handled = 0;
   for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
     int helped = sd_help(d, slot);
     if (helped && turn % 4 != 0) continue;
     uint64_t left = sd_in_flight(d);
     if (left <= d->config.ahead_records) break;
-    if (helped) continue;
+    /* C1. A visit that fires timers may handle no record. */
+    const uint64_t now_handled = sd_load(&d->slots[slot].counters.handled, relaxed, C1);
+    if (helped && now_handled != handled) {
+      handled = now_handled;
+      continue;
+    }
     if (left < least) {
       least = left;
       since = sd_now();
     } else if (sd_now() - since > sd_clock_counts(anyone_at_work(d) ? LONG_PATIENCE_NS : PATIENCE_NS)) {
       break;
     }
-    for (int i = 0; i < PAUSES; i++) sd_pause();
+    for (int i = 0; i < PAUSES && !helped; i++) sd_pause();
   }
   sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
 }
@@ -199,11 +204,12 @@ static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint6
       break;
     }
     if (sd_queue_waiting(d, slot, p)) continue;
-    if (d->all_native && d->config.publisher_drains && sd_help(d, slot)) continue;
+    const int helped = d->all_native && d->config.publisher_drains && sd_help(d, slot);
     if (sd_now() - start > slice) {
       code = SD_AGAIN;
       break;
     }
+    if (helped) continue;
     if (turn < 1000) sd_pause();
     else nap();
   }
@@ -278,9 +284,8 @@ static int wait_for_merger(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uin
     /* Everything this one numbered is in. With its old bound the watermark would stop before what others numbered since. */
     bound_marked(d, slot, p);
     if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
-    else if (d->all_native && d->config.publisher_drains && sd_help(d, slot)) continue;
     else if (sd_now() - start > slice) code = SD_AGAIN;
-    else nap();
+    else if (!d->all_native || !d->config.publisher_drains || !sd_help(d, slot)) nap();
   }
   sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
   return code;

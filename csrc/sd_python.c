@@ -50,19 +50,9 @@ static void fill_claim(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t
 
 /* Whether a strand in hand whose claim came out empty has a timer before its first record. */
 static int timer_first(sd_dispatcher *d, uint32_t index, sd_claim *claim) {
-  sd_strand *s = &d->strands[index];
+  const sd_strand *s = &d->strands[index];
   sd_mark mark;
-  int64_t n = 0;
-  if (!d->handlers[s->handler].wakes) return 0;
-  sd_lock(&s->publish_lock);
-  n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
-  if (n > 0 && (!sd_strand_tasks(s) || sd_task_ahead(&d->tasks, s) > 0)) {
-    sd_strand_gather_marks(s, &d->pool, 1, &mark);
-  } else {
-    n = 0;
-  }
-  sd_unlock(&s->publish_lock);
-  if (n == 0) return 0;
+  if (!d->handlers[s->handler].wakes || !sd_first_mark(d, index, &mark)) return 0;
   claim->wake_key = sd_timer_due(d, index, mark.time, &claim->wake_time);
   return claim->wake_key != SD_NONE;
 }

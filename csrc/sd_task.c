@@ -64,24 +64,31 @@ static int come_back(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   return TASK_BUSY;
 }
 
-/* The clock's task has its turn: fires timers, or leaves the next one to Python. */
+/* The clock's task has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
+ * sweeps know of it: they put no other one beside it. */
 static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_claim *claim) {
   sd_strand *s = &d->strands[index];
-  sd_clock_begins(d, index);
-  if (d->handlers[s->handler].fn) {
-    if (sd_timer_fire_all(d, slot, index, time)) {
-      /* One failed: the others come when the strand is let go on. */
+  const sd_handler *handler = &d->handlers[s->handler];
+  if (handler->fn) {
+    sd_context ctx;
+    sd_context_of(d, slot, handler, &ctx);
+    ctx.until = sd_now() + d->quantum_counts;
+    if (sd_timers_fire(d, handler, &ctx, index, time)) {
+      /* One failed: the others come when the strand is let go on. Or they took a quantum: the other strands have their turn. */
+      s->last = slot;
       if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
       return TASK_GONE;
     }
     /* Where the lock is in use the task stays, and has another turn, at which nothing is due any more. */
     if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
+    sd_clock_over(d, index);
     end_locked(d, slot, index);
     return TASK_GONE;
   }
   *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now()};
   claim->wake_key = sd_timer_due(d, index, time, &claim->wake_time);
   if (claim->wake_key != SD_NONE) return TASK_WAKES;
+  sd_clock_over(d, index);
   end_task(d, slot, index);
   return TASK_GONE;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sd_clock.h"
 #include "sd_error.h"
 
 /* Timers whose rows are fetched together, and how much of each. */
@@ -75,13 +76,17 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, co
   return 1;
 }
 
-/* Fires all timers of a strand in hand up to `time`; in which order is of no account, as each has its own symbol's row. Nonzero:
- * one failed. */
-static int fire_due(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time) {
+int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time) {
   const sd_wish_tree *t = &d->wishes.tree[strand];
   const uint64_t stride = d->arena->row_stride;
   uint32_t leaf[AT_A_GO], n;
-  while ((n = sd_wish_due(t, time, leaf, AT_A_GO)) > 0) {
+  for (int any = 0; (n = sd_wish_due(t, time, leaf, AT_A_GO)) > 0; any = 1) {
+    /* A timer may ask for the next one at once, for ever. Some have been fired, so the strand gets on. */
+    if (any && sd_now() > ctx->until) {
+      ctx->stopped = 1;
+      return 1;
+    }
+    /* In which order is of no account, as each has its own symbol's row. */
     for (uint32_t i = 0; i < n; i++) {
       const unsigned char *row = d->rows + t->symbol[leaf[i] - t->n] * stride;
       for (uint64_t line = 0; line < stride && line < MOST_LINES * SD_LINE; line += SD_LINE)
@@ -131,7 +136,7 @@ int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t stran
     const unsigned char *from = records + (size_t)at * size;
     if (SD_UNLIKELY(next_due(d, from) <= sd_wish_until(marks[at].time))) {
       if (ctx->n_outputs) sd_sinks_commit(ctx);
-      if (fire_due(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
+      if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
     int64_t most = handler->yields ? run_until_due(d, strand, from, marks + at, n - at) : 1;
@@ -165,15 +170,8 @@ uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t
   return *wish <= sd_wish_until(time) ? t->symbol[sd_wish_first(t) - t->n] : SD_NONE;
 }
 
-int sd_timer_fire_all(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint64_t time) {
-  const sd_handler *handler = &d->handlers[d->strands[strand].handler];
-  sd_context ctx;
-  sd_context_of(d, slot, handler, &ctx);
-  return fire_due(d, handler, &ctx, strand, time);
-}
-
-void sd_clock_begins(sd_dispatcher *d, uint32_t strand) {
-  /* K6: release; before the wishes are looked at for the last time: what is armed later is not taken for covered. */
+void sd_clock_over(sd_dispatcher *d, uint32_t strand) {
+  /* K6: release; what the strand's holder arms from here on is not taken for covered. */
   sd_store(&d->clock_until[strand], 0, release, K6);
 }
 

@@ -25,7 +25,7 @@
 /* For handlers: the wish of a record's symbol, or of the one whose timer runs. */
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
-/* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short because a timer failed, which has been reported. */
+/* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short at a timer, as sd_timers_fire does. */
 int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
                      const sd_mark *marks, int64_t n, sd_context *ctx);
 /* Symbols of n records have had some. */
@@ -34,10 +34,11 @@ void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);
 int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n);
 /* A symbol of the strand whose wish is at or before `time`, the earliest one first; SD_NONE: there is none. */
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish);
-/* Fires all timers of a strand in hand up to `time`. Nonzero: one failed, which has been reported. */
-int sd_timer_fire_all(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint64_t time);
-/* The clock task of a strand in hand has its turn. */
-void sd_clock_begins(sd_dispatcher *d, uint32_t strand);
+/* Fires the timers of a strand in hand up to `time`. Nonzero, and ctx->stopped: not all of them, because one failed, which has
+ * been reported, or ctx->until is over. */
+int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time);
+/* The clock task of a strand in hand has fired all that it was there for, and ends. */
+void sd_clock_over(sd_dispatcher *d, uint32_t strand);
 /* A symbol's next wish, after its timer, and what that emitted, are over. */
 void sd_timer_over(sd_dispatcher *d, uint32_t key, uint64_t wish);
 /* A timer's context. */

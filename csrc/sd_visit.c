@@ -102,16 +102,27 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
     n = (int64_t)sd_task_ahead(&d->tasks, s);
   if (n > d->config.quantum_records) n = d->config.quantum_records;
-  /* What is copied out cannot be put back where Python ends its batch at a timer. */
-  if (SD_UNLIKELY(d->handlers[s->handler].wakes) && n > 1) n = 1;
+  /* What is copied out cannot be put back where a batch ends at a timer. */
+  const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
+  if (SD_UNLIKELY(timed) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
   sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
-  if (d->handlers[s->handler].wakes) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_marks[slot], n);
+  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_marks[slot], n);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
   sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
   sd_unlock(&s->publish_lock);
   return n;
+}
+
+int sd_first_mark(sd_dispatcher *d, uint32_t index, sd_mark *mark) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  int64_t n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
+  if (n > 0 && sd_strand_tasks(s) && sd_task_ahead(&d->tasks, s) == 0) n = 0;
+  if (n > 0) sd_strand_gather_marks(s, &d->pool, 1, mark);
+  sd_unlock(&s->publish_lock);
+  return n > 0;
 }
 
 /* What a lossy strand's holder cannot put back when it stops short. */
@@ -134,15 +145,31 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   const sd_handler *handler = &d->handlers[s->handler];
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  int64_t n = sd_copy_out(d, slot, s),
-          done = n ? sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_marks[slot], n, &ctx) : 0;
-  int failed = done < n && !ctx.stopped;
-  uint64_t end = sd_now();
-  if (failed)
-    sd_fail(d, slot, index, d->scratch[slot] + (size_t)done * d->arena->record_size, ctx.error_code, ctx.message);
+  ctx.until = start + d->quantum_counts;
+  int64_t out = 0, done = 0;
+  int failed = 0;
+  uint64_t end;
+  do {
+    const int64_t n = sd_copy_out(d, slot, s);
+    sd_mark first;
+    if (n) {
+      int64_t ran = sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_marks[slot], n, &ctx);
+      out += n;
+      done += ran;
+      failed = ran < n && !ctx.stopped;
+      if (failed)
+        sd_fail(d, slot, index, d->scratch[slot] + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
+    } else if (!handler->wake || !sd_first_mark(d, index, &first) ||
+               sd_timers_fire(d, handler, &ctx, index, first.time)) {
+      end = sd_now();
+      break;
+    }
+    end = sd_now();
+    /* Where there are timers records come one at a time. */
+  } while (handler->wake && !failed && out < d->config.quantum_records && end <= ctx.until);
   book(d, slot, s, done, failed, start, end);
-  if (n > done + failed) lose(d, slot, s, (uint64_t)(n - done - failed));
-  finish_lossy(d, slot, index, n, start);
+  if (out > done + failed) lose(d, slot, s, (uint64_t)(out - done - failed));
+  finish_lossy(d, slot, index, out, start);
   return end;
 }
 
@@ -180,6 +207,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   if (n > d->config.quantum_records) n = d->config.quantum_records;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
+  ctx.until = start + d->quantum_counts;
   if (handler->wake) sd_wish_ask(&d->wishes.tree[index]);
   while (done < n) {
     unsigned char *records;

@@ -35,7 +35,7 @@ enum {
 };
 #endif
 
-/* Of strands found busy every so manieth has the worker offer its core to who may be at work on them. */
+/* Strands found busy before the worker yields its core, perhaps to their owners. */
 enum { BUSY_TURNS = 64 };
 
 /* ---- finding a strand */
@@ -200,7 +200,11 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       int turn_of = sd_take_task(d, slot, index, claim, &ahead);
       if (turn_of == TASK_TAKEN) return SD_CLAIM_TASK;
       if (turn_of == TASK_WAKES) return SD_CLAIM_WAKE;
-      if (turn_of == TASK_GONE) continue;
+      if (turn_of == TASK_GONE) {
+        /* Timers may have taken a while. */
+        now = sd_now();
+        continue;
+      }
       if (turn_of == TASK_BUSY) {
         /* Nothing else may be ready, and the publisher may have lost its core. */
         if (++busy % BUSY_TURNS) sd_pause();

@@ -28,8 +28,11 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
 /* Ends a visit of Python's, which handled n records of the claim, and failed on one more if `failed`. */
 void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed);
-/* Copies what waits on a lossy strand, under its lock, up to a quantum; returns how many records. */
+/* Copies what waits on a lossy strand, under its lock, up to a quantum; returns how many records. One at most where there are
+ * timers, and none where one comes before it. */
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s);
+/* The mark of the first record of a strand in hand. Zero: it has none that may be handled now. */
+int sd_first_mark(sd_dispatcher *d, uint32_t index, sd_mark *mark);
 /* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher
  * that helped may not: somebody has to know of it. */
 void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index);

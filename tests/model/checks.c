@@ -35,7 +35,7 @@ typedef struct world {
   uint64_t tasks, wakes, merged;
   uint32_t slot; /* that handled the last record */
   uint32_t publishing, working, meeting;
-  int failing, nesting, finishes;
+  int failing, nesting, finishes, endless;
   uint64_t mark, last_number[SYMBOLS];
   uint64_t looks[MOST_LOOKS][2], n_looks; /* what the watermark said, and the time there */
   uint64_t time_of[MOST_NUMBERS];         /* of the record with that number */
@@ -91,7 +91,7 @@ static int64_t handler(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_schedule_point("timer");
   W.wakes++;
-  ctx->wake_at(ctx, key, sd_scheduler_random(2) ? time + one_of(1, 4) : 0);
+  ctx->wake_at(ctx, key, W.endless ? time + 1 : sd_scheduler_random(2) ? time + one_of(1, 4) : 0);
   return 0;
 }
 
@@ -843,6 +843,64 @@ static const char *merger_looks_for_timers(void) {
   return run();
 }
 
+static int asks_if_a(const record *t, int64_t i, sd_context *ctx) {
+  if (t->key == 0) ctx->wake_at(ctx, 0, 1);
+  return 0;
+}
+
+/* a's timer asks for the next ns whenever it fires, and the feed's time is far ahead. */
+static void endless_script(void *unused, unsigned fiber) {
+  static const char *const records[] = {"b", "ab", "ba", "aab", "aabbab"};
+  uint32_t slot = enter();
+  sd_totals now;
+  W.time = 1;
+  publish_all(slot, "a");
+  while (!W.handled) {
+    sd_dispatcher_drain(W.d, slot, SLICE_NS);
+    sd_pause();
+  }
+  W.time = 1000000000;
+  publish(slot, records[sd_scheduler_random(5)]);
+  while (W.working && !W.handled_of[1]) {
+    expect(sd_dispatcher_drain(W.d, slot, SLICE_NS) == SD_AGAIN, "drained while timers are due");
+    sd_pause();
+  }
+  /* Other threads look for timers again and again. */
+  for (int i = 0; i < 8; i++) {
+    sd_clock_look_at_all(W.d);
+    sd_dispatcher_drain(W.d, slot, SLICE_NS);
+  }
+  expect(sd_tasks_live(&W.d->tasks) <= 2, "clock tasks heap up on a strand");
+  sd_publisher_leave(W.d, slot);
+  slot = enter();
+  W.time++;
+  publish(slot, "aaaaaaab");
+  sd_publisher_leave(W.d, slot);
+  expect(W.handled_of[0] == 1, "a record is handled before a timer that comes before it");
+  sd_dispatcher_totals(W.d, &now);
+  expect(now.lost == 0, "a record is lost");
+  stop();
+}
+
+static const char *endless_timers_leave_others_their_turn(void) {
+  static const int32_t bounds[] = {SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST, SD_CONFLATE};
+  sd_config c = usual(2, 1, 1);
+  c.sizes.marked = 1;
+  c.quantum_ns = one_of(30, 300);
+  c.batch_records = one_of(1, 8);
+  c.ahead_records = one_of(0, 2);
+  c.capacity = one_of(4, 5);
+  c.on_full = bounds[sd_scheduler_random(4)];
+  c.publisher_drains = (int32_t)sd_scheduler_random(2);
+  make(&c, sd_scheduler_random(2) ? PURE : NATIVE, 1, 0);
+  W.each = asks_if_a;
+  W.endless = 1;
+  /* Else the publisher drains alone, and its calls have an end nevertheless. */
+  if (!c.publisher_drains || sd_scheduler_random(2)) add_workers(1);
+  sd_scheduler_add(endless_script, NULL);
+  return run();
+}
+
 /* The tree of a strand against a plain list. */
 static const char *wish_trees_are_right(void) {
   static const uint32_t strand_of[SYMBOLS] = {0, 1, 0, 0, 1, 0, 0, 0};
@@ -938,6 +996,7 @@ static const struct check {
     {"merges-all-of-a-tick", merges_all_of_a_tick, 200},
     {"merges-what-the-end-emits", merges_what_the_end_emits, 1},
     {"merger-looks-for-timers", merger_looks_for_timers, 1},
+    {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
     {"wish-trees-are-right", wish_trees_are_right, 20},
     {"looks-for-wishes", looks_for_wishes, 4000},
 };

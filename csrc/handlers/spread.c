@@ -46,7 +46,7 @@ static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t tim
     const double relative = mid != 0 ? (double)spread / mid : 0;
     add_time(&row->all, spread, relative, ns);
     if (row->all.of.quoted_ns) average_time(&row->all);
-    if (row->interval.end) add_time(&row->its, spread, relative, ns);
+    if (p->every && row->interval.end) add_time(&row->its, spread, relative, ns);
   }
   row->last_time = time;
 }
@@ -153,9 +153,11 @@ static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
     pass_time(row, p, time);
   } else {
     row->last_time = time;
-    sd_interval_cut(&row->interval, time, ctx, key);
-    if (row->interval.end && end_interval(row, p, ctx, i)) return -1;
-    row->empty_left = 0;
+    if (p->every) {
+      sd_interval_cut(&row->interval, time, ctx, key);
+      if (row->interval.end && end_interval(row, p, ctx, i)) return -1;
+      row->empty_left = 0;
+    }
   }
   if (row->quotes) row->top = SD_NO_TOP;
   return 0;

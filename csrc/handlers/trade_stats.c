@@ -89,9 +89,11 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
 }
 
 /* A new day. Nonzero: no room. */
-static int begin_day(sd_trade_stats_row *row, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
+static int begin_day(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                     int64_t time) {
   row->direction = 0;
   row->new_day = 1;
+  if (!p->every) return 0;
   sd_interval_cut(&row->interval, time, ctx, key);
   return pass_time(row, ctx, i, time);
 }
@@ -102,7 +104,7 @@ int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_co
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
+    if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), p, ctx, i, key, e.time)) return i;
     if (e.trade.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }

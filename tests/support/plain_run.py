@@ -21,6 +21,7 @@ SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
 TIMER = 2**64 - 1
 AT_END = 2**64 - 2
+BEYOND = 0xA5  # each byte that is no row's
 #: Of an sd_emitted.
 HEAD_BYTES = 32
 
@@ -56,14 +57,16 @@ def _address(function: Any) -> int:
 
 
 def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers: bool = True) -> Ran:
-    """Raises RuntimeError with the handler's message and the tick where it fails."""
+    """Raises RuntimeError with the handler's message and its tick; AssertionError for a write beyond a row."""
     assert ticks.dtype == TICK
     memory = None if handler.memory is None else handler.memory(symbols)  # lives as long as this call
     function = handler.function if memory is None else memory.function
     assert function is not None
     (record,) = [np.dtype(dtype) for dtype in handler.outputs.values()] or [np.dtype([])]
     stride = -(-handler.state.itemsize // 64) * 64
-    rows = np.zeros((symbols, stride), np.uint8)
+    state = handler.state.itemsize
+    rows = np.full((symbols + 8, stride), BEYOND, np.uint8)
+    rows[:symbols, :state] = 0
     size = -(-(HEAD_BYTES + record.itemsize) // 8) * 8
     emitted = np.dtype(
         {
@@ -85,4 +88,6 @@ def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers
     )  # fmt: skip
     if got < 0:
         raise RuntimeError(f"tick {-1 - got}: {message.value.decode()}")
-    return Ran(rows[:, : handler.state.itemsize].copy().view(handler.state)[:, 0], out[:got])
+    assert (rows[:symbols, state:] == BEYOND).all()
+    assert (rows[symbols:] == BEYOND).all()
+    return Ran(rows[:symbols, :state].copy().view(handler.state)[:, 0], out[:got])

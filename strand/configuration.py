@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,10 @@ from strand.numbers import is_whole, whole
 from strand.records import RecordReader
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
+    from strand.feeds.base import TicksAre
 
 __all__ = [
     "assign_handlers",
@@ -142,10 +146,25 @@ def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any
     return array
 
 
+def _info_of(ticks: TicksAre) -> FeedInfo:
+    """Of ticks that are published from memory. Raises ConfigurationError."""
+    from strand.feeds.base import FeedInfo, TicksAre
+
+    meanings = get_args(TicksAre)
+    if ticks not in meanings:
+        raise ConfigurationError(f"feed: {ticks!r} is not one of {', '.join(meanings)}: give feed.info.ticks")
+    return FeedInfo("memory", "memory", ticks=ticks)
+
+
 def assign_handlers(
-    table: SymbolTable, handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None, dtype: np.dtype[Any]
+    table: SymbolTable,
+    handler: HandlerLike | None,
+    handlers: Mapping[str, HandlerLike] | None,
+    dtype: np.dtype[Any],
+    feed: TicksAre | None = None,
 ) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
-    """The distinct handlers, and each symbol's number among them, shape (n_symbols,)."""
+    """The distinct handlers, and each symbol's number among them, shape (n_symbols,). ``feed``: what the ticks mean;
+    None: nobody knows, or the handlers do."""
     if (handler is None) == (handlers is None):
         raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
     if handlers is not None and not isinstance(handlers, Mapping):
@@ -162,7 +181,7 @@ def assign_handlers(
         same = like if isinstance(like, str) else id(like)
         if same not in number:
             number[same] = len(distinct)
-            distinct.append(resolve(like))
+            distinct.append(resolve(like) if feed is None else resolve(like).known(_info_of(feed)))
         if names is None:
             of_symbol[~named] = number[same]
         else:

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
 from strand.numbers import whole
+from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
 from strand.publishers import NONE, Publishers, publish_error
@@ -55,6 +56,9 @@ from strand.symbols import SymbolTable
 from strand.threads import WAITS_FOR_ITSELF, Inside
 from strand.ticks import TICK
 from strand.worker import Workers
+
+if TYPE_CHECKING:
+    from strand.feeds.base import TicksAre
 
 __all__ = ["Dispatcher"]
 
@@ -93,6 +97,11 @@ class Dispatcher(StrandsView):
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``fields`` maps tick fields to the fields of the arrays that will be published, which are then converted.
 
+    ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
+    ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
+    Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and counted in
+    the statistics.
+
     Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
     process that is forked has no workers: there it raises StoppedError.
     Raises ConfigurationError naming the argument that cannot work.
@@ -124,13 +133,15 @@ class Dispatcher(StrandsView):
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         fields: Mapping[str, str] | None = None,
+        feed: TicksAre | None = None,
         _counters_start: int = 0,
     ) -> None:
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
         self._reader = RecordReader(dtype, key, fields)
         dtype = self._reader.dtype
-        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype)
+        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype, feed)
+        self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         allowed = self._allowed = sorted(os.sched_getaffinity(0))
         self._workers = whole("workers", max(1, len(allowed) - 1) if workers is None else workers, 1, 1024)
         self._cores: Sequence[int | None] | None = worker_cores(cores, allowed, self._workers)
@@ -351,6 +362,8 @@ class Dispatcher(StrandsView):
             raise self._stopped_error()
         if len(array) == 0:
             return 0
+        if self._orders.is_needed:
+            self._orders.look(array)
         if not self._routing.is_known:
             self._routing.by_keys(array[self._reader.key])
         if self._inside.here:

@@ -12,10 +12,10 @@ __all__ = ["statistics_of"]
 
 
 def statistics_of(
-    engine: Engine, cores: Sequence[int | None] | None, abandoned: int, unpinned: str | None
+    engine: Engine, cores: Sequence[int | None] | None, abandoned: int, unpinned: str | None, orders_as_plain: int
 ) -> Statistics:
-    """Totals since the start. ``cores``: the workers'; ``abandoned``: ticks that a stop left pending; ``unpinned``: as
-    Statistics has it."""
+    """Totals since the start. ``cores``: the workers'; ``abandoned``: ticks that a stop left pending; ``unpinned`` and
+    ``orders_as_plain``: as Statistics has them."""
     watermark = engine.watermark()  # before the totals, which then have what is below it
     t = engine.totals()
     floors = histogram_floors_ns()
@@ -48,6 +48,7 @@ def statistics_of(
         end_to_end=end_to_end,
         workers=_workers(engine, cores),
         unpinned=unpinned,
+        orders_as_plain=orders_as_plain,
     )
 
 

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
+from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.python_handlers import stop_objects
 from strand.records import RecordReader
@@ -34,6 +35,9 @@ from strand.serial_python import PythonStumble, SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 from strand.symbols import SymbolTable
 from strand.ticks import TICK, named
+
+if TYPE_CHECKING:
+    from strand.feeds.base import TicksAre
 
 __all__ = ["SerialLoop"]
 
@@ -50,8 +54,8 @@ class SerialLoop(RunView):
     """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
     when all of them are handled.
 
-    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key`` and ``fields`` as the Dispatcher takes them. Its
-    arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` can only be ``"stop"``.
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``fields`` and ``feed`` as the Dispatcher takes them.
+    Its arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` is ``"stop"``.
     Raises ConfigurationError naming the argument that cannot work.
     """
 
@@ -66,6 +70,7 @@ class SerialLoop(RunView):
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         fields: Mapping[str, str] | None = None,
+        feed: TicksAre | None = None,
         **of_queues: Any,
     ) -> None:
         unknown = sorted(of_queues.keys() - _OF_QUEUES)
@@ -75,7 +80,9 @@ class SerialLoop(RunView):
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         self._table = SymbolTable(symbols)
         self._reader = RecordReader(dtype, key, fields)
-        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, self._reader.dtype)
+        dtype = self._reader.dtype
+        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype, feed)
+        self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
@@ -126,6 +133,8 @@ class SerialLoop(RunView):
             raise self._failure
         if self._closed:
             raise StoppedError("the loop has been stopped: nothing more can be published")
+        if self._orders.is_needed:
+            self._orders.look(array)
         keys = array[self._reader.key]
         outside = np.flatnonzero(keys >= len(self._table))
         end = int(outside[0]) if len(outside) else len(array)
@@ -335,6 +344,7 @@ class SerialLoop(RunView):
             handler=none,
             end_to_end=none,
             workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
+            orders_as_plain=self._orders.count,
         )
 
 

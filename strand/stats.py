@@ -91,6 +91,7 @@ class Statistics:
     ``claimed`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start of the
     visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to the visit's end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
+    ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
 
@@ -110,6 +111,7 @@ class Statistics:
     end_to_end: Latency
     workers: tuple[WorkerStatistics, ...]
     unpinned: str | None = None
+    orders_as_plain: int = 0
 
     @property
     def imbalance(self) -> float:
@@ -121,7 +123,7 @@ class Statistics:
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         names = ("accepted", "handled", "pending", "claimed", "visits", "stolen", "cut", "parks", "wakes", "watermark",
-                 "unpinned")  # fmt: skip
+                 "unpinned", "orders_as_plain")  # fmt: skip
         latency = {
             name: {f"p{p:g}_ns": ns for p, ns in getattr(self, name).percentiles.items()}
             for name in ("wait", "handler", "end_to_end")

@@ -13,6 +13,7 @@ from strand._bindings.engine_words import PAUSED, QUARANTINED, StrandLook
 from strand.engine_statistics import statistics_of
 from strand.errors import HandlerError
 from strand.failures import failures_of
+from strand.order_watch import OrderWatch
 from strand.run_view import RunView
 from strand.stats import Statistics
 
@@ -34,6 +35,7 @@ class StrandsView(RunView):
     _look: Any
     _workers: int
     _cores: Sequence[int | None] | None
+    _orders: OrderWatch
     _unpinned: str | None = None
     _abandoned: int
 
@@ -98,7 +100,7 @@ class StrandsView(RunView):
 
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics."""
-        return statistics_of(self._engine, self._cores, self._abandoned, self._unpinned)
+        return statistics_of(self._engine, self._cores, self._abandoned, self._unpinned, self._orders.count)
 
     def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.

@@ -110,7 +110,7 @@ def bars(
     ``crosses``: they count. ``book``: order books say what trades are; for feeds of single orders, whose fills have no
     price of their own.
     ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. Without them a replay goes
-    by its feed; a dispatcher, which knows no feed, takes ticks as they are, and ``"reduce"``. ``zero_sizes``: trades
+    by its feed; a dispatcher without ``feed=`` takes ticks as they are, and ``"reduce"``. ``zero_sizes``: trades
     of size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
 
     docs/handlers/bars.md has the rules. Raises ConfigurationError.

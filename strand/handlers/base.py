@@ -122,7 +122,8 @@ class Handler:
     of its own for so many symbols), ``on_tick`` (compiled when the dispatcher is made), ``bind`` (Python: what to call
     with a symbol's ticks) or ``parts`` (a chain of others, by name) says what it does. ``params_dtype`` is the record
     of parameters a symbol has, where it has any. ``trades``: where those come from that it is called with, instead of
-    ticks or beside them. ``outputs``: dtypes of the records it emits, by name, in the order of
+    ticks or beside them. ``plain``: it takes ticks as they are, as nobody has said what its feed's mean.
+    ``outputs``: dtypes of the records it emits, by name, in the order of
     its numbers. ``for_feed``: the handler to use in its place where the feed is known, as in a replay. ``timers`` and
     ``ends``: whether it may ask for timers, and does something at the end of a run; ``on_wake`` and ``on_finish``: what
     is compiled for that beside ``on_tick``. ``size_unit``: what 1 in a size of its feed is worth, None where the files
@@ -147,6 +148,7 @@ class Handler:
     timers: bool = False
     ends: bool = False
     trades: TradeSource | None = None
+    plain: bool = False
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
     size_unit: float | None = 1.0
@@ -172,6 +174,11 @@ class Handler:
         return tuple(self.outputs.items())
 
     @property
+    def takes_ticks_as_plain(self) -> bool:
+        """Whether it, or a part of it, takes ticks as they are for want of a feed that says what they mean."""
+        return self.plain or any(part.takes_ticks_as_plain for _, part in self.parts)
+
+    @property
     def is_compiled(self) -> bool:
         """Whether numba compiles it, or a part of it."""
         return self.on_tick is not None or any(part.is_compiled for _, part in self.parts)
@@ -191,7 +198,7 @@ class Handler:
     def known(self, info: FeedInfo) -> Handler:
         """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""
         if self.trades is not None:
-            return replace(self, trades=trades_of(info))
+            return replace(self, trades=trades_of(info), plain=False)
         if self.for_feed is not None:
             return replace(self.for_feed(info), origin=self.origin, size_unit=info.size_unit)
         parts = tuple((name, part.known(info)) for name, part in self.parts)
@@ -246,7 +253,7 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     queue.
     ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
     ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. Without it a replay goes by its feed's
-    format, and refuses a merge of both sorts; a dispatcher, which knows no feed, takes ``"reduce"``. ``crosses``: they
+    format, and refuses a merge of both sorts; a dispatcher without ``feed=`` takes ``"reduce"``. ``crosses``: they
     count into volume, trades and last price. csrc/handlers/book.h and trade.h have the rules.
     """
     if fills not in (None, "reduce", "report"):

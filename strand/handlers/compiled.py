@@ -78,6 +78,7 @@ def handler(
             ends=on_finish is not None,
             trades=source,
             needs_ticks=source is not None,
+            plain=source is not None,
             on_wake=on_wake,
             on_finish=on_finish,
         )

@@ -168,6 +168,7 @@ def object_handler(
             timers=hasattr(_made_by(factory), "on_wake"),
             ends=hasattr(_made_by(factory), "on_finish"),
             trades=source_for("trade") if hasattr(_made_by(factory), "on_trade") else None,
+            plain=hasattr(_made_by(factory), "on_trade"),
         )
 
     return wrap if cls is None else wrap(cls)

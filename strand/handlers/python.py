@@ -66,6 +66,7 @@ def batch_handler(
             ends=on_finish is not None,
             trades=source,
             needs_ticks=source is not None,
+            plain=source is not None,
             params_dtype=parameters,
             params_defaults=defaults_of(params),
             outputs=emitted,

@@ -77,6 +77,7 @@ def tape_handler(
         function=None if book else tape_function(name, source_bytes(rules), params, **acts),
         memory=(lambda n: TapeMemory(n, name, rules, params, **acts)) if book else None,
         needs_ticks=True,
+        plain=book is None,
         for_feed=for_feed if book is None or fills is None else None,
         outputs=outputs or {},
         timers=timers,

@@ -35,7 +35,7 @@ def market(n: int, symbols: int, seed: int = 1) -> np.ndarray[Any, Any]:
 
 
 def run(ticks: Any, symbols: int, like: Any, **options: Any) -> Any:
-    with Dispatcher(symbols, like, workers=2, cores=None, **options) as d:
+    with Dispatcher(symbols, like, workers=2, cores=None, feed="plain", **options) as d:
         for part in np.array_split(ticks, 5):
             d.publish(part)
         d.drain()
@@ -312,7 +312,12 @@ def test_each_symbol_runs_its_own_handler_and_the_others_the_default(c_handlers:
     ticks = market(8_000, 8)
     for strands in ("auto", "per-symbol", 1, 3):
         with Dispatcher(
-            ["AA", "BB", "CC", "DD", "EE", "", "", ""], handlers=table, workers=3, cores=None, strands=strands
+            ["AA", "BB", "CC", "DD", "EE", "", "", ""],
+            handlers=table,
+            workers=3,
+            cores=None,
+            strands=strands,
+            feed="plain",
         ) as d:
             for part in np.array_split(ticks, 20):
                 d.publish(part)

@@ -82,7 +82,7 @@ def trades_for(n: int) -> Any:
 
 def test_each_symbol_has_an_object_and_each_tick_calls_what_is_defined_for_it() -> None:
     ticks = market()
-    with Dispatcher(["A", "B", "C", "D"], All, workers=2, cores=None, batch_ticks=16) as d:
+    with Dispatcher(["A", "B", "C", "D"], All, workers=2, cores=None, batch_ticks=16, feed="plain") as d:
         d.publish(ticks)
     assert list(d.objects) == ["A", "B", "C"]
     for key, symbol in enumerate("ABC"):
@@ -131,7 +131,7 @@ def test_a_failure_is_that_of_the_very_tick_and_the_others_come_again() -> None:
     ticks = trades_for(10)
     ticks["kind"][:3], ticks["action"][:3] = KIND_ORDER, b"A"
     ticks["publisher_id"][5] = 66
-    with Dispatcher(1, Trades, workers=1, cores=None, on_error="quarantine") as d:
+    with Dispatcher(1, Trades, workers=1, cores=None, on_error="quarantine", feed="plain") as d:
         d.publish(ticks)
         d.drain()
         (error,) = d.failures

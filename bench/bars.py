@@ -72,7 +72,7 @@ def columns_of(ticks: npt.NDArray[Any]) -> Any:
 def by_strand(ticks: npt.NDArray[Any], symbols: int, step_ns: int, workers: int) -> list[npt.NDArray[Any]]:
     import strand
 
-    with strand.Dispatcher(symbols, strand.bars(step_ns), workers=workers) as dispatcher:
+    with strand.Dispatcher(symbols, strand.bars(step_ns), workers=workers, feed="plain") as dispatcher:
         dispatcher.publish(ticks)
     return list(dispatcher.outputs["bars"])
 

@@ -118,7 +118,7 @@ typedef struct sd_dispatcher {
 } sd_dispatcher;
 
 /* The key that lies at `at`, aligned or not. It is read once, whatever the compiler thinks of memory: the caller of a publish
- * may change it meanwhile, and what was checked has to be what is used. */
+ * may change it meanwhile, and the engine must use the same key that it has checked. */
 static inline uint32_t sd_key_at(const unsigned char *at) {
   typedef uint32_t __attribute__((aligned(1), may_alias)) key_there;
   return *(const volatile key_there *)at;

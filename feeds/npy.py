@@ -153,7 +153,7 @@ class NpyFeed(BaseFeed):
         if dtype == _FIRST_TICK:
             return RecordColumns(dtype, {name: name for name in _FIRST_TICK.names or ()}, {}, Reading(own=True))
         raise FormatError(
-            f"{_difference(dtype)}: say by fields={{tick field: source field}} where a tick's fields come from",
+            f"{_difference(dtype)}: say by columns={{tick field: source field}} where a tick's fields come from",
             path=self._path,
             offset=self._place.offset,
         )

@@ -1,4 +1,7 @@
-"""Order ticks that come to handlers that take ticks as they are, because nobody said what the feed's ticks mean."""
+"""Counts the ticks of single orders that are given to handlers which take ticks as they are.
+
+A dispatcher without ``feed=`` does not know what its ticks mean, so these handlers find no price in a fill.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ __all__ = ["OrderWatch"]
 
 
 class OrderWatch:
-    """Counts them, and warns once. ``count``: so far."""
+    """``count``: how many so far. The first ones are a RuntimeWarning."""
 
     def __init__(self, handlers: Sequence[Handler], handler_of_symbol: npt.NDArray[np.uint16]) -> None:
         taken = [handler.takes_ticks_as_plain for handler in handlers]
@@ -28,7 +31,7 @@ class OrderWatch:
         self.count = 0
 
     def look(self, ticks: npt.NDArray[Any]) -> None:
-        """At ticks that are about to be handled."""
+        """Counts those among ticks that are about to be handled."""
         keys = ticks["instrument_id"][ticks["kind"] == KIND_ORDER]
         found = int(np.count_nonzero(self._of_symbol[keys[keys < len(self._of_symbol)]]))
         if not found:

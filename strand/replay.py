@@ -119,7 +119,7 @@ def replay(
         if (opened := getattr(progress, "opened", None)) is not None:
             opened(feed)
         batches = Timed(batches_from(feed, position))
-        # Where a run without a tick is no error, a fault before the first tick comes with a result too.
+        # With allow_empty a fault before the first tick comes with a result, as one after it does.
         first = next(batches if allow_empty else filter(len, batches), None)
         if first is None and (unknown := unknown_symbol(feed, wanted)) is not None:
             raise unknown

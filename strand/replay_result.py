@@ -85,7 +85,7 @@ class ReplayResult:
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:
         """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
-        What an option had skipped or dropped is told by ``skipped`` and ``statistics.dropped`` instead."""
+        ``skipped`` and ``statistics.dropped`` count what options let pass."""
         return warnings_of(self)
 
     @property

@@ -10,13 +10,11 @@ import numpy.typing as npt
 
 from strand._bindings.engine_words import Until
 from strand._bindings.serial import MARK, SerialOutput
-from strand.output_records import NO_SEQUENCE
+from strand.output_records import HEAD_BYTES, NO_SEQUENCE
 from strand.records import joined
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]
 
-#: ``number``, ``sequence``, ``ts`` and ``instrument_id`` of a merged record.
-HEAD_BYTES = 28
 #: In place of a tick's number: a timer's, and the end's.
 TIMER = 2**64 - 1
 AT_END = 2**64 - 2

@@ -174,7 +174,7 @@ def _pandas_column(pandas: Any, column: Column) -> Any:
 
 
 def to_polars(columns: Mapping[str, Column]) -> Any:
-    """A polars.DataFrame; arrays are cells of lists, what is undefined is null. Raises MissingExtraError."""
+    """A polars.DataFrame. An array is a list in a cell; an undefined number is null. Raises MissingExtraError."""
     polars = _module("polars", "polars", "polars")
     return polars.DataFrame([_polars_column(polars, name, column) for name, column in columns.items()])
 
@@ -193,7 +193,7 @@ def _polars_column(polars: Any, name: str, column: Column) -> Any:
 
 
 def to_arrow(columns: Mapping[str, Column]) -> Any:
-    """A pyarrow.Table; arrays are cells of fixed-size lists, what is undefined is null. Raises MissingExtraError."""
+    """A pyarrow.Table. An array is a list of fixed size; an undefined number is null. Raises MissingExtraError."""
     arrow = _module("pyarrow", "pyarrow", "parquet")
     return arrow.table({name: arrow_column(arrow, column) for name, column in columns.items()})
 

@@ -42,7 +42,7 @@ __all__ = [
 _KEY: Final = "strand"
 #: Why no size has a unit in some merged feeds.
 NO_SIZE_UNIT: Final = (
-    "read the files with one size unit (size_unit= of CSV, size_scale= of npy and Parquet), or replay them one by one: "
+    "read the files with one size unit (size_unit= of their readers), or replay them one by one: "
     "those that are merged count sizes in different units"
 )
 _NEVER: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)

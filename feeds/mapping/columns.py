@@ -104,7 +104,7 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """``ticks``, one a row; of them those marked in ``bad`` are none, the first of which is ``first``.
+    """``ticks``: one a row. ``bad`` marks the rows that make no tick; ``first`` is the first of these.
 
     ``inexact``: rows in which a number was rounded."""
 
@@ -183,7 +183,7 @@ class Columns:
 
     @property
     def letters(self) -> list[str]:
-        """The columns of which each makes but one field of letters."""
+        """The columns that make one field of letters each, and nothing else."""
         every = list(self.of.values())
         return [column for field, column in self.of.items() if field in _LETTERS and every.count(column) == 1]
 

@@ -1,4 +1,4 @@
-"""The options by which readers of columns are told what the columns mean: one vocabulary, checked in one place."""
+"""The options of all readers of columns: what they are called, and what they may be."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def _within(column: Column, lowest: int, highest: int) -> tuple[int, int]:
 
 
 def _units(lowest: int, highest: int) -> tuple[int, int]:
-    """Those bounds of units that floats stand for, of which C knows fewer."""
+    """The narrower of those bounds and of the units that C makes of floats."""
     return max(lowest, -_MOST_UNITS), min(highest, _MOST_UNITS)
 
 

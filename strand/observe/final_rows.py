@@ -63,7 +63,7 @@ def _values(column: npt.NDArray[Any]) -> Sequence[Any]:
 
 
 def _cell(value: Any, *, exact: bool) -> str:
-    """A value as text; ``exact``: it stands for a whole number of a smaller unit, of which no digit is left out."""
+    """A value as text, with every digit where it is ``exact``: a whole number of a smaller unit."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -128,14 +128,15 @@ def read_profile(text: str, source: str) -> Profile:
         like=_like(table),
         end=table.take("end", str),
         venue=table.take("venue", str),
+        one_sided=table.take("one_sided", bool, False),
         zone=zone,
         date_columns=time.texts("date_column"),
         size_power=table.power("size_unit"),
     )
     time.done("zone and date_column")
     table.done(
-        "name, about, delimiter, encoding, header, layouts, requires, without, end, venue, size_unit, [like], "
-        "[symbol], [time] and [fields]"
+        "name, about, delimiter, encoding, header, layouts, requires, without, end, venue, one_sided, size_unit, "
+        "[like], [symbol], [time] and [fields]"
     )
     _check(profile, table)
     return profile
@@ -162,6 +163,8 @@ def _check(profile: Profile, table: _Table) -> None:
             "fields",
             "a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids",
         )
+    if profile.one_sided and not quote:
+        raise table.error("one_sided", "is for quotes, which have bid_price and ask_price")
 
 
 def _layouts(table: _Table) -> tuple[Layout, ...]:

@@ -69,6 +69,8 @@ class Profile:
     like: tuple[tuple[str, re.Pattern[str]], ...] = ()
     end: str | None = None
     venue: str | None = None
+    one_sided: bool = False
+    """A quote without one side's price leaves that side as it was; else the side is empty."""
     zone: str = "UTC"
     date_columns: tuple[str, ...] = ()
     size_power: int = 0

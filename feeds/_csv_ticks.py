@@ -303,7 +303,7 @@ class TickMaker:
             self._fill_sequence(rule, block, made)
         else:
             self._number(rule, block, made, ticks[rule.field])
-        if rule.field == self._last:
+        if rule.field == self._last and self._profile.one_sided:
             _settle_sides(ticks)
 
     def _fill_letters(self, rules: list[FieldRule], tables: Letters, block: Block, made: Made) -> None:
@@ -395,7 +395,7 @@ class TickMaker:
 
 
 def _settle_sides(ticks: TickBatch) -> None:
-    """Quotes: a row with one side only says so, as the other's price is none."""
+    """A quote with one side's price speaks of that side alone."""
     ask = ticks["order_id"].view(np.int64)
     no_bid, no_ask = ticks["price"] == UNDEF_PRICE, ask == UNDEF_PRICE
     only_ask, only_bid = no_bid & ~no_ask, no_ask & ~no_bid

@@ -119,11 +119,12 @@ class _Need(NamedTuple):
     cure: str
 
 
+_TOPS: Final = "a feed of quotes or single orders; changes of price levels are for depth"
 _NEEDS: Final = (
     _Need(_BOOK, "single order", (), "give book a feed of single orders, and this one to depth or spread"),
     _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, and this one to book"),
-    _Need(_SPREAD, "quote or order", ("quotes",), "give spread a feed of quotes or single orders"),
-    _Need(_IMBALANCE, "quote or order", ("quotes",), "give imbalance a feed of quotes or single orders"),
+    _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
+    _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
     _Need(_VWAP, "trade or order", ("trades", "unpriced"), "give vwap a feed that has trades"),
     _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
     _Need(_BARS, "trade or order", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
@@ -164,6 +165,8 @@ def _lacks(result: ReplayResult, kind: str) -> bool:
         return not seen.quotes and bool(seen.orders or seen.trades)
     if kind == "quote or order":
         return not seen.quotes and not seen.orders and bool(seen.trades)
+    if kind == "quote of the top or order":  # ticks of kind quote may be changes of price levels
+        return not seen.orders and bool(seen.quotes or seen.trades)
     return not seen.trades and not seen.orders and bool(seen.quotes)
 
 

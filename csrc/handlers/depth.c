@@ -276,8 +276,7 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
   }
   const int64_t size = t->action == 'C' ? 0 : t->size;
   if (!update) {
-    clear(c, SD_BID);
-    clear(c, SD_ASK);
+    clear(c, side);
     c->row->snapshots++;
     return !size || set(c, side, t->price, size);
   }

@@ -1,6 +1,7 @@
 /* What ticks say of a market: trades (handlers/trade.h), and the best bid and ask. Shared by the handlers that measure either.
  *
- * A quote is a tick of kind QUOTE at depth 0: of one side, or of side N with both (docs/design.md, 7).
+ * A quote is a tick of kind QUOTE at depth 0: of one side, whose best price it is, or of side N with both (docs/design.md, 7).
+ * A change of one price level is no quote: what the best one is hangs on all other levels, which depth keeps.
  *
  * Feeds of single orders give fills without a price, and no quotes. There a handler keeps books of its own (sd_tape): each
  * tick meets the book as it was before, which knows the order that a fill is of, and quotes are changes of its top.
@@ -9,6 +10,7 @@
 #define SD_HANDLERS_TAPE_H
 
 #include "handlers/book.h"
+#include "handlers/depth.h"
 #include "handlers/trade.h"
 #include "sd_handler.h"
 
@@ -56,8 +58,22 @@ static inline int64_t sd_time_of(const sd_tick *t) {
   return t->ts_recv < 0 ? 0 : t->ts_recv - (t->ts_recv == INT64_MAX);
 }
 
+/* Nonzero: a tick of one side changes a price level, which may be any. */
+static inline int sd_is_level(const sd_tick *t) {
+  switch (t->action) {
+  case 'M':
+    return !(t->flags & SD_DEPTH_BEST);
+  case 'A':
+  case 'C':
+  case 'R':
+    return 1;
+  default:
+    return 0;
+  }
+}
+
 static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
-  if (t->kind != SD_KIND_QUOTE || t->depth) return;
+  if (t->kind != SD_KIND_QUOTE || t->depth || (t->side != 'N' && sd_is_level(t))) return;
   e->bid = t->side != 'A';
   e->ask = t->side != 'B';
   e->top =

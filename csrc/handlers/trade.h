@@ -80,7 +80,7 @@ static inline sd_trade sd_trade_of(const sd_tick *t, const sd_trade_rules *rules
   const char side = is_fill && met.price != SD_UNDEF_PRICE ? met.side : t->side;
   if (is_fill || rules->resting) trade.aggressor = side == 'A' ? 'B' : side == 'B' ? 'A' : 'N';
   else if (!rules->hidden) trade.aggressor = side == 'A' || side == 'B' ? side : 'N';
-  if (trade.aggressor != 'N' || !rules->hidden || trade.price == SD_UNDEF_PRICE) return trade;
+  if (trade.aggressor != 'N' || !trade.hidden || trade.price == SD_UNDEF_PRICE) return trade;
   if (before->ask != SD_UNDEF_PRICE && trade.price >= before->ask) trade.aggressor = 'B';
   else if (before->bid != SD_UNDEF_PRICE && trade.price <= before->bid) trade.aggressor = 'A';
   return trade;

@@ -122,10 +122,6 @@ def tardis_book(row: Row) -> Tick:
 
 
 def _both_sides(bid: int, bid_size: int, ask: int, ask_size: int) -> Tick:
-    if ask == NONE and bid != NONE:
-        return {"side": "B", "price": bid, "size": bid_size}
-    if bid == NONE and ask != NONE:
-        return {"side": "A", "price": ask, "size": ask_size}
     return {"side": "N", "price": bid, "size": bid_size, "order_id": ask, "ref_id": ask_size}
 
 
@@ -377,4 +373,9 @@ def lean_trade(row: Row) -> Tick:
 
 def lean_quote(row: Row) -> Tick:
     bid, ask = (_or_none(row[side], "0.0001") for side in ("bid", "ask"))
-    return _lean(row) | _both_sides(bid, int(row["bid_size"]), ask, int(row["ask_size"])) | {"kind": 3}
+    sides = _both_sides(bid, int(row["bid_size"]), ask, int(row["ask_size"]))
+    if ask == NONE and bid != NONE:
+        sides = {"side": "B", "price": bid, "size": int(row["bid_size"])}
+    elif bid == NONE and ask != NONE:
+        sides = {"side": "A", "price": ask, "size": int(row["ask_size"])}
+    return _lean(row) | sides | {"kind": 3}

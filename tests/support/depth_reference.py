@@ -80,7 +80,8 @@ class PlainDepth:
                 self.sides[side] = {p: s for p, s in levels.items() if sign * p >= sign * price}
             self._set(side, price, 0 if action == "C" else size)
         else:
-            self._clear()
+            self.sides[side] = {}
+            self.count["snapshots"] += 1
             if size:
                 self._set(side, price, size)
 

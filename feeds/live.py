@@ -55,6 +55,9 @@ class MoldFeed(BaseFeed):
     (``joined_at``).
     ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
     time between two requests (an eighth of ``gap_timeout_s``).
+    ``jump_window``: messages. A packet further beyond everything heard is counted as a jump, and taken only when a
+    second one agrees with it. The first packet of all waits so, too, for ``gap_timeout_s`` at most, where no
+    ``first_sequence`` is given.
     ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
     ``receive_bytes``: asked of the kernel for each socket; ``warnings`` says where it gave less.
     ``date``: the trading day, by default today's in New York.
@@ -79,6 +82,7 @@ class MoldFeed(BaseFeed):
         first_sequence: int | None = None,
         gap_timeout_s: float = 0.05,
         request_after_s: float | None = None,
+        jump_window: int = 1_000_000,
         on_gap: Literal["continue", "raise"] = "continue",
         receive_bytes: int = 64 << 20,
         date: dt.date | str | None = None,
@@ -102,6 +106,8 @@ class MoldFeed(BaseFeed):
         ):  # fmt: skip
             _positive(name, number)
         _positive("gap_timeout_s", gap_timeout_s, zero=True)
+        if not isinstance(jump_window, int) or not 0 < jump_window <= MOST_SEQUENCE:
+            raise ConfigurationError(f"jump_window: {jump_window!r} must be a number of messages from 1 to 2**40 - 1")
         if first_sequence is not None and first_sequence > MOST_SEQUENCE:
             raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**40 - 1, which a tick holds")
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
@@ -128,6 +134,7 @@ class MoldFeed(BaseFeed):
             message_limit=max_messages or 0,
             gap_timeout_ns=round(gap_timeout_s * 1e9),
             request_after_ns=max(round(request_after * 1e9), 100_000),
+            jump_window=jump_window,
             stop_at_gap=on_gap == "raise",
             session=session.encode("latin-1") if session is not None else None,
         )
@@ -287,9 +294,16 @@ class MoldFeed(BaseFeed):
         return first if self._first_wanted is None and first is not None and first > 1 else None
 
     def statistics(self) -> dict[str, int]:
-        """The decoder's counts, ``gap_messages`` that stayed missing, and ``left_out``."""
+        """The decoder's counts, ``gap_messages`` that stayed missing, ``sequence_jumps`` (packets too far beyond what
+        was heard), ``jumps_believed`` (those that a second one agreed with), and ``left_out``."""
         counts = self._receiver.counts()
-        return {**self._decoder.statistics(), "gap_messages": counts["gap_messages"], "left_out": self._left_out}
+        return {
+            **self._decoder.statistics(),
+            "gap_messages": counts["gap_messages"],
+            "sequence_jumps": sum(self._receiver.line_counts(line)["jumps"] for line in range(len(LINES))),
+            "jumps_believed": counts["jumps_believed"],
+            "left_out": self._left_out,
+        }
 
     def report(self) -> dict[str, Any]:
         """What happened on the lines: counts, ``gaps`` of each line and those that stayed as [from, to) pairs, and

@@ -62,6 +62,17 @@ _UNPRICED_TRADES: Final = _Counter(
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
     _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to have the first one refused"),
+    _Counter(
+        "gap_messages",
+        "missing messages",
+        "receive two lines or name a server that sends again (rerequest); after a WebSocket's gap take a snapshot",
+    ),
+    _Counter("missing", "missing messages", "take a capture that has both lines, or one of the other line"),
+    _Counter(
+        "sequence_jumps",
+        "sequence jumps",
+        "look at who sends to the group, and give a larger jump_window where an outage was that long",
+    ),
     _Counter("times_raised", "raised times", "sort the archive: a time that goes back became the latest so far"),
 )
 
@@ -230,7 +241,10 @@ def _of_times(result: ReplayResult) -> Iterator[RunWarning]:
     seen = result.seen
     if seen.behind:
         place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
-        cure = f"give reorder_ns={seen.furthest_ns} where times have the right order, and not the source"
+        if result.info.format == "moldudp64":
+            cure = "nothing is out of order: messages are in the venue's sequence, and those that came again came later"
+        else:
+            cure = f"give reorder_ns={seen.furthest_ns} where times have the right order, and not the source"
         yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
 
 

@@ -131,7 +131,12 @@ static void give_up(sd_mold *m) {
   after_progress(m);
 }
 
+static void take_suspect(sd_mold *m, uint64_t now_ns);
+
 void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
+  if (!m->counts.started && m->suspect.len > 0 && now_ns >= m->suspect.arrived_ns &&
+      now_ns - m->suspect.arrived_ns >= m->options.gap_timeout_ns)
+    take_suspect(m, now_ns);
   after_progress(m);
   while (m->gap_to > m->counts.next_sequence && now_ns - m->gap_since_ns >= m->options.gap_timeout_ns &&
          now_ns >= m->gap_since_ns && !m->counts.ended)
@@ -149,7 +154,7 @@ static void start(sd_mold *m, const sd_mold_header *h) {
   for (int i = 0; i < SD_MOLD_LINES; i++) m->track[i].floor = m->track[i].high = first;
 }
 
-/* True: the packet is of the session that is followed. */
+/* True: the packet is of the session that is followed, or may be the first one that is heard. */
 static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
   sd_mold_counts *c = &m->counts;
   if (LIKELY(c->started)) {
@@ -157,8 +162,8 @@ static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
     c->line[line].other_session++;
     /* A retransmission says nothing about what is sent now, and a session that was asked for is the only one wanted. */
     if (line != SD_MOLD_REPLIES && m->options.any_session && !c->ended) {
+      c->session_changed = memcmp(c->new_session, h->session, SD_MOLD_SESSION) == 0;
       memcpy(c->new_session, h->session, SD_MOLD_SESSION);
-      c->session_changed = 1;
     }
     return 0;
   }
@@ -167,7 +172,6 @@ static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
     c->line[line].other_session++;
     return 0;
   }
-  start(m, h);
   return 1;
 }
 
@@ -239,20 +243,13 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
   if (m->counts.held > m->counts.most_held) m->counts.most_held = m->counts.held;
 }
 
-void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len, uint64_t ts_recv, uint64_t now_ns) {
+/* A packet that is believed. */
+static void accept(sd_mold *m, int line_index, const sd_mold_header *header, const uint8_t *bytes, uint64_t len,
+                   uint64_t ts_recv, uint64_t now_ns) {
   sd_mold_counts *c = &m->counts;
   sd_mold_line *line = &c->line[line_index];
-  sd_mold_header h;
-  if (!sd_mold_parse(bytes, len, &h)) {
-    line->malformed++;
-    return;
-  }
-  if (!session_is(m, line_index, &h)) return;
+  sd_mold_header h = *header;
   uint64_t to = h.sequence + h.count;
-  if (h.sequence > c->high && h.sequence - c->high > SD_MOLD_JUMP) {
-    line->malformed++;
-    return;
-  }
   if (line_index != SD_MOLD_REPLIES) mold_track_saw(&m->track[line_index], h.sequence, to);
   if (h.count == 0) {
     line->heartbeats += !h.end;
@@ -304,7 +301,73 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
   after_progress(m);
 }
 
+/* Whether a packet vouches for the one that waits. A copy of it on its own line, as a network may make, does not. */
+static int agrees(const sd_mold *m, int line, const sd_mold_header *h) {
+  const mold_suspect *s = &m->suspect;
+  if (s->len == 0 || memcmp(s->bytes, h->session, SD_MOLD_SESSION) != 0) return 0;
+  if (line == s->line && h->sequence == s->sequence && h->sequence + h->count == s->to) return 0;
+  return (h->sequence > s->to ? h->sequence - s->to : s->to - h->sequence) <= m->options.jump_window;
+}
+
+static void set_aside(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len,
+                      uint64_t ts_recv, uint64_t now_ns) {
+  mold_suspect *s = &m->suspect;
+  s->sequence = h->sequence;
+  s->to = h->sequence + h->count;
+  s->ts_recv = ts_recv;
+  s->arrived_ns = now_ns;
+  s->len = len;
+  s->line = line;
+  memcpy(s->bytes, bytes, len);
+}
+
+static void take_suspect(sd_mold *m, uint64_t now_ns) {
+  mold_suspect *s = &m->suspect;
+  sd_mold_header h;
+  uint64_t len = s->len;
+  s->len = 0;
+  if (!sd_mold_parse(s->bytes, len, &h)) return; /* it was one when it came */
+  if (!m->counts.started) start(m, &h);
+  accept(m, s->line, &h, s->bytes, len, s->ts_recv, now_ns);
+}
+
+/* A packet that is the first one, or too far beyond what was heard. */
+static void doubt(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len, uint64_t ts_recv,
+                  uint64_t now_ns) {
+  sd_mold_counts *c = &m->counts;
+  if (line != SD_MOLD_REPLIES && agrees(m, line, h)) {
+    c->jumps_believed += c->started;
+    /* The earlier one first: second it would be late, as what lies before a leap is given up. */
+    int earlier = h->sequence < m->suspect.sequence;
+    if (earlier && !c->started) start(m, h);
+    if (earlier) accept(m, line, h, bytes, len, ts_recv, now_ns);
+    take_suspect(m, now_ns);
+    if (!earlier) accept(m, line, h, bytes, len, ts_recv, now_ns);
+    return;
+  }
+  if (c->started) c->line[line].jumps++;
+  else if (m->suspect.len > 0 && !(line == m->suspect.line && h->sequence == m->suspect.sequence))
+    c->line[m->suspect.line].jumps++;
+  /* An answer that nobody asked for says nothing. */
+  if (line != SD_MOLD_REPLIES) set_aside(m, line, h, bytes, len, ts_recv, now_ns);
+}
+
+void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len, uint64_t ts_recv, uint64_t now_ns) {
+  sd_mold_counts *c = &m->counts;
+  sd_mold_header h;
+  if (!sd_mold_parse(bytes, len, &h)) {
+    c->line[line_index].malformed++;
+    return;
+  }
+  if (!session_is(m, line_index, &h)) return;
+  if (!c->started && m->options.first_sequence) start(m, &h);
+  if (LIKELY(c->started && (h.sequence <= c->high || h.sequence - c->high <= m->options.jump_window)))
+    accept(m, line_index, &h, bytes, len, ts_recv, now_ns);
+  else doubt(m, line_index, &h, bytes, len, ts_recv, now_ns);
+}
+
 int sd_mold_finish(sd_mold *m) {
+  if (!m->counts.started && m->suspect.len > 0) take_suspect(m, m->suspect.arrived_ns);
   if (!m->counts.started) return SD_OK;
   /* Where the end is known a line must have come to it; else nothing can be said of what it may still bring. */
   for (int i = 0; i < SD_MOLD_REPLIES; i++) {

@@ -10,11 +10,13 @@
  * the time the line is SD_MOLD_WINDOW messages further, or at sd_mold_finish() (up to the session's end where that was
  * heard of, else up to what the line itself has shown).
  *
- * Sessions: the first one heard is followed, to its end. A packet of another one sets `session_changed`: whoever
+ * Sessions: the first one heard is followed, to its end. Two packets of another one set `session_changed`: whoever
  * follows that one as well needs a new receiver and, as locates are given anew, a new decoder.
  *
- * A sequence more than SD_MOLD_JUMP beyond everything heard so far is damage, not an outage: believed, it would give up
- * all that is still to come.
+ * One packet alone does not move the stream. A sequence more than `jump_window` beyond everything heard so far is
+ * counted, and its packet is set aside. It is taken when a second packet agrees, of either line: another one whose
+ * sequence is within `jump_window` of it. The last one set aside is kept, and dropped if none agrees. Without
+ * `first_sequence` the first packet waits so, too, `gap_timeout_ns` at most, for it says where delivery begins.
  *
  * One thread at a time, sd_mold_wake() apart, which may be called from any. No other thread is started: every function
  * here is plain single-threaded C.
@@ -46,6 +48,7 @@ typedef struct sd_mold_options {
   uint64_t message_limit;    /* messages to deliver; 0: no limit */
   uint64_t gap_timeout_ns;   /* how long a gap may stay */
   uint64_t request_after_ns; /* how old a gap must be before it is asked for, and between two requests */
+  uint64_t jump_window;      /* how far beyond what was heard one packet alone is believed */
   uint32_t stop_at_gap;      /* nothing behind the first gap that stays is delivered */
   uint32_t any_session;      /* 0: `session` is the one to follow */
   uint8_t session[SD_MOLD_SESSION];
@@ -60,7 +63,8 @@ typedef struct sd_mold_line {
   uint64_t late;       /* came after they had been given up */
   uint64_t unwanted;   /* before first_sequence, or after the message limit */
   uint64_t heartbeats;
-  uint64_t malformed;     /* packets that are no MoldUDP64, or whose sequence is beyond reason */
+  uint64_t malformed;     /* packets that are no MoldUDP64, or whose sequence no tick holds */
+  uint64_t jumps;         /* packets set aside: too far from all that was heard, and no other agreed when they came */
   uint64_t other_session; /* packets */
   uint64_t overflowed;    /* packets for which there was no room */
   uint64_t kernel_drops;  /* packets the socket had no room for */
@@ -82,7 +86,8 @@ typedef struct sd_mold_counts {
   uint64_t gaps_unlisted;
   uint64_t requests;
   uint64_t requested_messages;
-  uint64_t forced; /* gaps given up before their time, for want of room */
+  uint64_t forced;         /* gaps given up before their time, for want of room */
+  uint64_t jumps_believed; /* a second packet agreed with one that was set aside */
   uint32_t started;
   uint32_t ended; /* the session's end, or the limit, was reached and everything before it is delivered or given up */
   uint32_t session_changed;
@@ -117,9 +122,9 @@ int sd_mold_has_room(const sd_mold *m);
 
 /* A packet of `line`; `now_ns` is a clock that does not jump. */
 void sd_mold_take(sd_mold *m, int line, const uint8_t *packet, uint64_t len, uint64_t ts_recv, uint64_t now_ns);
-/* Gives up what is due, and delivers. */
+/* Begins with the first packet where that has waited for its time, gives up what is due, and delivers. */
 void sd_mold_tick(sd_mold *m, uint64_t now_ns);
-/* When the oldest gap is given up; UINT64_MAX: there is none. */
+/* When the oldest gap is given up, or delivery begins with the first packet alone; UINT64_MAX: neither. */
 uint64_t sd_mold_deadline(const sd_mold *m);
 /* What is missing from `from` on up to the next message held; empty: nothing is known to be missing there. */
 sd_range sd_mold_hole_at(const sd_mold *m, uint64_t from);

@@ -22,8 +22,6 @@ enum {
 
 /* A tick holds no greater one, nor one of the messages behind it. */
 #define SD_MOLD_SEQUENCE_MAX (SD_MOST_SEQUENCE - UINT16_MAX)
-/* More messages than any venue's busiest day has. */
-#define SD_MOLD_JUMP (UINT64_C(1) << 32)
 
 typedef struct sd_mold_header {
   const uint8_t *session;

@@ -32,6 +32,17 @@ typedef struct mold_track {
   uint32_t heard_end;
 } mold_track;
 
+/* A packet that waits for a second one to agree with it. */
+typedef struct mold_suspect {
+  uint64_t sequence;
+  uint64_t to;
+  uint64_t ts_recv;
+  uint64_t arrived_ns;
+  uint64_t len; /* 0: none waits */
+  int line;
+  uint8_t bytes[SD_MOLD_PACKET];
+} mold_suspect;
+
 struct sd_mold {
   sd_mold_options options;
   sd_mold_counts counts;
@@ -45,6 +56,7 @@ struct sd_mold {
   uint64_t gap_since_ns;
   uint64_t high_since_ns;
   uint64_t end_sequence; /* UINT64_MAX: not heard of */
+  mold_suspect suspect;
 
   uint8_t *out;
   uint64_t out_bytes;

@@ -52,6 +52,7 @@ class Receiver:
         message_limit: int,
         gap_timeout_ns: int,
         request_after_ns: int,
+        jump_window: int,
         stop_at_gap: bool,
         session: bytes | None,
     ) -> None:
@@ -60,6 +61,7 @@ class Receiver:
         options.message_limit = message_limit
         options.gap_timeout_ns = gap_timeout_ns
         options.request_after_ns = request_after_ns
+        options.jump_window = jump_window
         options.stop_at_gap = stop_at_gap
         options.any_session = session is None
         if session is not None:
@@ -154,7 +156,7 @@ class Receiver:
         lib.sd_mold_look(self._state)
         names = (
             "delivered", "first_sequence", "next_sequence", "high", "held", "most_held", "gap_count", "gap_messages",
-            "gaps_unlisted", "requests", "requested_messages", "forced",
+            "gaps_unlisted", "requests", "requested_messages", "forced", "jumps_believed",
         )  # fmt: skip
         return {name: int(getattr(self._counts, name)) for name in names}
 

@@ -34,12 +34,13 @@ __all__ = ["listen"]
 _LINE_COUNTS: Final = (
     ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
     ("in gaps", "gap_count"), ("late", "late"), ("not wanted", "unwanted"), ("heartbeats", "heartbeats"),
-    ("malformed", "malformed"), ("kernel drops", "kernel_drops"),
+    ("malformed", "malformed"), ("jumps", "jumps"), ("kernel drops", "kernel_drops"),
 )  # fmt: skip
 # Ranges shown to people; --json has them all.
 _SHOWN: Final = 10
 _MOLD_ONLY: Final = (
-    "groups", "interface", "requests", "session", "first", "gap_timeout", "on_gap", "receive_buffer", "date",
+    "groups", "interface", "requests", "session", "first", "gap_timeout", "jump_window", "on_gap",
+    "receive_buffer", "date",
 )  # fmt: skip
 
 
@@ -80,6 +81,14 @@ _MOLD_ONLY: Final = (
     show_default=True,
     metavar="MS",
     help="How long a gap of both lines may stay.",
+)
+@click.option(
+    "--jump-window",
+    type=click.IntRange(1, MOST_SEQUENCE),
+    default=1_000_000,
+    show_default=True,
+    metavar="MESSAGES",
+    help="A packet further ahead is taken only when a second one agrees.",
 )
 @click.option(
     "--on-gap",
@@ -130,7 +139,8 @@ def listen(
     lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
     groups: tuple[str, ...], interface: str | None, requests: str | None,
     handler: Handler, record: Path | None, seconds: float | None, messages: int | None,
-    idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float, on_gap: Any,
+    idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float,
+    jump_window: int, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
     workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, paging: Paging,
     as_json: bool, strict: bool,
@@ -175,6 +185,7 @@ def listen(
             session=session,
             first_sequence=first,
             gap_timeout_s=gap_timeout / 1e3,
+            jump_window=jump_window,
             on_gap=on_gap,
             receive_bytes=receive_buffer << 20,
             date=date,

@@ -114,6 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                              .message_limit = data[0] & 2 ? data[2] : 0,
                              .gap_timeout_ns = data[3],
                              .request_after_ns = 1,
+                             .jump_window = data[0] & 0x20 ? data[3] : UINT64_C(1) << 32,
                              .stop_at_gap = data[0] >> 2 & 1,
                              .any_session = data[0] >> 3 & 1};
   uint64_t base = data[0] & 0x10 ? SD_MOLD_SEQUENCE_MAX - 4096 : 1;

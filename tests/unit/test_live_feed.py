@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -132,10 +133,49 @@ def test_a_gap_that_stays_is_an_error_where_that_is_asked_for() -> None:
     assert taken == [1, 2]
 
 
+def test_a_run_warns_of_messages_that_stayed_missing_and_of_leaps_that_none_agreed_with() -> None:
+    with contextlib.closing(listen(gap_timeout_s=0.02)) as feed, sender(*feed.addresses) as send:
+        send(0, packet(1, orders(1, 3)))
+        send(0, packet(5, orders(5, 7)))
+        send(0, packet(1 << 39, orders(7, 9)))
+        send(0, end_of_session(9))
+        result = strand.replay(feed, "count", workers=0)
+    found = {warning.kind: warning for warning in result.warnings}
+    # 3 and 4 before the message that shows it, 7 and 8 before the session's end.
+    assert found["missing messages"].count == feed.statistics()["gap_messages"] == 4
+    assert found["sequence jumps"].count == feed.statistics()["sequence_jumps"] == 1
+    assert "rerequest" in found["missing messages"].cure
+    assert "jump_window" in found["sequence jumps"].cure
+    assert result.ticks == 4
+
+
+def test_messages_that_come_late_are_in_sequence_and_no_warning_tells_to_sort_them() -> None:
+    with contextlib.closing(listen(lines=2, gap_timeout_s=5)) as feed, sender(*feed.addresses) as send:
+        send(0, packet(1, orders(1, 3)))
+        send(0, packet(4, orders(4, 6)))
+        time.sleep(0.01)
+        send(1, packet(1, orders(1, 4)))
+        send(0, end_of_session(6))
+        send(1, end_of_session(6))
+        result = strand.replay(feed, "count", workers=0)
+    (late,) = [warning for warning in result.warnings if warning.kind == "backward times"]
+    assert late.count >= 1, "4 and 5 came before 3"
+    assert "sequence" in late.cure
+    assert "reorder_ns" not in late.cure
+
+
+@pytest.mark.parametrize("window", [0, -1, 1.5, 1 << 40])
+def test_a_jump_window_that_cannot_be_is_refused(window: Any) -> None:
+    with pytest.raises(ConfigurationError, match="jump_window"):
+        listen(jump_window=window)
+
+
 def test_another_session_is_an_error_after_all_of_the_first() -> None:
     with contextlib.closing(listen()) as feed, sender(*feed.addresses) as send:
-        send(0, packet(1, orders(1, 3)))
+        send(0, packet(1, orders(1, 2)))
+        send(0, packet(2, orders(2, 3)))
         send(0, packet(1, orders(7, 9), session=b"TOMORROW"))
+        send(0, packet(3, orders(9, 10), session=b"TOMORROW"))
         taken: list[int] = []
         with pytest.raises(FeedError, match="'SESSION001' was replaced by 'TOMORROW'"):
             for batch in feed.batches():

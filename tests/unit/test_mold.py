@@ -14,6 +14,7 @@ from strand._bindings.mold import Receiver
 
 A, B, RETRANSMITTED = 0, 1, 2
 TIMEOUT_NS = 1_000
+WINDOW = 1_000_000
 MOST = (1 << 40) - 1 - 0xFFFF
 
 
@@ -32,7 +33,7 @@ class Wire:
     def __init__(self, **options: Any) -> None:
         defaults = {
             "first_sequence": 1, "message_limit": 0, "gap_timeout_ns": TIMEOUT_NS, "request_after_ns": 100,
-            "stop_at_gap": False, "session": None,
+            "jump_window": WINDOW, "stop_at_gap": False, "session": None,
         }  # fmt: skip
         self.receiver = Receiver(**{**defaults, **options})
         self.delivered: list[int] = []
@@ -182,11 +183,11 @@ def test_a_session_that_ended_before_the_first_message_wanted_has_ended() -> Non
     assert wire.receiver.ended
 
 
-def test_without_a_first_sequence_the_stream_begins_with_what_is_heard_first() -> None:
+def test_without_a_first_sequence_the_stream_begins_with_the_earlier_of_the_first_two_packets() -> None:
     wire = Wire(first_sequence=0)
     wire.take(A, run_of(10, 12))
-    wire.take(B, run_of(8, 14))
-    assert wire.delivered == [10, 11, 12, 13]
+    wire.take(B, run_of(8, 14), run_of(6, 8))
+    assert wire.delivered == [8, 9, 10, 11, 12, 13]
     assert wire.line(B)["unwanted"] == 2
     wire.finish()
     assert wire.receiver.gaps() == []
@@ -196,9 +197,12 @@ def test_packets_of_another_session_are_not_taken_and_said() -> None:
     wire = Wire()
     wire.take(A, run_of(1, 3))
     wire.take(B, run_of(3, 5, session=b"ANOTHER"))
+    wire.take(A, run_of(3, 4, session=b"A THIRD"))
+    assert wire.receiver.new_session is None, "one packet alone ends nothing"
+    wire.take(B, run_of(5, 7, session=b"ANOTHER"), run_of(7, 9, session=b"ANOTHER"))
     assert wire.delivered == [1, 2]
     assert wire.receiver.new_session == "ANOTHER"
-    assert wire.line(B)["other_session"] == 1
+    assert wire.line(B)["other_session"] == 3
 
 
 def test_where_a_session_is_named_all_others_are_passed_over() -> None:
@@ -246,7 +250,6 @@ def test_a_packet_cut_at_any_byte_is_malformed_and_changes_nothing() -> None:
         pytest.param(packet(0, [body(0)]), id="sequence 0"),
         pytest.param(packet((1 << 64) - 1, [b"x"] * 3), id="a sequence that wraps"),
         pytest.param(packet(1 << 63, [b"x"]), id="a sequence of half of all"),
-        pytest.param(packet(3 + (1 << 33), [b"x"]), id="a leap of more than any day has"),
         pytest.param(heartbeat((1 << 64) - 1), id="a heartbeat with a sequence that wraps"),
         pytest.param(end_of_session(1 << 40), id="an end with a leap"),
     ],
@@ -262,6 +265,87 @@ def test_a_packet_that_cannot_be_is_counted_and_changes_nothing(bad: bytes) -> N
     assert wire.receiver.gaps() == wire.receiver.gaps(A) == []
 
 
+FAR = 3 + 2 * WINDOW
+
+
+@pytest.mark.parametrize("leap", [run_of(FAR, FAR + 2), heartbeat(MOST), end_of_session(MOST), run_of(MOST - 2, MOST)])
+@pytest.mark.parametrize("line", [A, B, RETRANSMITTED])
+def test_a_leap_that_no_second_packet_agrees_with_is_counted_and_changes_nothing(line: int, leap: bytes) -> None:
+    wire = Wire()
+    wire.take(A, run_of(1, 3))
+    wire.take(line, leap, leap, after_ns=1)  # a copy on the same line is no second packet
+    wire.wait(100 * TIMEOUT_NS)
+    assert wire.line(line)["jumps"] == 2
+    assert wire.counts()["high"] == 3, "nothing beyond what was heard is missed, or asked for"
+    wire.take(A, run_of(3, 5))
+    wire.take(B, run_of(3, 7))
+    wire.finish()
+    assert wire.delivered == [1, 2, 3, 4, 5, 6]
+    assert wire.counts()["jumps_believed"] == 0
+    assert wire.receiver.gaps() == wire.receiver.gaps(A) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "second"),
+    [
+        (A, run_of(FAR + 2, FAR + 4)), (B, run_of(FAR, FAR + 2)), (B, run_of(FAR - 2, FAR)), (A, heartbeat(FAR + 2)),
+        (B, run_of(FAR + 2 + WINDOW, FAR + 4 + WINDOW)), (A, end_of_session(FAR + 2)),
+    ],
+)  # fmt: skip
+def test_a_leap_is_believed_when_a_second_packet_agrees_and_nothing_of_it_is_lost(line: int, second: bytes) -> None:
+    wire = Wire()
+    wire.take(A, run_of(1, 3), run_of(FAR, FAR + 2))
+    assert (wire.line(A)["jumps"], wire.counts()["jumps_believed"]) == (1, 0)
+    wire.take(line, second)
+    wire.finish()
+    sent = {1, 2, FAR, FAR + 1} | {int.from_bytes(one[1:9], "big") for one in blocks(second[20:])}
+    assert wire.delivered == sorted(sent)
+    assert wire.counts()["jumps_believed"] == 1
+    assert sum(end - first for first, end in wire.receiver.gaps()) == max(sent) - len(sent)
+
+
+@pytest.mark.parametrize("apart", [WINDOW, WINDOW + 1])
+def test_the_window_counts_from_the_highest_message_heard_and_from_the_packet_set_aside(apart: int) -> None:
+    inside = apart == WINDOW
+    wire = Wire()
+    wire.take(A, run_of(1, 3), run_of(3 + apart, 4 + apart))
+    assert wire.line(A)["jumps"] == (0 if inside else 1)
+    wire = Wire()
+    wire.take(A, run_of(1, 3), run_of(FAR, FAR + 2), run_of(FAR + 2 + apart, FAR + 3 + apart))
+    assert wire.counts()["jumps_believed"] == (1 if inside else 0)
+    wire.finish()
+    assert wire.delivered == ([1, 2, FAR, FAR + 1, FAR + 2 + apart] if inside else [1, 2])
+
+
+def test_the_first_packet_waits_for_a_second_one_or_for_the_gap_timeout() -> None:
+    wire = Wire(first_sequence=0)
+    wire.take(A, run_of(50, 52))
+    wire.wait(TIMEOUT_NS - 10)
+    assert wire.delivered == []
+    wire.wait(10)
+    assert wire.delivered == [50, 51]
+    wire = Wire(first_sequence=0)
+    wire.take(A, run_of(50, 52), run_of(52, 53))
+    assert wire.delivered == [50, 51, 52]
+    wire = Wire(first_sequence=0)
+    wire.take(A, run_of(50, 52))
+    wire.finish()
+    assert wire.delivered == [50, 51]
+    assert wire.line(A)["jumps"] == 0
+
+
+@pytest.mark.parametrize("hostile", [run_of(MOST - 2, MOST), run_of(7, 9, session=b"NEVER"), end_of_session(MOST)])
+def test_a_first_packet_that_the_next_ones_contradict_is_dropped_and_nothing_else_is_lost(hostile: bytes) -> None:
+    wire = Wire(first_sequence=0)
+    wire.take(B, hostile)
+    wire.take(A, run_of(50, 52), run_of(52, 54))
+    wire.finish()
+    assert wire.delivered == [50, 51, 52, 53]
+    assert wire.receiver.session == SESSION.decode().rstrip()
+    assert wire.receiver.gaps() == []
+    assert (wire.line(B)["jumps"], wire.line(A)["jumps"]) == (1, 0)
+
+
 def test_sequences_up_to_the_highest_that_is_taken_are_counted_right() -> None:
     first = MOST - 10
     wire = Wire(first_sequence=first)
@@ -272,7 +356,7 @@ def test_sequences_up_to_the_highest_that_is_taken_are_counted_right() -> None:
 
 
 def test_an_outage_longer_than_the_window_is_given_up_at_once_and_listed_exactly() -> None:
-    wire = Wire()
+    wire = Wire(jump_window=10_000_000)
     wire.take(A, run_of(1, 3))
     wire.take(B, run_of(1, 2), run_of(10_000_000, 10_000_002))
     wire.wait(TIMEOUT_NS)

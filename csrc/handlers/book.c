@@ -65,25 +65,25 @@ static inline uint32_t find(const sd_change *c, uint64_t id) {
   if (SD_LIKELY(c->order >> SD_PLACE_BITS < b->n_buckets)) {
     const sd_bucket *bucket = sd_book_bucket(b, c->order);
     const uint32_t place = sd_bucket_place(c->order);
-    if (SD_LIKELY(bucket->id[place] == id && bucket->size[place])) return c->order;
+    if (SD_LIKELY(sd_bucket_has(bucket, place, id))) return c->order;
   }
   return sd_book_find(b, id);
 }
 
-/* Takes `size` off an order, all of it where no more is left. */
-static inline void take(sd_change *c, uint32_t order, int64_t size) {
-  const uint32_t left = sd_book_bucket(c->book, order)->size[sd_bucket_place(order)];
+/* Takes `size` off an order of `left`, all of it where no more is left. */
+static inline void take(sd_change *c, uint32_t order, int64_t left, int64_t size) {
   if (SD_UNLIKELY(size > left)) c->row->clipped++;
-  if (size < left) sd_book_reduce(c->book, order, (uint32_t)size);
-  else sd_book_remove(c->book, order);
+  if (size < left) sd_book_reduce(c->book, order, left, left - size);
+  else sd_book_remove(c->book, order, left);
 }
 
 static int usable(const sd_tick *t) { return t->price != SD_UNDEF_PRICE && t->price != INT64_MIN && t->size > 0; }
 
-/* What sd_book_add did: zero, or what keeps the tick from being handled. */
-static inline int added(sd_change *c, int code) {
+/* What a change did: zero, or what keeps the tick from being handled. */
+static inline int done(sd_change *c, int code) {
   c->row->duplicates += code == SD_BOOK_DUPLICATE;
-  return code ? 0 : NO_MEMORY;
+  if (SD_LIKELY(code >= SD_BOOK_DONE)) return 0;
+  return code == SD_BOOK_TOO_LARGE ? TOO_LARGE : NO_MEMORY;
 }
 
 static inline int add(sd_change *c, const sd_tick *t) {
@@ -91,27 +91,25 @@ static inline int add(sd_change *c, const sd_tick *t) {
     c->row->unusable++;
     return 0;
   }
-  if (SD_UNLIKELY(t->size > UINT32_MAX)) return TOO_LARGE;
-  return added(c, sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, (uint32_t)t->size, c->level));
+  return done(c, sd_book_add(c->book, c->pool, t->order_id, side_of_tick(t), t->price, t->size, c->level));
 }
 
 static int change(sd_change *c, const sd_tick *t, uint32_t order) {
   if (!usable(t)) {
     c->row->unusable++;
     /* The exchange has taken the old order off, whatever the new one is. */
-    if (t->ref_id != 0 && t->ref_id != t->order_id) sd_book_remove(c->book, order);
+    if (t->ref_id != 0 && t->ref_id != t->order_id) sd_book_remove(c->book, order, sd_book_size(c->book, order));
     return 0;
   }
-  if (SD_UNLIKELY(t->size > UINT32_MAX)) return TOO_LARGE;
-  const uint32_t size = (uint32_t)t->size;
   if (t->ref_id == 0 || t->ref_id == t->order_id)
-    return sd_book_change(c->book, c->pool, order, t->price, size, c->level) ? 0 : NO_MEMORY;
-  return added(c, sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, size, c->level));
+    return done(c, sd_book_change(c->book, c->pool, order, t->price, t->size, c->level));
+  return done(c, sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->level));
 }
 
 /* Zero, or what keeps the tick from being handled. */
 static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *rules) {
   uint32_t order;
+  int64_t left;
   int fault;
   sd_book *b = c->book;
   switch (t->action) {
@@ -119,9 +117,14 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
     return add(c, t);
   case 'C':
     order = find(c, t->order_id);
-    if (SD_UNLIKELY(order == SD_NO_ORDER)) c->row->unknown++;
-    else if (SD_UNLIKELY(t->size < 0)) c->row->unusable++;
-    else take(c, order, t->size ? t->size : sd_book_bucket(b, order)->size[sd_bucket_place(order)]);
+    if (SD_UNLIKELY(order == SD_NO_ORDER)) {
+      c->row->unknown++;
+    } else if (SD_UNLIKELY(t->size < 0)) {
+      c->row->unusable++;
+    } else {
+      left = sd_book_size(b, order);
+      take(c, order, left, t->size ? t->size : left);
+    }
     return 0;
   case 'F':
     if (rules->fills_report) return 0;
@@ -135,7 +138,7 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
       return trade(c->row, t, rules, SD_UNDEF_PRICE);
     }
     fault = trade(c->row, t, rules, sd_book_price(b, order));
-    if (SD_LIKELY(!fault)) take(c, order, t->size);
+    if (SD_LIKELY(!fault)) take(c, order, sd_book_size(b, order), t->size);
     return fault;
   case 'M':
     order = find(c, t->order_id);
@@ -159,7 +162,7 @@ static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
   const sd_level *best = &b->levels[b->top[side]];
   const int is = b->n[side] != 0;
   *(side == SD_BID ? &row->bid_price : &row->ask_price) = is ? best->price : SD_UNDEF_PRICE;
-  *(side == SD_BID ? &row->bid_size : &row->ask_size) = is ? (int64_t)best->size : 0;
+  *(side == SD_BID ? &row->bid_size : &row->ask_size) = is ? best->size : 0;
   *(side == SD_BID ? &row->bid_orders : &row->ask_orders) = is ? (int32_t)best->orders : 0;
 }
 
@@ -198,7 +201,8 @@ static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const
   if (fault == NO_VOLUME)
     return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
                 t->instrument_id, at);
-  return fail(ctx, fault, "symbol %u: an order of more than 2**32 - 1 units: read its sizes in a coarser unit",
+  return fail(ctx, fault,
+              "symbol %u: the sizes at one price add up to more than 2**63 - 1: read its sizes in a coarser unit",
               t->instrument_id, at);
 }
 
@@ -282,7 +286,7 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_bo
   uint64_t got = 0;
   for (uint32_t level; got < n && sd_book_next_level(b, which, &cursor, &level); got++) {
     const sd_level *l = &b->levels[level];
-    levels[got] = (sd_book_level){l->price, (int64_t)l->size, l->orders};
+    levels[got] = (sd_book_level){l->price, l->size, l->orders};
   }
   return got;
 }
@@ -297,13 +301,13 @@ static sd_book_order describe(const sd_book *b, uint32_t slot) {
   const uint32_t place = sd_bucket_place(slot);
   const int64_t price = b->levels[bucket->level[place]].price;
   const char side = sd_bucket_side(bucket, place) == SD_BID ? 'B' : 'A';
-  return (sd_book_order){bucket->id[place], price, bucket->size[place], bucket->stamp[place], 0, (uint64_t)side};
+  return (sd_book_order){bucket->id[place], price, sd_book_size(b, slot), bucket->stamp[place], 0, (uint64_t)side};
 }
 
 /* The first order from a slot on; SD_NO_ORDER: there is none. */
 static uint32_t order_from(const sd_book *b, uint32_t slot) {
   for (; slot >> SD_PLACE_BITS < b->n_buckets; slot++)
-    if (sd_bucket_place(slot) < SD_BUCKET_ORDERS && sd_book_bucket(b, slot)->size[sd_bucket_place(slot)]) return slot;
+    if (sd_book_bucket(b, slot)->taken >> sd_bucket_place(slot) & 1) return slot;
   return SD_NO_ORDER;
 }
 

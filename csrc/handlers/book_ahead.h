@@ -37,9 +37,11 @@ static inline uint32_t is_change(char action) {
 }
 
 static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
-  const uintptr_t home = (uintptr_t)b->buckets + sizeof(sd_bucket) * (uintptr_t)sd_book_home(b, sd_book_hash(id));
+  const uint32_t at = sd_book_home(b, sd_book_hash(id));
+  const uintptr_t home = (uintptr_t)b->buckets + sizeof(sd_bucket) * (uintptr_t)at;
   sd_prefetch_write((const char *)home);
   sd_prefetch_write((const char *)(home + SD_LINE));
+  if (SD_UNLIKELY(b->high)) sd_prefetch_write((const char *)&b->high[at << SD_PLACE_BITS]);
 }
 
 /* The best eight prices and the numbers of their levels. */

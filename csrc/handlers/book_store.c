@@ -43,6 +43,9 @@ typedef struct sd_book_deep {
 
 static uint64_t bucket_bytes(uint32_t n) { return n * (uint64_t)sizeof(sd_bucket); }
 
+/* Of the upper halves for so many buckets. */
+static uint64_t high_bytes(uint32_t n) { return n * (sizeof(uint32_t) << SD_PLACE_BITS); }
+
 /* Of both sides, with what lies before them. */
 static uint64_t ladder_bytes(uint32_t room) {
   const uint64_t keys = 2 * ((uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
@@ -59,7 +62,9 @@ static uint64_t level_bytes(uint32_t room, uint64_t records) {
   return room ? ladder_bytes(room) + records * sizeof(sd_level) : 0;
 }
 
-uint64_t sd_book_order_bytes(const sd_book *b) { return bucket_bytes(b->n_buckets); }
+uint64_t sd_book_order_bytes(const sd_book *b) {
+  return bucket_bytes(b->n_buckets) + (b->high ? high_bytes(b->n_buckets) : 0);
+}
 
 uint64_t sd_book_level_bytes(const sd_book *b) {
   const sd_book_deep *deep = deep_of(b);
@@ -76,7 +81,7 @@ uint32_t sd_book_search(const sd_book *b, uint64_t id) {
   do {
     const sd_bucket *bucket = &b->buckets[at];
     for (uint32_t place = 0; place < SD_BUCKET_ORDERS; place++)
-      if (bucket->id[place] == id && bucket->size[place]) return at << SD_PLACE_BITS | place;
+      if (sd_bucket_has(bucket, place, id)) return at << SD_PLACE_BITS | place;
     if (!(bucket->passed_ids & sd_bucket_bit(hash))) break;
     at = sd_book_next_bucket(b, at);
   } while (at != home);
@@ -91,10 +96,12 @@ uint32_t sd_book_pass(sd_book *b, uint64_t hash) {
     full->passed_ids |= (uint16_t)sd_bucket_bit(hash);
     at = sd_book_next_bucket(b, at);
   } while ((place = sd_bucket_free(&b->buckets[at])) == SD_BUCKET_ORDERS);
+  b->buckets[at].taken |= (uint16_t)SD_STRAY(place);
   return at << SD_PLACE_BITS | place;
 }
 
-void sd_book_unpass(sd_book *b, uint64_t hash, uint32_t bucket) {
+void sd_book_unpass(sd_book *b, uint64_t id, uint32_t bucket) {
+  const uint64_t hash = sd_book_hash(id);
   for (uint32_t at = sd_book_home(b, hash); at != bucket; at = sd_book_next_bucket(b, at)) {
     sd_bucket *passed = &b->buckets[at];
     if (--passed->passed == 0) passed->passed_ids = 0;
@@ -105,25 +112,31 @@ int sd_book_grow_orders(sd_book *b, sd_pool *pool) {
   const sd_book old = *b;
   uint64_t n = (b->n_buckets ? sd_pool_larger(bucket_bytes(b->n_buckets)) : FIRST_BYTES) / sizeof(sd_bucket);
   sd_bucket *buckets = n > MOST_BUCKETS ? NULL : sd_pool_take(pool, bucket_bytes((uint32_t)n));
-  if (!buckets) return 0;
+  uint32_t *high = old.high && buckets ? sd_pool_take(pool, high_bytes((uint32_t)n)) : NULL;
+  if (!buckets || (old.high && !high)) {
+    sd_pool_give(pool, buckets, bucket_bytes((uint32_t)n));
+    return 0;
+  }
   memset(buckets, 0, bucket_bytes((uint32_t)n));
   b->buckets = buckets;
+  b->high = high;
   b->n_buckets = (uint32_t)n;
   b->full = (uint32_t)(n * SD_BUCKET_ORDERS * 11 / 20);
   for (uint32_t i = 0; i < old.n_buckets; i++) {
     const sd_bucket *from = &old.buckets[i];
     for (uint32_t place = 0; place < SD_BUCKET_ORDERS; place++) {
-      if (!from->size[place]) continue;
+      if (!(from->taken >> place & 1)) continue;
       const uint32_t slot = sd_book_slot_for(b, from->id[place]);
       sd_bucket *to = sd_book_bucket(b, slot);
       to->taken |= (uint16_t)(1u << sd_bucket_place(slot));
       to->id[sd_bucket_place(slot)] = from->id[place];
-      to->size[sd_bucket_place(slot)] = from->size[place];
+      sd_book_set_size(b, slot, sd_book_size(&old, i << SD_PLACE_BITS | place));
       to->level[sd_bucket_place(slot)] = from->level[place];
       to->stamp[sd_bucket_place(slot)] = from->stamp[place];
     }
   }
   sd_pool_give(pool, old.buckets, bucket_bytes(old.n_buckets));
+  sd_pool_give(pool, old.high, high_bytes(old.n_buckets));
   return 1;
 }
 
@@ -143,7 +156,7 @@ static int move_levels(sd_book *b, sd_pool *pool, uint32_t room, uint64_t record
   unsigned char *piece = records > MOST_RECORDS ? NULL : sd_pool_take(pool, level_bytes(room, records));
   if (!piece) return 0;
   b->levels = (sd_level *)(piece + ladder_bytes(room));
-  b->room = room;
+  b->room = (uint16_t)room;
   if (room == SD_NEAR) {
     sd_book_deep *deep = deep_of(b);
     if (old.room == SD_NEAR) *deep = *deep_of(&old);
@@ -167,7 +180,7 @@ static void spill(sd_book *b, int side, sd_deep *deep) {
   int64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
   sd_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
-  const uint32_t left = b->n[side] -= SD_CHUNK;
+  const uint16_t left = b->n[side] = (uint16_t)(b->n[side] - SD_CHUNK);
   for (uint32_t i = 0; i < SD_CHUNK; i++) {
     chunk->keys[i] = keys[i];
     chunk->values[i] = numbers[i];
@@ -184,14 +197,14 @@ static void refill(sd_book *b, int side, sd_book_deep *all) {
   uint32_t *numbers = sd_book_numbers(b, side);
   while (deep->levels && b->n[side] < SD_NEAR_LEAST) {
     const sd_chunk *chunk = sd_deep_best(deep);
-    const uint32_t more = (uint32_t)chunk->n;
+    const uint16_t more = (uint16_t)chunk->n;
     memmove(&keys[more], keys, b->n[side] * sizeof *keys);
     memmove(&numbers[more], numbers, b->n[side] * sizeof *numbers);
     for (uint32_t i = 0; i < more; i++) {
       keys[i] = chunk->keys[i];
       numbers[i] = (uint32_t)chunk->values[i];
     }
-    b->n[side] += more;
+    b->n[side] = (uint16_t)(b->n[side] + more);
     sd_deep_pop(deep);
   }
   if (!all->side[SD_ASK].levels && !all->side[SD_BID].levels) b->easy = b->room;
@@ -201,7 +214,7 @@ int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side) {
   if (b->room < SD_NEAR) {
     const uint32_t room = sd_ladder_room(b->room);
     if (!move_levels(b, pool, room, 2 * room)) return 0;
-    b->easy = room;
+    b->easy = b->room;
     return 1;
   }
   sd_deep *deep = &deep_of(b)->side[side];
@@ -287,6 +300,36 @@ void sd_book_drop_level(sd_book *b, int side, uint32_t level) {
   give_record(b, level);
 }
 
+/* ---- sizes beyond 32 bits */
+
+/* Zero: no memory. */
+static int take_high(sd_book *b, sd_pool *pool) {
+  b->high = sd_pool_take(pool, high_bytes(b->n_buckets));
+  if (b->high) memset(b->high, 0, high_bytes(b->n_buckets));
+  return b->high != NULL;
+}
+
+/* The level of a price; SD_NO_LEVEL: there is none. */
+static uint32_t find_level(const sd_book *b, int side, int64_t price) {
+  const uint32_t near = sd_book_level_of(b, side, price, SD_NO_LEVEL);
+  if (near != SD_NO_LEVEL || b->easy == b->room || !sd_book_deep_levels(b, side)) return near;
+  const sd_deep *deep = &deep_of(b)->side[side];
+  sd_deep_place place;
+  return sd_deep_find(deep, sd_ladder_key(side, price), &place) ? (uint32_t)*sd_deep_value(deep, place) : SD_NO_LEVEL;
+}
+
+int sd_book_make_wide(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int side, int64_t price, int64_t size) {
+  if (!b->high && !take_high(b, pool)) return SD_BOOK_NO_MEMORY;
+  const uint32_t level = find_level(b, side, price);
+  if (level == SD_NO_LEVEL) return SD_BOOK_DONE;
+  int64_t rest = b->levels[level].size;
+  if (slot != SD_NO_ORDER && sd_book_bucket(b, slot)->level[sd_bucket_place(slot)] == level)
+    rest -= sd_book_size(b, slot);
+  if (size <= INT64_MAX - rest) return SD_BOOK_DONE;
+  const uint32_t there = sd_book_find(b, id);
+  return there == SD_NO_ORDER || there == slot ? SD_BOOK_TOO_LARGE : SD_BOOK_DUPLICATE;
+}
+
 /* ---- stamps */
 
 static int earlier(const void *left, const void *right) {
@@ -302,7 +345,7 @@ int sd_book_stamp_again(sd_book *b, sd_pool *pool) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < b->n_buckets; i++)
     for (uint32_t place = 0; place < SD_BUCKET_ORDERS; place++)
-      if (b->buckets[i].size[place]) all[n++] = &b->buckets[i].stamp[place];
+      if (b->buckets[i].taken >> place & 1) all[n++] = &b->buckets[i].stamp[place];
   qsort(all, n, sizeof *all, earlier);
   for (uint32_t i = 0; i < n; i++) *all[i] = i << 1 | (*all[i] & 1);
   b->stamps = n;
@@ -315,7 +358,9 @@ static void clear_orders(sd_book *b, sd_pool *pool) {
   if (!b->live) return;
   if (b->live < b->n_buckets / SPARSE) {
     sd_pool_give(pool, b->buckets, bytes);
+    sd_pool_give(pool, b->high, high_bytes(b->n_buckets));
     b->buckets = NULL;
+    b->high = NULL;
     b->n_buckets = b->full = 0;
   } else {
     memset(b->buckets, 0, bytes);

@@ -16,6 +16,10 @@
  * A bucket takes 128 bytes for six orders, and eleven of twenty places are taken before there are more, by a third or a half: an
  * order takes 39 bytes where the table is full, and never more than 59 right after it grew (the first six take 256 in all). With
  * fuller tables, or buckets of three, too many orders find their bucket full: what those cost is more than the memory saves.
+ *
+ * A size has 64 bits, of which a bucket keeps the lower half: feeds whose sizes have 32 bits on the wire need no more. The first
+ * size that needs its upper half makes the book a wide one: it gets a table of upper halves beside its buckets, 32 bytes for
+ * each, and keeps it until its buckets are given back. No answer depends on it.
  * A book that is all zero is empty.
  */
 #ifndef SD_HANDLERS_BOOK_STORE_H
@@ -35,19 +39,22 @@ enum { SD_BUCKET_ORDERS = 6, SD_PLACE_BITS = 3 };
 
 typedef struct sd_bucket {
   uint64_t id[SD_BUCKET_ORDERS];   /* 0 where the place is free */
-  uint32_t size[SD_BUCKET_ORDERS]; /* 0: the place is free */
+  uint32_t size[SD_BUCKET_ORDERS]; /* the lower half */
   uint32_t level[SD_BUCKET_ORDERS];
   uint32_t stamp[SD_BUCKET_ORDERS]; /* twice when it came to the end of its queue, plus its side */
   uint32_t passed;                  /* orders that found no place up to here and lie further on */
   uint16_t passed_ids;              /* a bit for each of their ids, and of those that have gone since there was none */
-  uint16_t taken;                   /* a bit for each place that is not free */
+  uint16_t taken; /* a bit for each place that is not free, and SD_STRAY bits */
 } sd_bucket;
 
 _Static_assert(sizeof(sd_bucket) == 2 * SD_LINE, "a bucket is two cache lines");
 
+/* The order in this place found its first bucket full. */
+#define SD_STRAY(place) (256u << (place))
+
 typedef struct sd_level {
   int64_t price;
-  uint64_t size; /* of all its orders */
+  int64_t size; /* of all its orders */
   uint32_t orders;
   uint32_t side; /* without orders: the next level that is nobody's, plus one */
 } sd_level;
@@ -55,16 +62,17 @@ typedef struct sd_level {
 typedef struct sd_book {
   sd_bucket *buckets; /* by hash of the id; what finds its bucket full goes on to the next */
   sd_level *levels;   /* in no order; before them a ladder a side */
+  uint32_t *high;     /* the upper halves of sizes, by slot; NULL: no order needs one */
   uint32_t n_buckets;
   uint32_t live, full; /* orders, and how many there may be before the table grows */
   uint32_t stamps;     /* given out; see SD_STAMPS */
-  uint32_t n[2];       /* levels in the ladder of a side: its best ones */
-  uint32_t room;       /* in each ladder */
   uint32_t free;       /* a level that is nobody's, plus one; 0: there is none */
   uint32_t top[2];     /* the best level of a side that has one */
   uint32_t changed;    /* SD_TOP and SD_LADDER bits: for who shows it, who takes them off */
-  uint32_t
-      easy; /* `room`; 0 while a side has levels beyond its ladder: a level may then need more than a place in it */
+  uint16_t n[2];       /* levels in the ladder of a side: its best ones */
+  uint16_t room;       /* in each ladder */
+  /* `room`; 0 while a side has levels beyond its ladder: a level may then need more than a place in it */
+  uint16_t easy;
 } sd_book;
 
 _Static_assert(sizeof(sd_book) == SD_LINE, "a book is a cache line");
@@ -76,8 +84,13 @@ _Static_assert(sizeof(sd_book) == SD_LINE, "a book is a cache line");
 /* A book that has given out so many stamps its orders again. */
 #define SD_STAMPS (UINT32_C(1) << 31)
 
-/* What sd_book_add did. */
-enum { SD_BOOK_NO_MEMORY = 0, SD_BOOK_ADDED = 1, SD_BOOK_DUPLICATE = 2 };
+/* What a change did. With the first two the book is as it was. */
+enum {
+  SD_BOOK_NO_MEMORY = 0,
+  SD_BOOK_TOO_LARGE = 1, /* the sizes of a level would add up to more than 2^63 - 1 */
+  SD_BOOK_DONE = 2,
+  SD_BOOK_DUPLICATE = 3 /* the new order's id is an order's already: it was left out */
+};
 
 /* Room for one more order, for one more level of a side, for more stamps. Zero: no memory, and the book is as it was. */
 int sd_book_grow_orders(sd_book *b, sd_pool *pool);
@@ -100,6 +113,21 @@ static inline sd_bucket *sd_book_bucket(const sd_book *b, uint32_t slot) { retur
 static inline uint32_t sd_bucket_place(uint32_t slot) { return slot & ((1 << SD_PLACE_BITS) - 1); }
 
 static inline int sd_bucket_side(const sd_bucket *bucket, uint32_t place) { return (int)(bucket->stamp[place] & 1); }
+
+/* Also a free place has an id that an order may have. */
+static inline int sd_bucket_has(const sd_bucket *bucket, uint32_t place, uint64_t id) {
+  return bucket->id[place] == id && bucket->taken >> place & 1;
+}
+
+static inline int64_t sd_book_size(const sd_book *b, uint32_t slot) {
+  const int64_t low = sd_book_bucket(b, slot)->size[sd_bucket_place(slot)];
+  return SD_UNLIKELY(b->high) ? (int64_t)b->high[slot] << 32 | low : low;
+}
+
+static inline void sd_book_set_size(sd_book *b, uint32_t slot, int64_t size) {
+  sd_book_bucket(b, slot)->size[sd_bucket_place(slot)] = (uint32_t)size;
+  if (SD_UNLIKELY(b->high)) b->high[slot] = (uint32_t)(size >> 32);
+}
 
 static inline int64_t sd_book_price(const sd_book *b, uint32_t slot) {
   return b->levels[sd_book_bucket(b, slot)->level[sd_bucket_place(slot)]].price;
@@ -159,7 +187,7 @@ static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
   const uint32_t home = sd_book_home(b, sd_book_hash(id));
   const sd_bucket *bucket = &b->buckets[home];
   const uint32_t place = (uint32_t)__builtin_ctz(sd_bucket_like(bucket, id) | 1u << (SD_BUCKET_ORDERS - 1));
-  if (SD_LIKELY(bucket->id[place] == id && bucket->size[place])) return home << SD_PLACE_BITS | place;
+  if (SD_LIKELY(sd_bucket_has(bucket, place, id))) return home << SD_PLACE_BITS | place;
   return sd_book_search(b, id);
 }
 
@@ -168,7 +196,7 @@ static inline uint32_t sd_bucket_free(const sd_bucket *bucket) {
   return (uint32_t)__builtin_ctz(~(uint32_t)bucket->taken);
 }
 
-/* The slot for an id whose first bucket is full. There has to be room. */
+/* The slot for an id whose first bucket is full, marked as a stray's. There has to be room. */
 uint32_t sd_book_pass(sd_book *b, uint64_t hash);
 
 /* A slot for an id; SD_NO_ORDER: it is an order's already. There has to be room. */
@@ -182,16 +210,15 @@ static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << SD_PLACE_BITS | place : sd_book_pass(b, hash);
 }
 
-/* An order went from a bucket that was not its first. */
-void sd_book_unpass(sd_book *b, uint64_t hash, uint32_t bucket);
+/* An order goes from a bucket that is not its first. */
+void sd_book_unpass(sd_book *b, uint64_t id, uint32_t bucket);
 
 static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
   sd_bucket *bucket = sd_book_bucket(b, slot);
-  const uint64_t hash = sd_book_hash(bucket->id[sd_bucket_place(slot)]);
-  bucket->taken &= (uint16_t)~(1u << sd_bucket_place(slot));
-  bucket->id[sd_bucket_place(slot)] = 0;
-  bucket->size[sd_bucket_place(slot)] = 0;
-  if (SD_UNLIKELY(sd_book_home(b, hash) != slot >> SD_PLACE_BITS)) sd_book_unpass(b, hash, slot >> SD_PLACE_BITS);
+  const uint32_t place = sd_bucket_place(slot);
+  if (SD_UNLIKELY(bucket->taken & SD_STRAY(place))) sd_book_unpass(b, bucket->id[place], slot >> SD_PLACE_BITS);
+  bucket->taken &= (uint16_t)~(1u << place | SD_STRAY(place));
+  bucket->id[place] = 0;
 }
 
 /* ---- levels
@@ -204,7 +231,7 @@ static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
 
 /* Where they begin, also of a book without any: to be asked for. */
 static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
-  const uintptr_t room = b->room + SD_LADDER_BEST;
+  const uintptr_t room = (uintptr_t)b->room + SD_LADDER_BEST;
   return (uintptr_t)b->levels - ((room << side) - SD_LADDER_BEST) * sizeof(int64_t);
 }
 
@@ -257,7 +284,7 @@ static inline void sd_book_touch(sd_book *b, int side, uint32_t level) {
 }
 
 /* More of a price; its level is made if it is not there, for which there has to be room. Returns the level. */
-static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, uint32_t size, uint32_t level) {
+static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, int64_t size, uint32_t level) {
   if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) level = sd_book_make_level(b, side, price);
   b->levels[level].size += size;
   b->levels[level].orders++;
@@ -265,7 +292,7 @@ static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price,
   return level;
 }
 
-static inline void sd_book_take_from_level(sd_book *b, int side, uint32_t level, uint32_t size) {
+static inline void sd_book_take_from_level(sd_book *b, int side, uint32_t level, int64_t size) {
   sd_book_touch(b, side, level);
   b->levels[level].size -= size;
   if (--b->levels[level].orders == 0) sd_book_drop_level(b, side, level);
@@ -282,64 +309,84 @@ static inline int sd_book_make_room(sd_book *b, sd_pool *pool, int side, uint32_
   return SD_LIKELY(b->stamps < SD_STAMPS) || sd_book_stamp_again(b, pool);
 }
 
-/* A new order at the end of its level's queue, unless its id is there already. Without memory the book is as it was. */
-static inline int sd_book_add(sd_book *b, sd_pool *pool, uint64_t id, int side, int64_t price, uint32_t size,
+static inline int sd_book_is_wide(const sd_book *b, int64_t size) { return size > UINT32_MAX || b->high; }
+
+/* Lets a book keep the upper half of a size, where it has room for the order that brings it. `slot` is the order that gives way
+ * to it, or SD_NO_ORDER. SD_BOOK_DONE: it may come; SD_BOOK_DUPLICATE: its id is another order's, and no level holds it. */
+int sd_book_make_wide(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int side, int64_t price, int64_t size);
+
+/* A new order at the end of its level's queue, unless its id is there already. */
+static inline int sd_book_add(sd_book *b, sd_pool *pool, uint64_t id, int side, int64_t price, int64_t size,
                               uint32_t level) {
   if (SD_UNLIKELY(!sd_book_make_room(b, pool, side, 1))) return SD_BOOK_NO_MEMORY;
+  if (SD_UNLIKELY(sd_book_is_wide(b, size))) {
+    const int code = sd_book_make_wide(b, pool, SD_NO_ORDER, id, side, price, size);
+    if (code != SD_BOOK_DONE) return code;
+  }
   const uint32_t slot = sd_book_slot_for(b, id), place = sd_bucket_place(slot);
   if (SD_UNLIKELY(slot == SD_NO_ORDER)) return SD_BOOK_DUPLICATE;
   sd_bucket *bucket = sd_book_bucket(b, slot);
   bucket->taken |= (uint16_t)(1u << place);
   bucket->id[place] = id;
-  bucket->size[place] = size;
+  sd_book_set_size(b, slot, size);
   bucket->stamp[place] = sd_book_next_stamp(b, side);
   bucket->level[place] = sd_book_add_to_level(b, side, price, size, level);
   b->live++;
-  return SD_BOOK_ADDED;
+  return SD_BOOK_DONE;
 }
 
-static inline void sd_book_remove(sd_book *b, uint32_t slot) {
+/* `left`, here and below: the order's size. */
+static inline void sd_book_remove(sd_book *b, uint32_t slot, int64_t left) {
   const sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint32_t place = sd_bucket_place(slot);
-  sd_book_take_from_level(b, sd_bucket_side(bucket, place), bucket->level[place], bucket->size[place]);
+  sd_book_take_from_level(b, sd_bucket_side(bucket, place), bucket->level[place], left);
   sd_book_free_slot(b, slot);
   b->live--;
 }
 
-/* Less of an order that keeps its place; by less than what is left. */
-static inline void sd_book_reduce(sd_book *b, uint32_t slot, uint32_t by) {
-  sd_bucket *bucket = sd_book_bucket(b, slot);
+/* A size of 1 to `left` for an order that keeps its place. */
+static inline void sd_book_reduce(sd_book *b, uint32_t slot, int64_t left, int64_t size) {
+  const sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint32_t place = sd_bucket_place(slot), level = bucket->level[place];
-  bucket->size[place] -= by;
-  b->levels[level].size -= by;
+  sd_book_set_size(b, slot, size);
+  b->levels[level].size -= left - size;
   sd_book_touch(b, sd_bucket_side(bucket, place), level);
 }
 
-/* Another size, price or both. It keeps its place only with the same price and no more size. Zero: no memory, as it was. */
-static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64_t price, uint32_t size,
+/* Another size, price or both. It keeps its place only with the same price and no more size. */
+static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64_t price, int64_t size,
                                  uint32_t level) {
   sd_bucket *bucket = sd_book_bucket(b, slot);
-  const uint32_t place = sd_bucket_place(slot), left = bucket->size[place];
+  const uint32_t place = sd_bucket_place(slot);
+  const int64_t left = sd_book_size(b, slot);
   const int side = sd_bucket_side(bucket, place);
   if (price == sd_book_price(b, slot) && size <= left) {
-    sd_book_reduce(b, slot, left - size);
-    return 1;
+    sd_book_reduce(b, slot, left, size);
+    return SD_BOOK_DONE;
   }
-  if (!sd_book_make_room(b, pool, side, 0)) return 0;
+  if (!sd_book_make_room(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
+  if (SD_UNLIKELY(sd_book_is_wide(b, size))) {
+    const int code = sd_book_make_wide(b, pool, slot, bucket->id[place], side, price, size);
+    if (code != SD_BOOK_DONE) return code;
+  }
   sd_book_take_from_level(b, side, bucket->level[place], left);
-  bucket->size[place] = size;
+  sd_book_set_size(b, slot, size);
   bucket->stamp[place] = sd_book_next_stamp(b, side);
   bucket->level[place] = sd_book_add_to_level(b, side, price, size, level);
-  return 1;
+  return SD_BOOK_DONE;
 }
 
 /* The order gives way to a new one of its side at the end of a queue, unless that one's id is another order's already: then it
- * only goes. As sd_book_add. */
-static inline int sd_book_replace(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int64_t price, uint32_t size,
+ * only goes. */
+static inline int sd_book_replace(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int64_t price, int64_t size,
                                   uint32_t level) {
   const int side = sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
   if (!sd_book_make_room(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
-  sd_book_remove(b, slot);
+  if (SD_UNLIKELY(sd_book_is_wide(b, size))) {
+    const int code = sd_book_make_wide(b, pool, slot, id, side, price, size);
+    if (code < SD_BOOK_DONE) return code;
+  }
+  sd_book_remove(b, slot, sd_book_size(b, slot));
   return sd_book_add(b, pool, id, side, price, size, level);
 }
 

@@ -1,0 +1,389 @@
+"""Books with sizes that 32 bits do not hold: right from the first one on, wherever in a run it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from array_feed import ArrayFeed
+from book_reference import PlainBook, as_tuples
+from engine_support import ticks_for
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strand import UNDEF_PRICE, Dispatcher, replay
+from strand.errors import HandlerError
+from strand.feeds.convert import convert
+from strand.ticks import zeros
+
+LEVEL_FIELDS = ("price", "size", "orders")
+ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
+TOP = 2**32 - 1
+MOST = 2**63 - 1
+
+Ticks = npt.NDArray[Any]
+
+
+def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0, **more: Any) -> Ticks:
+    made = ticks_for([0], kind=1)
+    made["action"], made["order_id"], made["price"], made["size"] = action.encode(), order_id, price, size
+    made["side"] = more.pop("side", "B").encode()
+    for name, value in more.items():
+        made[name] = value
+    return made
+
+
+def run(*parts: Ticks, symbols: int = 1) -> Dispatcher:
+    with Dispatcher(symbols, "book", workers=2, cores=None) as d:
+        for part in parts:
+            d.publish(part)
+        d.drain()
+    return d
+
+
+def plain_of(ticks: Ticks) -> PlainBook:
+    plain = PlainBook()
+    for t in ticks:
+        plain.apply(t)
+    return plain
+
+
+def same(d: Dispatcher, key: int, plain: PlainBook) -> None:
+    expected = plain.row()
+    assert {name: int(d.rows[key][name]) for name in expected} == expected
+    for side, letter in (("bid", b"B"), ("ask", b"A")):
+        assert as_tuples(d.books[key].levels(side), LEVEL_FIELDS) == plain.levels(letter)
+        queue = plain.queue(letter)
+        assert as_tuples(d.books[key].orders(side), ORDER_FIELDS) == queue
+        for order in queue[:: max(1, len(queue) // 20)]:
+            answer = d.books[key].order(order[0])
+            assert tuple(int(answer[name]) for name in ORDER_FIELDS) == order
+
+
+#: Around what 32 bits hold; with a lower half of 0; the largest sum of some that 63 bits hold.
+SIZES = [0, 1, 2, 5, TOP - 1, TOP, 2**32, TOP + 2, 2**33, 2**40, 3 * 2**32, 10**14, 10**14 + 1, 2**52]
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from("AAAAACCFFMMMRT"),
+        st.integers(0, 12),
+        st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
+        st.one_of(st.sampled_from(SIZES[:4]), st.sampled_from(SIZES)),
+        st.sampled_from("ABABN"),
+        st.sampled_from([0, 0, 1, 3, 7, 12]),
+        st.integers(0, 1),
+        st.sampled_from([1, 1, 1, 4]),
+    ),
+    max_size=200,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(CHANGES, st.integers(1, 50))
+def test_any_stream_of_any_sizes_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
+    ticks = zeros(len(changes))
+    for t, (action, order_id, price, size, side, ref, key, kind) in zip(ticks, changes, strict=True):
+        t["action"], t["order_id"], t["price"], t["size"] = action.encode(), order_id, price, size
+        t["side"], t["ref_id"], t["instrument_id"], t["kind"] = side.encode(), ref, key, kind
+    d = run(*(ticks[i : i + batch] for i in range(0, len(ticks), batch)), symbols=2)
+    for key in range(2):
+        mine = ticks[ticks["instrument_id"] == key]
+        if len(mine):
+            same(d, key, plain_of(mine))
+
+
+def long_run(seed: int, n: int, wide_from: int) -> Ticks:
+    """Two symbols, thousands of orders on more levels than a ladder has; sizes beyond 32 bits from a tick on."""
+    rng = np.random.default_rng(seed)
+    ticks = ticks_for(rng.integers(0, 2, n), kind=1)
+    ticks["action"] = rng.choice([b"A", b"C", b"M", b"F"], n, p=[0.7, 0.1, 0.1, 0.1])
+    ticks["side"] = rng.choice([b"A", b"B"], n)
+    ticks["order_id"] = rng.integers(0, 6_000, n)
+    ticks["price"] = 10_000 + rng.integers(-700, 700, n)
+    ticks["size"] = rng.integers(0, 50, n)
+    wide = (np.arange(n) >= wide_from) & (rng.random(n) < 0.3)
+    ticks["size"][wide] = rng.choice(SIZES, int(wide.sum()))
+    ticks["ref_id"] = np.where(rng.random(n) < 0.5, 0, rng.integers(1, 6_000, n))
+    for at in (wide_from // 2, (n + wide_from) // 2):  # days, and wide ones after one
+        ticks["action"][at : at + 8], ticks["kind"][at : at + 8] = b"R", 4
+    return ticks
+
+
+@pytest.mark.parametrize("wide_from", [0, 6_000])
+def test_a_book_that_meets_large_sizes_in_the_middle_of_a_run_goes_on_as_a_plain_one(wide_from: int) -> None:
+    ticks = long_run(3, 12_000, wide_from)
+    plain = [PlainBook(), PlainBook()]
+    largest = 0
+    with Dispatcher(2, "book", workers=2, cores=None) as d:
+        for part in np.array_split(ticks, 8):
+            d.publish(part)
+            d.drain()
+            for t in part:
+                plain[t["instrument_id"]].change(t)
+            for key in range(2):
+                plain[key].count["crossed"] = int(d.rows[key]["crossed"])
+                same(d, key, plain[key])
+                largest = max(largest, len(plain[key].orders))
+    assert largest > 1_500
+
+
+def test_small_orders_whose_sum_passes_32_bits_leave_the_book_narrow() -> None:
+    adds = [tick("A", i, 100, TOP) for i in range(1, 101)]
+    small = [tick("A", i, 100, 1) for i in range(1, 101)]
+    d = run(*adds, tick("C", 7, size=1))
+    assert as_tuples(d.books[0].bids(), LEVEL_FIELDS) == [(100, 100 * TOP - 1, 100)]
+    assert int(d.books[0].order(100)["ahead_size"]) == 99 * TOP - 1
+    assert d.books.order_bytes == run(*small).books.order_bytes
+
+
+def test_the_first_large_size_costs_8_bits_in_32_for_each_bucket() -> None:
+    n = 20_000
+    adds = ticks_for(np.zeros(n, np.int64), kind=1)
+    adds["order_id"], adds["price"], adds["size"] = np.arange(n) + 1, 100 + np.arange(n) % 200, 1
+    adds["action"], adds["side"] = b"A", b"B"
+    narrow = run(adds).books.order_bytes
+    for at in (0, n // 2, n - 1):
+        wide = adds.copy()
+        wide["size"][at] = 2**32
+        d = run(wide)
+        assert d.books.order_bytes * 4 == narrow * 5
+        assert int(d.books[0].order(at + 1)["size"]) == 2**32
+    assert run(adds, tick("R"), adds[:1]).books.order_bytes == narrow
+
+
+@pytest.mark.parametrize("left", [1, TOP, 2**32, 2**32 + 1, 5 * 2**32])
+@pytest.mark.parametrize("action", ["C", "F"])
+def test_what_is_taken_borrows_from_the_upper_half(action: str, left: int) -> None:
+    for size in (2**35, 2**40 + 3, 10**14):
+        ticks = np.concatenate([tick("A", 1, 100, size), tick("A", 2, 100, 4), tick(action, 1, size=size - left)])
+        same(run(ticks), 0, plain_of(ticks))
+
+
+def test_an_order_of_whole_multiples_of_32_bits_is_not_taken_for_a_free_place() -> None:
+    ids = range(40)  # 0 is what a free place has for an id
+    ticks = np.concatenate([tick("A", i, 100 + i % 3, 2**32 * (1 + i)) for i in ids])
+    again = np.concatenate([tick("A", i, 101, 7) for i in ids])
+    d = run(ticks, again)
+    same(d, 0, plain_of(np.concatenate([ticks, again])))
+    assert int(d.rows[0]["duplicates"]) == 40
+
+
+def fails(*parts: Ticks) -> tuple[str, Dispatcher]:
+    with pytest.raises(HandlerError) as caught, Dispatcher(1, "book", workers=1) as d:
+        for part in parts:
+            d.publish(part)
+        d.drain()
+    return str(caught.value), d
+
+
+#: Ticks that are too much behind the first ones, which leave a book that stays as it is.
+BEFORE = [tick("A", 1, 100, 2**62), tick("A", 2, 100, 2**62 - 1), tick("A", 3, 101, 9), tick("A", 4, 99, 2**62)]
+TOO_MUCH = {
+    "one more": tick("A", 5, 100, 1),
+    "the largest": tick("A", 5, 100, MOST),
+    "more of one that is there": tick("M", 1, 100, 2**62 + 1),
+    "from another price": tick("M", 3, 100, 1),
+    "a replacement from another price": tick("M", 3, 100, 1, ref_id=9),
+    "a larger replacement": tick("M", 1, 100, 2**62 + 1, ref_id=9),
+    "a second one at another price": tick("M", 2, 99, 2**62, ref_id=9),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_a_price_whose_sum_63_bits_do_not_hold_is_an_error_and_leaves_the_book_as_it_was(name: str) -> None:
+    message, d = fails(*BEFORE, TOO_MUCH[name])
+    assert "the sizes at one price add up to more than 2**63 - 1: read its sizes in a coarser unit" in message
+    same(d, 0, plain_of(np.concatenate(BEFORE)))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        tick("A", 5, 102, MOST),
+        tick("A", 5, 100, MOST, side="A"),
+        tick("M", 1, 100, 2**62, ref_id=9),
+        tick("M", 1, 98, MOST, ref_id=9),
+        tick("M", 4, 99, MOST),
+        tick("M", 1, 100, MOST, ref_id=2),  # the new one's id is an order's: only the old one goes
+        tick("A", 2, 100, MOST),  # a duplicate, which is left out
+        tick("C", 1, size=MOST),
+        tick("F", 1, size=MOST),
+    ],
+)
+def test_a_sum_that_63_bits_just_hold_is_no_error(last: Ticks) -> None:
+    ticks = np.concatenate([*BEFORE, last])
+    same(run(ticks), 0, plain_of(ticks))
+
+
+def test_deep_levels_hold_large_sums_too() -> None:
+    levels = [tick("A", i, 5_000 - i, 2**40 + i) for i in range(1, 1_001)]
+    more = [tick("A", 2_000 + i, 5_000 - i, 2**62) for i in range(1, 1_001, 3)]
+    ticks = np.concatenate([*levels, *more])
+    d = run(ticks)
+    plain = PlainBook()
+    for t in ticks:
+        plain.change(t)
+    plain.count["crossed"] = 0
+    same(d, 0, plain)
+    message, _ = fails(*levels, *more, tick("A", 9_999, 5_000 - 1_000, 2**62 - 2**40 - 1_000))
+    assert "add up to more than 2**63 - 1" in message
+
+
+# ---- from files: coins, whose sizes in 1e-8 pass 32 bits, and meme coins beside them
+
+ROWS = [
+    # action, id, side, price, size, ref
+    ("A", 1, "B", "0.00002100", "1000000.00000001", 0),
+    ("A", 2, "B", "0.00002100", "0.00000001", 0),
+    ("A", 3, "A", "0.00002101", "42.94967296", 0),
+    ("A", 4, "A", "0.00002101", "42.94967295", 0),
+    ("F", 1, "B", "", "999999", 0),
+    ("A", 5, "A", "0.00002102", "92000000000.12345678", 0),
+    ("M", 4, "A", "0.00002102", "42.94967297", 6),
+    ("C", 3, "A", "", "42.94967295", 0),
+    ("A", 7, "B", "0.00002100", "86", 0),
+]
+FIELDS = """
+ts_event = { path = "t", unit = "ns" }
+order_id = "id"
+ref_id = "ref"
+size = "q"
+side = "d"
+action = { path = "a", map = { A = "A", C = "C", F = "F", M = "M" } }
+"""
+PROFILE = f"""
+name = "coins"
+size_unit = "0.00000001"
+
+[[message]]
+where = {{ priced = true }}
+kind = "order"
+symbol = "s"
+[message.fields]
+price = "p"{FIELDS}
+[[message]]
+where = {{ priced = false }}
+kind = "order"
+symbol = "s"
+[message.fields]{FIELDS}
+"""
+CSV_PROFILE = """
+name = "coins"
+size_unit = "0.00000001"
+
+[symbol]
+column = "s"
+
+[fields.ts_recv]
+column = "t"
+unit = "ns"
+
+[fields.order_id]
+column = "id"
+
+[fields.ref_id]
+column = "ref"
+
+[fields.price]
+column = "p"
+unit = "1"
+zero = "none"
+
+[fields.size]
+column = "q"
+unit = "1"
+
+[fields.side]
+column = "d"
+map = { A = "A", B = "B" }
+
+[fields.action]
+column = "a"
+map = { A = "A", C = "C", F = "F", M = "M" }
+
+[fields.kind]
+constant = "order"
+"""
+
+
+def as_units(size: str) -> int:
+    whole, _, part = size.partition(".")
+    return int(whole) * 10**8 + int(part.ljust(8, "0") or 0)
+
+
+def as_price(price: str) -> int:
+    whole, _, part = price.partition(".")
+    return int(whole) * 10**9 + int(part.ljust(9, "0")) if price else UNDEF_PRICE
+
+
+def expected_ticks() -> Ticks:
+    ticks = zeros(len(ROWS))
+    for t, (action, order_id, side, price, size, ref) in zip(ticks, ROWS, strict=True):
+        t["action"], t["order_id"], t["side"], t["ref_id"] = action.encode(), order_id, side.encode(), ref
+        t["price"], t["size"], t["kind"] = as_price(price), as_units(size), 1
+    return ticks
+
+
+def written(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+    names: Sequence[str] = ("a", "id", "d", "p", "q", "ref")
+    rows = [dict(zip(names, row, strict=True)) | {"t": 10**18 + at, "s": "DOGE"} for at, row in enumerate(ROWS)]
+    (folder / "json.toml").write_text(PROFILE)
+    (folder / "csv.toml").write_text(CSV_PROFILE)
+    lines = [row | {"priced": row["p"] != ""} for row in rows]
+    (folder / "coins.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = [",".join(rows[0]), *(",".join(str(value) or "0" for value in row.values()) for row in rows)]
+    (folder / "coins.csv").write_text("\n".join(table) + "\n")
+    return {
+        "json": (folder / "coins.jsonl", {"profile": folder / "json.toml"}),
+        "csv": (folder / "coins.csv", {"profile": folder / "csv.toml"}),
+    }
+
+
+def test_coins_read_from_json_csv_and_parquet_make_one_book(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    files = written(tmp_path)
+    for name in ("json", "csv"):
+        path, options = files[name]
+        convert(path, tmp_path / f"{name}.parquet", options=options)
+        files[f"{name}, parquet"] = tmp_path / f"{name}.parquet", {}
+    ran = {name: replay(path, "book", workers=1, feed_options=options) for name, (path, options) in files.items()}
+    plain = plain_of(expected_ticks())
+    for result in ran.values():
+        row = result.rows["DOGE"]
+        assert {name: int(row[name]) for name in plain.row()} == plain.row()
+        assert int(row["volume"]) == as_units("999999")
+        for side, letter in (("bid", b"B"), ("ask", b"A")):
+            assert as_tuples(result.books["DOGE"].orders(side), ORDER_FIELDS) == plain.queue(letter)
+    assert len({result.fingerprint for result in ran.values()}) == 1
+
+
+def test_handlers_that_keep_books_of_their_own_count_large_fills_at_their_orders_prices() -> None:
+    ticks = long_run(5, 4_000, 500)
+    ticks["instrument_id"] = 0
+    plain, volume, notional = PlainBook(), 0, 0
+    for t in ticks:
+        order = plain.orders.get(int(t["order_id"]))
+        if t["action"] == b"F" and t["size"] > 0:
+            price = int(t["price"])
+            if price == UNDEF_PRICE and order is not None:
+                price = order[1]
+            if price != UNDEF_PRICE:
+                volume, notional = volume + int(t["size"]), notional + price * int(t["size"])
+        plain.change(t)
+    rows = {
+        name: replay(ArrayFeed(ticks, ["X"]), name, workers=1).rows["X"]
+        for name in ("vwap", "trade_stats", "book", "spread")
+    }
+    assert {name: int(row["volume"]) for name, row in rows.items() if name != "spread"} == dict.fromkeys(
+        ("vwap", "trade_stats", "book"), volume
+    )
+    assert volume > 2**50
+    assert float(rows["vwap"]["vwap"]) == pytest.approx(notional / volume / 1e9, rel=1e-12)
+    (bid, bid_size, _), (ask, ask_size, _) = plain.levels(b"B")[0], plain.levels(b"A")[0]
+    assert [int(rows["spread"][name]) for name in ("bid", "bid_size", "ask", "ask_size")] == [
+        bid, bid_size, ask, ask_size,
+    ]  # fmt: skip

@@ -44,7 +44,7 @@ typedef struct sd_bucket {
   uint32_t stamp[SD_BUCKET_ORDERS]; /* twice when it came to the end of its queue, plus its side */
   uint32_t passed;                  /* orders that found no place up to here and lie further on */
   uint16_t passed_ids;              /* a bit for each of their ids, and of those that have gone since there was none */
-  uint16_t taken; /* a bit for each place that is not free, and SD_STRAY bits */
+  uint16_t taken;                   /* a bit for each place that is not free, and SD_STRAY bits */
 } sd_bucket;
 
 _Static_assert(sizeof(sd_bucket) == 2 * SD_LINE, "a bucket is two cache lines");

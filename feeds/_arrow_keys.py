@@ -13,12 +13,18 @@ from strand._bindings.values import look_up
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds._arrow_numpy import nulls, numbers, rows_of
 from strand.feeds.mapping.columns import Columns
+from strand.symbols import NAME_BYTES, check_name, name_problem
 
 __all__ = ["Keys"]
 
 _NO_KEY: Final = np.iinfo(np.uint32).max
 # Numbers below it are looked up in a table, of at most 4 MiB.
 _SMALL: Final = 1 << 20
+
+_NO_SYMBOL: Final = "holds null where a symbol must be"
+_NO_NAME: Final = (
+    f"holds no symbol's name, which is UTF-8 text of at most {NAME_BYTES} bytes without control characters"
+)
 
 Mask = npt.NDArray[np.bool_]
 ByRow = npt.NDArray[np.uint32]
@@ -47,8 +53,9 @@ class Keys:
         path: str | Path,
         schema: Any,
     ) -> None:
-        self.problem = "holds null where a symbol must be"
+        self.problem = _NO_SYMBOL
         self._keeps = keeps
+        self._nameless: list[int] = []  # keys of texts that are no symbol's name
         self._wanted: Mask = np.zeros(0, np.bool_)
         self._all_wanted = True
         # Of the values met so far, as Arrow has them, pieces by key; of those that are small numbers the keys; the
@@ -66,7 +73,7 @@ class Keys:
         if one is not None:
             if columns.of.get("symbol") is not None:
                 raise ConfigurationError("symbol: the file has a column of symbols; leave it out by columns")
-            self.names, self.capacity = [one], 1
+            self.names, self.capacity = [check_name("symbol", one)], 1
         elif names is not None and "symbol" not in columns.of:
             self._kind, self.column = "own", columns.of.get("instrument_id", "")
             self.names, self.capacity = list(names), max(1, len(names))
@@ -123,6 +130,12 @@ class Keys:
         if len(rows):
             none = np.zeros(len(keys), np.bool_) if bad is None else bad.copy()
             none[rows] = True
+        self.problem = _NO_SYMBOL
+        if self._nameless:
+            nameless = np.isin(keys, self._nameless)
+            none = nameless if none is None else none | nameless
+            if nameless.any() and nameless[np.argmax(none)]:
+                self.problem = _NO_NAME
         if none is not None:
             keys[none] = 0
         wanted = None
@@ -204,7 +217,6 @@ class Keys:
 
     def _take(self, column: Any) -> None:
         """Makes a column's dictionary the one whose keys are kept by place."""
-        import pyarrow as pa
         import pyarrow.types as kinds
 
         self._dictionary, values = None, _plain(column.dictionary)
@@ -212,11 +224,6 @@ class Keys:
         self._of_place = np.full(len(values) + 1, _NO_KEY, np.uint32)
         self._values = values if _is_text(values.type) or kinds.is_integer(values.type) else None
         if self._values is not None:
-            if _is_text(values.type) and not self._by_rows:
-                try:
-                    values.validate(full=True)
-                except pa.ArrowInvalid:
-                    values.to_pylist()  # which says where text is not UTF-8, as it does of text without a dictionary
             self._of_place[:-1] = self._found(values)
         elif values.null_count < len(values):
             raise self._no_names(column)
@@ -237,7 +244,7 @@ class Keys:
         """New keys for values, none of which has one, in the order in which they come first; nulls get none."""
         new = values.drop_null().unique()
         first = len(self.names)
-        self._add(new.to_pylist(), new)  # which raises UnicodeDecodeError before any is numbered
+        self._add(_told(new), new)
         keys = _places(values, new)
         keys[keys != _NO_KEY] += first
         return keys
@@ -251,11 +258,15 @@ class Keys:
 
         first = len(self.names)
         names = [value if isinstance(value, str) else f"id:{value}" for value in told[: self.capacity - first]]
+        bad = [at for at, name in enumerate(names) if name_problem(name)]
         if names:
             new = new[: len(names)]
             self._known.append(new)
             if kinds.is_integer(new.type):
                 self._note_small(new, first)
+            for at in bad:
+                names[at] = ""
+            self._nameless += [first + at for at in bad]
             self._wanted = np.append(self._wanted, np.fromiter(map(self._keeps, names), np.bool_, len(names)))
             self._all_wanted = bool(self._wanted.all())
             self.names += names
@@ -270,6 +281,17 @@ def _looked_up(values: npt.NDArray[Any], table: ByRow, bad: Mask | None) -> tupl
     """The keys of integers in a table of them, and the rows of those without one that hold something."""
     keys, rows = look_up(values, table, _NO_KEY)
     return keys, rows if bad is None or not len(rows) else rows[~bad[rows]]
+
+
+def _told(new: Any) -> list[Any]:
+    """Values of a column as Python has them; of text that is not UTF-8 with surrogates, which no name has."""
+    import pyarrow as pa
+
+    try:
+        return list(new.to_pylist())
+    except UnicodeDecodeError:
+        raw = new.cast(pa.large_binary() if pa.types.is_large_string(new.type) else pa.binary())
+        return [value.decode("utf-8", "surrogateescape") for value in raw.to_pylist()]
 
 
 def _is_text(kind: Any) -> bool:

@@ -15,6 +15,7 @@ from strand._bindings.text import (
     DATE,
     DECIMAL,
     EPOCH,
+    FAULT_NAME,
     FAULT_PRECISION,
     FAULT_RANGE,
     ID,
@@ -35,6 +36,7 @@ from strand.feeds._csv_rules import FieldRule, Profile
 from strand.feeds.base import TickBatch
 from strand.feeds.mapping.units import PRICE_POWER, nearest_units
 from strand.feeds.selection import Selection
+from strand.symbols import name_problem
 from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["Made", "TickMaker"]
@@ -100,7 +102,11 @@ class TickMaker:
         self._day_column = self._place(profile.date_columns) if profile.date_columns else None
         self.needs_date = self._day_column is None and any(time.of_day for time in self._times)
         self._symbol_column = self._place(profile.symbol.columns) if profile.symbol.columns else None
-        self.names = None if self._symbol_column is None else Names(max_symbols)
+        self._names = None if self._symbol_column is None else Names(max_symbols)
+        self._encoding = found.encoding
+        #: Names by index, if there is a column of them; "" for a text that is none, whose rows have a fault.
+        self.names: list[str] | None = None if self._symbol_column is None else []
+        self._no_names: list[int] = []
         self._template = self._blank(profile)
         if profile.end is not None:
             self.columns.setdefault(0, found.columns[0])
@@ -234,10 +240,18 @@ class TickMaker:
 
     def _symbols(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
         faults = np.zeros(block.rows, np.uint16)
-        if self.names is None or self._symbol_column is None:
+        if self._names is None or self._symbol_column is None or self.names is None:
             return None, faults
         ids = np.zeros(block.rows, np.uint32)
-        self.names.read(block.columns[self._symbol_column], self._symbol_column, ids, faults)
+        self._names.read(block.columns[self._symbol_column], self._symbol_column, ids, faults)
+        for text in self._names.all()[len(self.names) :]:
+            name = text.decode(self._encoding, "surrogateescape")  # which no name has
+            if name_problem(name):
+                self._no_names.append(len(self.names))
+                name = ""
+            self.names.append(name)
+        if self._no_names:
+            faults[np.isin(ids, self._no_names) & (faults == 0)] = self._symbol_column << 8 | FAULT_NAME
         return ids, faults
 
     def _read_time(self, time: _Time, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from strand.errors import FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.bytestream import InputStream
+from strand.symbols import name_problem
 
 __all__ = ["DAY_NS", "DbnMetadata", "SymbolTable", "name_in_mapping", "read_metadata"]
 
@@ -132,6 +133,8 @@ class SymbolTable:
                 if not (text.isascii() and text.isdecimal() and int(text) < 1 << 32):
                     raise FormatError(f"its metadata calls {name!r} by the instrument id {text!r}", path=path, offset=8)
                 first, end = _midnight_ns(interval["start_date"]), _midnight_ns(interval["end_date"])
+                if problem := name_problem(name):
+                    raise FormatError(f"its metadata names {name[:80]!r}, which {problem}", path=path, offset=8)
                 if end > first:
                     self._rows.append((int(text), first, end - 1, name))
                     self._named(name)
@@ -190,6 +193,8 @@ def name_in_mapping(record: memoryview, tail: int) -> tuple[int, str]:
         raise ValueError("a symbol mapping whose symbol is not UTF-8") from None
     if not name:
         raise ValueError("a symbol mapping without a symbol")
+    if problem := name_problem(name):
+        raise ValueError(f"a symbol mapping to {name!r}, which {problem}")
     return int.from_bytes(record[4:8], "little"), name
 
 

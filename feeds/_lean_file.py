@@ -19,6 +19,7 @@ from strand.feeds._zip import open_archive
 from strand.feeds.base import TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.skipped import Skipped
+from strand.symbols import name_problem
 from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFile", "lean_member", "named_as_lean", "read_lean_file"]
@@ -88,6 +89,8 @@ def lean_member(path: Path) -> LeanFile:
     if len(set(said)) > 1:
         raise FormatError(f"its member's name says {said[0]}, its own says {said[1]}", path=path)
     symbol, digits, kind = said[0]
+    if problem := name_problem(symbol):
+        raise FormatError(f"its name says the symbol {symbol[:80]!r}, which {problem}: rename it", path=path)
     try:
         day = datetime.strptime(digits, "%Y%m%d").date()
     except ValueError:

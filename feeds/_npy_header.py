@@ -19,6 +19,7 @@ from strand.feeds._own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds._zip import open_archive
 from strand.feeds.bytestream import InflateLimits, InputStream
 from strand.feeds.streams import open_stream
+from strand.symbols import name_problem
 
 __all__ = ["ArrayPlace", "locate", "read_names", "read_own"]
 
@@ -199,6 +200,10 @@ def read_names(path: Path) -> tuple[str, ...]:
         raise FormatError(f"the array 'symbols' is {place.dtype}, not one of text", path=path)
     names = np.frombuffer(data, place.dtype, place.length, place.offset)
     try:
-        return tuple(str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in names)
+        told = tuple(str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in names)
     except ValueError as error:
         raise FormatError(f"the array 'symbols' holds a name that is no text: {error}", path=path) from error
+    for at, name in enumerate(told):
+        if problem := name_problem(name):
+            raise FormatError(f"the array 'symbols' holds {name[:80]!r} at {at}, which {problem}", path=path)
+    return told

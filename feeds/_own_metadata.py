@@ -15,6 +15,7 @@ from strand.errors import FeedError, FormatError
 from strand.feeds._itch_directory import StockAttributes
 from strand.feeds.base import Feed, FeedInfo, TicksAre
 from strand.feeds.trading_day import as_date
+from strand.symbols import check_name, name_problem
 
 __all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]
 
@@ -59,7 +60,7 @@ class Own(msgspec.Struct, frozen=True):
 
 
 def own_text(feed: Feed) -> bytes:
-    """The JSON object for a feed that has been read."""
+    """The JSON object for a feed that has been read. Raises ConfigurationError for a name that no reader would take."""
     info = feed.info
     source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
     told = Source(
@@ -71,7 +72,9 @@ def own_text(feed: Feed) -> bytes:
         ticks=info.ticks,
         undated=info.undated,
     )
-    return msgspec.json.encode(Own(list(feed.symbols), told, dict(getattr(feed, "directory", {}))))
+    return msgspec.json.encode(
+        Own([check_name("symbols", name) for name in feed.symbols], told, dict(getattr(feed, "directory", {})))
+    )
 
 
 def own_from(text: bytes, path: str | Path) -> Own:
@@ -82,4 +85,7 @@ def own_from(text: bytes, path: str | Path) -> Own:
             as_date(own.info.date)
     except (msgspec.MsgspecError, FeedError, ValueError, RecursionError) as error:
         raise FormatError(f"the metadata 'strand' cannot be read: {error}", path=path) from None
+    for name in own.symbols:
+        if problem := name_problem(name):
+            raise FormatError(f"the metadata 'strand' names a symbol {name[:80]!r}, which {problem}", path=path)
     return own

@@ -20,6 +20,7 @@ __all__ = ["DbnTicks"]
 _VERSION: Final = 3
 #: Of a symbol, which a zero ends.
 _NAME_BYTES: Final = 70
+_DATASET_BYTES: Final = 16
 _RTYPE: Final = 0xA0
 _LAST_NS: Final = (1 << 64) - 1
 _DAY_NS: Final = 86_400_000_000_000
@@ -95,7 +96,12 @@ class DbnTicks:
             mappings[name] = SimpleNamespace(
                 raw_symbol=name, intervals=[SimpleNamespace(start_date=start, end_date=end, symbol=str(key))]
             )
-        dataset = (info.venue or "")[:16]
+        dataset = info.venue or ""
+        if not (dataset.isascii() and dataset.isprintable() and len(dataset) <= _DATASET_BYTES):
+            raise ConfigurationError(
+                f"venue: {dataset!r} is not of at most {_DATASET_BYTES} printable ASCII characters, which DBN has for "
+                "the name of a data set: convert to Parquet or npz"
+            )
         made = library.Metadata(
             dataset=dataset,
             start=self._first if self._ticks else 0,

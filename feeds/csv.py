@@ -33,6 +33,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
+from strand.symbols import NAME_BYTES, check_name
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
 
@@ -153,11 +154,9 @@ class CsvFeed(BaseFeed):
 
     @property
     def symbols(self) -> Sequence[str]:
-        table = self._maker.names
-        if table is not None:
-            known = table.all()
-            for name in known[len(self._names) :]:
-                self._names.append(name.decode(self._match.encoding, "backslashreplace"))
+        known = self._maker.names
+        if known is not None:
+            self._names += known[len(self._names) :]
         return self._names
 
     @property
@@ -220,13 +219,13 @@ class CsvFeed(BaseFeed):
         if given is not None:
             if rule.columns:
                 raise ConfigurationError(f"symbol: {self._match.profile.name} has a column of symbols")
-            return given
+            return check_name("symbol", given)
         if rule.constant is not None or rule.columns:
             return rule.constant
         assert rule.file_name is not None
         for name in names:
             if found := rule.file_name.search(Path(name).name):
-                return found[1].upper()
+                return check_name("symbol, from the file's name", found[1].upper())
         raise ConfigurationError(
             f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
         )
@@ -288,6 +287,7 @@ class CsvFeed(BaseFeed):
             cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
         more = {
             "one name too many": f", max_symbols is {self._max_symbols}",
+            "no symbol's name": f", which is text of at most {NAME_BYTES} bytes as UTF-8 without control characters",
             "too precise": f", more decimals than fit{cure}",
         }
         return word, f"column {self._maker.columns[number]}: {word}{more.get(word, '')}", text

@@ -42,6 +42,7 @@ from strand.errors import ConfigurationError
 from strand.feeds._files import small_text
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.units import PRICE_POWER, nearest, unit_power
+from strand.symbols import name_problem
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
 
 __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_profile", "read_profile"]
@@ -60,7 +61,6 @@ _FIELDS: Final = ("ts_event", *_PRICES, *_SIZES, *_UNSIGNED, *_LETTERS)
 _ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MOST_NAME: Final = 64
 
 
 class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
@@ -232,8 +232,10 @@ class MessageRule:
             # In a list of records the name is often said once, beside the list.
             found = _at(item, symbol)
             symbol = found if found is not None else _at(message, symbol)
-        if not isinstance(symbol, str) or not 0 < len(symbol) <= _MOST_NAME:
+        if not isinstance(symbol, str) or not symbol:
             raise BadRecord(f"symbol: {symbol!r} is not a name")
+        if problem := name_problem(symbol):
+            raise BadRecord(f"symbol: {symbol[:80]!r} {problem}")
         values = {"kind": self.kind, "action": _ACTION.get(self.kind, b"N")}
         values.update((_PLACES.get(field.name, field.name), field.of(item, message)) for field in self.fields)
         return Record(symbol, values, self.gapless)

@@ -31,6 +31,7 @@ from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.sources import RawStream
 from strand.feeds.streams import open_stream
+from strand.symbols import check_name
 from strand.ticks import TICK, named
 
 __all__ = ["NpyFeed", "write_npy"]
@@ -123,9 +124,9 @@ class NpyFeed(BaseFeed):
         if symbol is not None and symbols is not None:
             raise ConfigurationError("symbol, symbols: give the one name, or all of them")
         if symbol is not None:
-            names = (symbol,)
+            names = (check_name("symbol", symbol),)
         elif symbols is not None:
-            names = tuple(symbols)
+            names = tuple(check_name("symbols", name) for name in symbols)
         elif has_names:
             names = read_names(self._path)
         elif isinstance(self._map, HftEvents):

@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import operator
+import unicodedata
 from collections.abc import Iterable, Sequence, Sized
-from typing import cast, overload
+from typing import Final, cast, overload
 
 from strand.errors import ConfigurationError, UnknownSymbolError
 
-__all__ = ["SymbolTable"]
+__all__ = ["NAME_BYTES", "SymbolTable", "check_name", "name_problem"]
+
+#: The most bytes of a symbol's name, as UTF-8.
+NAME_BYTES: Final = 255
+
+
+def name_problem(name: str) -> str | None:
+    """What makes a text no symbol's name, in words that follow it; None where it may be one, or is empty.
+
+    A name is UTF-8 text of at most ``NAME_BYTES`` bytes without control characters. All readers ask this.
+    """
+    if len(name) <= NAME_BYTES and name.isascii() and name.isprintable():
+        return None
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "is not UTF-8 text"
+    if size > NAME_BYTES:
+        return f"has {size:,} bytes, and a symbol's name at most {NAME_BYTES}"
+    if any(unicodedata.category(letter) == "Cc" for letter in name):
+        return "has a control character"
+    return None
+
+
+def check_name(option: str, name: str) -> str:
+    """The name, which an option or a file's name gives. Raises ConfigurationError where it is none."""
+    if problem := name_problem(name):
+        raise ConfigurationError(f"{option}: {name[:80]!r} {problem}: give the symbol another name")
+    return name
 
 
 def _name(at: int, given: object) -> str:
     if not isinstance(given, str):
         raise ConfigurationError(f"symbols: {given!r}, at {at}, is not a name, which is text")
-    return str(given)
+    return check_name(f"symbols: the name at {at}", str(given))
 
 
 def _repeated(names: list[str]) -> ConfigurationError:
@@ -23,11 +52,17 @@ def _repeated(names: list[str]) -> ConfigurationError:
     return ConfigurationError(f"symbols: {name!r} is there twice, at {first[name]} and {i}")
 
 
+def _all_plain(names: list[str]) -> bool:
+    text = "".join(names)
+    return text.isascii() and text.isprintable() and max(map(len, names), default=0) <= NAME_BYTES
+
+
 class SymbolTable(Sequence[str]):
     """Names by ``instrument_id``. Made from a number, names are made up when asked for: ``#17``.
 
-    An empty name stands for an index without a symbol. Raises ConfigurationError for no symbols, and for a name that
-    comes twice. A table made from another one has its names, and learns its own.
+    An empty name stands for an index without a symbol. Raises ConfigurationError for no symbols, for a name that
+    comes twice, and for a text that is no name (``name_problem``). A table made from another one has its names, and
+    learns its own.
     """
 
     def __init__(self, symbols: int | Sequence[str]) -> None:
@@ -59,9 +94,9 @@ class SymbolTable(Sequence[str]):
         return table
 
     def _take(self, names: Iterable[object]) -> None:
-        # A market's names are nearly always text, and each there once: no loop of Python's over them then.
+        # A market's names are nearly always plain text, and each there once: no loop of Python's over them then.
         given = list(names)
-        plain = set(map(type, given)) <= {str}
+        plain = set(map(type, given)) <= {str} and _all_plain(cast("list[str]", given))
         self._names = cast("list[str]", given) if plain else [_name(i, s) for i, s in enumerate(given)]
         self._index = dict(zip(self._names, range(len(self._names)), strict=True))
         self._index.pop("", None)
@@ -112,9 +147,9 @@ class SymbolTable(Sequence[str]):
         if told != (self._names if len(told) == known else self._names[: len(told)]):
             for i, name in enumerate(told):
                 if name and not self._names[i]:
-                    self._names[i] = name
+                    self._names[i] = _name(i, name)
                     self._index.setdefault(name, i)
         for i, name in enumerate(names[known : self._size], known):
-            self._names.append(name)
+            self._names.append(_name(i, name))
             if name:
                 self._index.setdefault(name, i)

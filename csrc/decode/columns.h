@@ -37,7 +37,8 @@ enum {
   SD_FAULT_PRECISION = 3, /* more decimals than the result holds */
   SD_FAULT_RANGE = 4,     /* outside lowest to highest, or more than 19 digits */
   SD_FAULT_UNKNOWN = 5,   /* not in the table of letters */
-  SD_FAULT_NAMES = 6      /* a name too many, or longer than SD_NAME_BYTES */
+  SD_FAULT_NAMES = 6,     /* a name too many */
+  SD_FAULT_NAME = 7       /* no symbol's name: longer than SD_NAME_BYTES; the caller judges the rest of it */
 };
 
 enum {

@@ -1,7 +1,7 @@
 /* Which symbol a DBN instrument id stands for at a time: ids are given anew from day to day.
  *
- * An open-addressed table of (id, span of times, key). An id with several spans has several entries in one run of
- * probes. Not for two threads at once. */
+ * A file may map one id in millions of spans, and may have them overlap: taking one in and finding one cost the logarithm
+ * of how many there are. Not for two threads at once. */
 #ifndef SD_DECODE_DBN_INSTRUMENTS_H
 #define SD_DECODE_DBN_INSTRUMENTS_H
 

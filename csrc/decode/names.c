@@ -115,7 +115,7 @@ uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, 
     if (last == NULL || length != last_length || memcmp(f.at, last, length) != 0) {
       int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length);
       if (index < 0) {
-        note(&faults[i], column, length ? SD_FAULT_NAMES : SD_FAULT_EMPTY);
+        note(&faults[i], column, length > SD_NAME_BYTES ? SD_FAULT_NAME : length ? SD_FAULT_NAMES : SD_FAULT_EMPTY);
         bad++;
         continue;
       }

@@ -8,7 +8,7 @@
 
 #include "decode/columns.h"
 
-enum { SD_NAME_BYTES = 64 };
+enum { SD_NAME_BYTES = 255 };
 
 typedef struct sd_names sd_names;
 
@@ -20,7 +20,7 @@ uint32_t sd_names_count(const sd_names *names);
 const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *length);
 
 /* Each field's index to `target` (width 4), new names added. Returns how many had a fault: SD_FAULT_EMPTY, or
- * SD_FAULT_NAMES where a name is too long or does not fit the capacity (or memory). */
+ * SD_FAULT_NAME where a name is too long, or SD_FAULT_NAMES where it does not fit the capacity (or memory). */
 uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, const sd_target *target,
                        uint16_t *faults);
 

@@ -25,7 +25,6 @@ __all__ = [
     "LETTER_BYTES",
     "LETTER_TARGETS",
     "MAX_LETTERS",
-    "NAME_BYTES",
     "STAMP",
     "Faults",
     "Letters",
@@ -45,7 +44,6 @@ CLOCK: Final[int] = lib.SD_FORM_CLOCK
 STAMP: Final[int] = lib.SD_FORM_STAMP
 DATE: Final[int] = lib.SD_FORM_DATE
 
-NAME_BYTES: Final[int] = lib.SD_NAME_BYTES
 #: The longest text a table of letters may hold.
 LETTER_BYTES: Final = 8
 #: The most texts in the tables of one column, and the most tables.
@@ -54,6 +52,7 @@ LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
 
 FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
 FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
+FAULT_NAME: Final[int] = lib.SD_FAULT_NAME
 
 FAULT_WORDS: Final[Mapping[int, str]] = {
     lib.SD_FAULT_EMPTY: "empty",
@@ -62,6 +61,7 @@ FAULT_WORDS: Final[Mapping[int, str]] = {
     lib.SD_FAULT_RANGE: "out of range",
     lib.SD_FAULT_UNKNOWN: "unknown value",
     lib.SD_FAULT_NAMES: "one name too many",
+    lib.SD_FAULT_NAME: "no symbol's name",
 }
 
 #: A word a row: the column's number in the high byte, a key of FAULT_WORDS in the low one; 0: all is well.

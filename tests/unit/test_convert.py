@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from strand import TICK, UNDEF_PRICE
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import open as open_feed
+from strand.feeds.base import FeedInfo
 from strand.feeds.convert import convert, target_of
 from strand.feeds.npy import NpyFeed, write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -242,6 +244,18 @@ def test_a_name_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path,
     with pytest.raises(ConfigurationError) as raised:
         convert(ArrayFeed(ticks, [name], 1, learn_after=learnt), tmp_path / "a.dbn")
     assert f"symbols: {name!r} " in str(raised.value) or f"and {name!r} is none" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("venue", ["ABCDEFGHIJKLMNOPQ", "B\u00d6RSE"])
+def test_a_venue_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path, venue: str) -> None:
+    class Named(ArrayFeed):
+        @property
+        def info(self) -> FeedInfo:
+            return replace(super().info, venue=venue)
+
+    with pytest.raises(ConfigurationError, match=r"venue: .* printable ASCII .* convert to Parquet or npz"):
+        convert(Named(order(), ["A"], 1), tmp_path / "a.dbn")
     assert list(tmp_path.iterdir()) == []
 
 

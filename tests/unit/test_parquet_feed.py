@@ -395,18 +395,19 @@ def test_a_name_that_is_not_text_is_an_error_where_it_is_used(tmp_path: Path, op
     names = pa.array([b"A"] * 5 + [b"\xff"] + [b"A"] * 4).view(pa.string())
     feed = ParquetFeed(parquet(tmp_path, table(10, symbol=names), **options), batch_ticks=2)
     ticks, error = read(feed)
-    assert len(ticks) == 4
+    assert len(ticks) == 5
     assert isinstance(error, FormatError)
-    assert "in the rows from 5: text that is not UTF-8" in str(error)
-    assert list(feed.symbols) == ["A"]
+    assert "row 6: column 'symbol' holds no symbol's name, which is UTF-8 text" in str(error)
+    assert [name for name in feed.symbols if name] == ["A"]
 
 
-def test_a_dictionary_that_is_not_text_is_an_error_where_it_begins(tmp_path: Path) -> None:
+def test_of_a_dictionary_that_is_not_text_only_what_is_used_counts(tmp_path: Path) -> None:
     values = pa.array([b"A", b"\xff"]).view(pa.string())
-    coded = pa.DictionaryArray.from_arrays(pa.array([0] * 4, pa.int32()), values)
-    ticks, error = read(ParquetFeed(parquet(tmp_path, table(4, symbol=coded)), batch_ticks=2))
-    assert len(ticks) == 0
-    assert "in the rows from 1: text that is not UTF-8" in str(error)
+    for places, good in (([0] * 4, 4), ([0, 0, 0, 1], 3)):
+        coded = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), values)
+        ticks, error = read(ParquetFeed(parquet(tmp_path, table(4, symbol=coded)), batch_ticks=2))
+        assert len(ticks) == good
+        assert (error is None) == (good == 4)
 
 
 @pytest.mark.parametrize("values", [pa.array([1.5, 2.5]), pa.array([b"A", b"B"])])

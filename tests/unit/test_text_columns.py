@@ -275,7 +275,7 @@ def test_thousands_of_names_outgrow_the_first_table() -> None:
 
 
 def test_a_name_too_long_or_empty_is_a_fault() -> None:
-    assert read(Names(10), [b"A" * 64, b"A" * 65, b"  "], "u4")[1] == [0, 6, 1]
+    assert read(Names(10), [b"A" * 255, b"A" * 256, b"  "], "u4")[1] == [0, 7, 1]
 
 
 def test_only_the_chosen_rows_are_read() -> None:

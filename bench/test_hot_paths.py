@@ -81,6 +81,19 @@ def assert_drained(dispatcher: Dispatcher) -> None:
     assert dispatcher.drain()
 
 
+@pytest.mark.parametrize("symbols", [1_000, 16_000])
+def test_publish_where_a_strand_conflates(benchmark: Any, symbols: int) -> None:
+    """A tick costs the same however many symbols share the strand."""
+    ticks = route_stream(TICKS, symbols)
+    ticks["instrument_id"] = np.arange(TICKS) % symbols
+    options: dict[str, Any] = {"strands": 1, "on_full": "conflate", "capacity_ticks": 2 * symbols}
+    dispatcher = Dispatcher(symbols, "count", workers=1, cores=None, **options)
+    dispatcher.pause("#0")
+    benchmark.pedantic(lambda: dispatcher.publish(ticks), rounds=20, warmup_rounds=1)
+    dispatcher.stop(drain=False)
+    _per_tick(benchmark, TICKS)
+
+
 @pytest.mark.parametrize("symbols", [SYMBOLS, 1_000_000])
 def test_group_symbols_into_strands(benchmark: Any, symbols: int) -> None:
     handlers = np.zeros(symbols, np.uint16)

@@ -66,6 +66,7 @@ typedef struct sd_claim {
 typedef struct sd_watch {
   uint32_t head;
   uint32_t turns; /* looks at a list that was not empty, during which nobody took a strand off it */
+  uint64_t since; /* when its head was seen first, in clock counts */
 } sd_watch;
 
 /* What visits to a strand took, where that is kept. One writer at a time, the holder. */

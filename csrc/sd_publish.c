@@ -55,6 +55,7 @@ int sd_publishers_create(sd_dispatcher *d) {
       p->marks = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->marks);
       if (!p->marks) return SD_E_NO_MEMORY;
     }
+    if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
     p->chains = calloc(d->n_slots, sizeof *p->chains);
     if (!p->nested) p->slice = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
     if (!p->nested && !p->slice) return SD_E_NO_MEMORY;
@@ -78,6 +79,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->groups);
     free(p->waiting);
     free(p->marks);
+    sd_conflation_destroy(&p->conflation);
     free(p->chains);
     free(p);
   }

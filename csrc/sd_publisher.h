@@ -41,6 +41,16 @@ typedef struct ready_chain {
   uint32_t strand[SPLICE];
 } ready_chain;
 
+/* What conflating takes: room for a strand's records and a chunk's. Made with the publisher, because a strand is conflated under
+ * its lock. All NULL where no strand conflates. */
+typedef struct sd_conflation {
+  unsigned char *records;
+  sd_mark *marks;
+  uint32_t *origin; /* a record that is kept: its place among all of them */
+  uint32_t *seen;   /* a symbol: the last round that has kept a record of it */
+  uint32_t round;
+} sd_conflation;
+
 enum { SD_COSTS = 4 };
 
 /* What one of the ways cost of late, in clock counts a record. */
@@ -59,7 +69,8 @@ struct sd_publisher {
   uint16_t *order;      /* records that wait, grouped by strand */
   unsigned char *slice; /* records that are handled without being queued, copied: their keys can change no more */
   sd_mark *marks;       /* the chunk's, or a slice's; NULL where records carry none */
-  group *groups;        /* 1 .. n_groups */
+  sd_conflation conflation;
+  group *groups; /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
   uint32_t *usual;  /* the strands of the last chunk, ... */
   uint32_t n_usual; /* if they were few */
@@ -142,6 +153,11 @@ static inline void sd_forget_groups(sd_publisher *p) {
 void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n);
 /* Tries once more to put in what found no room; returns how many records are dealt with. */
 uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
+
+/* ---- sd_put.c */
+/* Zero: no memory. What was made is for sd_conflation_destroy in any case. */
+int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d);
+void sd_conflation_destroy(sd_conflation *c);
 
 /* The next number, and the feed's time before it; the numbers are the caller's until it says how many it took, and what the
  * feed's time is after them. No lock may be waited for in between. */

@@ -12,17 +12,42 @@ static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_
   sd_bump(&d->slots[slot].counters.dropped[why], n);
 }
 
+int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d) {
+  const size_t most = (size_t)d->config.capacity + d->config.batch_records;
+  c->records = malloc(most * d->pool.record_size);
+  c->marks = malloc(most * sizeof *c->marks);
+  c->origin = malloc(most * sizeof *c->origin);
+  c->seen = calloc(d->arena->n_symbols, sizeof *c->seen);
+  return c->records && c->marks && c->origin && c->seen;
+}
+
+void sd_conflation_destroy(sd_conflation *c) {
+  free(c->records);
+  free(c->marks);
+  free(c->origin);
+  free(c->seen);
+}
+
+/* Begins a round in which no symbol has been seen. */
+static uint32_t next_round(sd_conflation *c, uint32_t symbols) {
+  if (SD_UNLIKELY(++c->round == 0)) {
+    memset(c->seen, 0, symbols * sizeof *c->seen);
+    c->round = 1;
+  }
+  return c->round;
+}
+
 /* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
- * of the n are dealt with: those from the first one on that found no block have to wait. Under the lock. */
-static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, const sd_batch *batch,
+ * of the n are dealt with: those from the first one on that found no block have to wait. A strand's bound is at least twice its
+ * symbols, so at least half of it is free afterwards: a record is copied a few times, however many symbols there are. Under
+ * the lock. */
+static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, sd_conflation *c, const sd_batch *batch,
                          const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
-  const uint32_t queued = s->queued, all = queued + n;
-  sd_mark *mark = malloc((size_t)all * (sizeof *mark + size + sizeof(uint32_t)));
-  *dealt = 0;
-  if (!mark) return queued;
-  unsigned char *copy = (unsigned char *)(mark + all);
-  uint32_t *origin = (uint32_t *)(copy + (size_t)all * size);
+  const uint32_t queued = s->queued, all = queued + n, round = next_round(c, d->arena->n_symbols);
+  unsigned char *copy = c->records;
+  sd_mark *mark = c->marks;
+  uint32_t *origin = c->origin;
   sd_strand_gather(s, &d->pool, queued, copy);
   sd_strand_gather_marks(s, &d->pool, queued, mark);
   for (uint32_t i = 0; i < n; i++) {
@@ -31,13 +56,12 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
     memcpy(to + batch->key_offset, &batch->keys[pick[i]], sizeof *batch->keys);
     if (batch->marks) mark[queued + i] = batch->marks[pick[i]];
   }
-  /* From the back, the first record seen of a symbol is the one to keep. At most `capacity` symbols share the strand, so
-   * the keys kept so far lie at the end of the copy and a scan of them is short. */
+  /* From the back, the first record seen of a symbol is the one to keep. */
   uint32_t kept = all;
   for (uint32_t i = all; i-- > 0;) {
-    uint32_t key = sd_key_of(d, copy + i * size), j = kept;
-    while (j < all && sd_key_of(d, copy + j * size) != key) j++;
-    if (j < all) continue;
+    const uint32_t key = sd_key_of(d, copy + i * size);
+    if (c->seen[key] == round) continue;
+    c->seen[key] = round;
     kept--;
     origin[kept] = i;
     if (kept == i) continue;
@@ -52,7 +76,6 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
   uint32_t left = all - kept, linked = sd_strand_link_batch(s, &d->pool, cache, &rest, NULL, left);
   *dealt = linked == left ? n : origin[kept + linked] - queued;
   sd_task_keep(&d->tasks, s, origin + kept, linked);
-  free(mark);
   return linked;
 }
 
@@ -77,8 +100,8 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *
 }
 
 /* The same for a lossy strand; *net says by how many records its queue grew. */
-static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const sd_batch *batch, const uint16_t *pick,
-                           uint32_t n, int64_t *net) {
+static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_strand *s, const sd_batch *batch,
+                           const uint16_t *pick, uint32_t n, int64_t *net) {
   sd_block_cache *cache = &d->slots[slot].cache;
   uint32_t linked, dealt;
   uint32_t before = s->queued;
@@ -108,7 +131,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_strand *s, const 
     s->queued = all - over;
     dealt = skip + linked;
   } else {
-    uint32_t left = conflate(d, s, cache, batch, pick, n, &dealt);
+    uint32_t left = conflate(d, s, cache, &p->conflation, batch, pick, n, &dealt);
     drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
     s->queued = left;
   }
@@ -130,7 +153,7 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
     dealt = link_records(d, slot, s, &batch, pick, n, &linked);
     net = linked;
   } else {
-    dealt = link_lossy(d, slot, s, &batch, pick, n, &net);
+    dealt = link_lossy(d, slot, p, s, &batch, pick, n, &net);
   }
   if (p->marks && dealt) d->last_number[strand] = p->marks[pick[dealt - 1]].number;
   sd_bump(&s->accepted, dealt);

@@ -68,10 +68,11 @@ static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
 
 /* To steal from a worker that gets through a short list by itself would cost both more than it gives: the strands'
  * lines move over, and back with the next batch. */
-static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int busy) {
+static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int busy, uint64_t now) {
   uint32_t length = sd_list_length(&d->lists[victim]);
   if (length == 0) {
     w->turns = 0;
+    w->since = now;
     return 0;
   }
   if (!busy && (length >= STEAL_LENGTH || victim >= d->n_workers)) return 1;
@@ -80,19 +81,20 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
   if (head != w->head) {
     w->head = head;
     w->turns = 0;
+    w->since = now;
     return 0;
   }
-  return ++w->turns >= STEAL_TURNS;
+  return ++w->turns >= STEAL_TURNS || (busy && now - w->since >= d->quantum_counts);
 }
 
 /* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. A worker that
  * is `busy`, with strands on its own list, takes only from lists that nobody takes from: a publisher that helped may never come
  * back to its list, and another worker may be in a visit without end. */
-static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, int busy) {
+static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, int busy, uint64_t now) {
   uint32_t got[STEAL_MOST];
   for (uint32_t i = 1; i < d->n_slots; i++) {
     uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
-    if (!worth_stealing(d, victim, &watches[victim], busy)) continue;
+    if (!worth_stealing(d, victim, &watches[victim], busy, now)) continue;
     uint32_t n = d->policy->pick(d, victim, got, STEAL_MOST, 2);
     if (!n) continue;
     watches[victim].turns = 0;
@@ -106,17 +108,20 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, 
   return SD_NONE;
 }
 
-/* The next strand for a worker. Its own list may never be empty, so after every LOOK_ROUND strands it looks at the other lists. */
-static uint32_t next_strand(sd_dispatcher *d, uint32_t slot) {
-  uint32_t index, *turns = &d->slots[slot].own_turns;
-  if (SD_UNLIKELY(*turns == LOOK_ROUND)) {
-    *turns = 0;
-    index = next_stolen(d, slot, d->watches[slot], 1);
+/* The next strand for a worker. Its own list may never be empty, so it looks at the other lists after every LOOK_ROUND strands, and
+ * after a quantum: visits may be long. */
+static uint32_t next_strand(sd_dispatcher *d, uint32_t slot, uint64_t now) {
+  sd_slot *me = &d->slots[slot];
+  uint32_t index;
+  if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->quantum_counts)) {
+    me->own_turns = 0;
+    me->looked = now;
+    index = next_stolen(d, slot, d->watches[slot], 1, now);
     if (index != SD_NONE) return index;
   }
   index = next_own(d, slot);
-  if (index == SD_NONE) return next_stolen(d, slot, d->watches[slot], 0);
-  ++*turns;
+  if (index == SD_NONE) return next_stolen(d, slot, d->watches[slot], 0, now);
+  me->own_turns++;
   return index;
 }
 
@@ -178,7 +183,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
   uint64_t now = sd_now();
   for (;;) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
-    uint32_t index = next_strand(d, slot);
+    uint32_t index = next_strand(d, slot, now);
     if (index == SD_NONE) {
       if (turn == 0) say_looking(d, slot, 1);
       woken |= be_idle(d, slot, turn++);

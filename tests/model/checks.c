@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "scheduler.h"
+#include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
 #include "sd_timer.h"
@@ -219,6 +220,39 @@ static const char *visits_take_a_quantum(void) {
   c.quantum_records = 2;
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(quantum_script, NULL);
+  return run();
+}
+
+/* A visit to any strand but a takes a quantum, and leaves another record there. */
+static int takes_a_quantum(const record *t, int64_t i, sd_context *ctx) {
+  int64_t in;
+  if (t->key == 0 || W.handled_of[0] == 2) return 0;
+  /* The first of them may have begun before there was a look at the other lists. */
+  expect(++W.meeting <= 2, "a strand on a list that nobody takes from waits for many long visits");
+  const uint64_t start = sd_now();
+  while (sd_now() - start < W.d->quantum_counts) sd_pause();
+  ctx->publish(ctx, t, 1, &in);
+  return 0;
+}
+
+static void stops_after_a(void *unused, unsigned fiber) {
+  while (W.handled_of[0] < 2) sd_pause();
+  stop();
+}
+
+static const char *long_visits_leave_others_their_turn(void) {
+  sd_config c = usual(4, 1, 2);
+  c.quantum_ns = 2000;
+  make(&c, NATIVE, 0, 0);
+  W.each = takes_a_quantum;
+  const uint32_t first = enter(), second = enter();
+  /* The publisher that drained it has it on its list, and does not come back. */
+  publish(first, "a");
+  if (!sd_help(W.d, first) || W.handled_of[0] != 1) return "there is nothing to handle";
+  publish(first, "a");
+  publish(second, "bcd");
+  add_workers(1);
+  sd_scheduler_add(stops_after_a, NULL);
   return run();
 }
 
@@ -975,6 +1009,7 @@ static const struct check {
   uint32_t seeds;
 } all[] = {
     {"visits-take-a-quantum", visits_take_a_quantum, 1},
+    {"long-visits-leave-others-their-turn", long_visits_leave_others_their_turn, 20},
     {"spreads", spreads, 5000},
     {"wakes-for-what-it-leaves", wakes_for_what_it_leaves, 1},
     {"held-waits", held_waits, 50},

@@ -15,6 +15,7 @@ from strand.handlers import (
     Trade,
     bars,
     batch_handler,
+    bbo,
     book,
     chain,
     depth,
@@ -24,6 +25,7 @@ from strand.handlers import (
     object_handler,
     spread,
     trade_stats,
+    trades,
     volatility,
     vwap,
 )
@@ -52,6 +54,7 @@ __all__ = [
     "Trade",
     "bars",
     "batch_handler",
+    "bbo",
     "book",
     "chain",
     "depth",
@@ -63,6 +66,7 @@ __all__ = [
     "replay",
     "spread",
     "trade_stats",
+    "trades",
     "volatility",
     "vwap",
 ]

@@ -58,6 +58,11 @@ _UNPRICED_TRADES: Final = _Counter(
     "unpriced trades",
     "replay from the start of the day, and give book=True for a feed of single orders: no volume has these trades",
 )
+_CROSSED_QUOTES: Final = _Counter(
+    "locked",
+    "crossed quotes",
+    "take one venue's quotes: their bid is at the ask or above, and no spread has them",
+)
 
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
@@ -83,6 +88,8 @@ _SPREAD: Final = frozenset({"quotes", "locked", "one_sided", "quoted"})
 _IMBALANCE: Final = frozenset({"quotes", "ofi", "queue_mean"})
 _VWAP: Final = frozenset({"trades", "notional", "vwap", "unpriced"})
 _TRADE_STATS: Final = frozenset({"signed_volume", "interarrival_ns", "unpriced"})
+_BBO: Final = frozenset({"changes", "one_sided", "locked"})
+_TRADES: Final = frozenset({"volume", "last_size", "unpriced"})
 _BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
 _VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
 
@@ -101,15 +108,11 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _Counter("unusable", "unusable levels", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
         _Counter("crossed", "crossed books", "begin with a whole snapshot: the bid was at the ask or above it"),
     ),
-    _SPREAD: (
-        _Counter(
-            "locked",
-            "crossed quotes",
-            "take one venue's quotes: their bid is at the ask or above, and no spread has them",
-        ),
-    ),
+    _SPREAD: (_CROSSED_QUOTES,),
+    _BBO: (_CROSSED_QUOTES,),
     _VWAP: (_UNPRICED_TRADES,),
     _TRADE_STATS: (_UNPRICED_TRADES,),
+    _TRADES: (_UNPRICED_TRADES,),
     _BARS: (
         _UNPRICED_TRADES,
         _Counter("late", "late trades", "give the feed a wider reorder_ns: they are in a later bar than their time"),
@@ -136,8 +139,10 @@ _NEEDS: Final = (
     _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, and this one to book"),
     _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
     _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
+    _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
     _Need(_VWAP, "trade or order", ("trades", "unpriced"), "give vwap a feed that has trades"),
     _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
+    _Need(_TRADES, "trade or order", ("trades", "unpriced"), "give trades a feed that has trades"),
     _Need(_BARS, "trade or order", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
     _Need(_VOLATILITY, "trade or order", ("prices", "left_out"), "give volatility a feed of trades, or price='mid'"),
     _Need(_VOLATILITY, "quote or order", ("prices", "left_out"), "give volatility a feed of quotes, or price='trade'"),

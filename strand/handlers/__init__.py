@@ -2,8 +2,8 @@
 
 Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain``:
 
-- the name of a built-in one (``"bars"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``, ``"spin"``,
-  ``"spread"``, ``"trade_stats"``, ``"volatility"``, ``"vwap"``);
+- the name of a built-in one (``"bars"``, ``"bbo"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``, ``"spin"``,
+  ``"spread"``, ``"trade_stats"``, ``"trades"``, ``"volatility"``, ``"vwap"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time;
@@ -30,6 +30,7 @@ from strand.handlers.chain import chain
 from strand.handlers.compiled import handler
 from strand.handlers.context import Context
 from strand.handlers.depth import depth, depth_row
+from strand.handlers.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
 from strand.handlers.measures import (
     IMBALANCE,
     IMBALANCE_ROW,
@@ -54,6 +55,8 @@ from strand.handlers.python import batch_handler
 __all__ = [
     "BAR",
     "BARS_ROW",
+    "BBO",
+    "BBO_ROW",
     "BOOK_ROW",
     "BUILTIN",
     "COUNT_ROW",
@@ -62,6 +65,8 @@ __all__ = [
     "SPIN_ROW",
     "SPREAD",
     "SPREAD_ROW",
+    "TRADES",
+    "TRADES_ROW",
     "TRADE_STATS",
     "TRADE_STATS_ROW",
     "VOLATILITY",
@@ -76,6 +81,7 @@ __all__ = [
     "Trade",
     "bars",
     "batch_handler",
+    "bbo",
     "book",
     "chain",
     "depth",
@@ -88,6 +94,7 @@ __all__ = [
     "spin",
     "spread",
     "trade_stats",
+    "trades",
     "volatility",
     "vwap",
 ]
@@ -95,10 +102,12 @@ __all__ = [
 BUILTIN.update(
     {
         "bars": Builtin(bars, {"every": "1m"}, instead=("ticks", "volume", "notional")),
+        "bbo": Builtin(bbo),
         "depth": Builtin(depth),
         "imbalance": Builtin(imbalance),
         "spread": Builtin(spread),
         "trade_stats": Builtin(trade_stats),
+        "trades": Builtin(trades),
         "volatility": Builtin(volatility, {"step": "5m"}, instead=("ticks",)),
         "vwap": Builtin(vwap),
     }

@@ -30,6 +30,8 @@ class Trade:
     before: Top
     hidden: bool = False
     cross: bool = False
+    order: int = 0
+    match: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,10 @@ class ItchBook:
             order, side, shares, price = fields
             self.orders.setdefault(order, [side, price * 10**5, shares])
         elif letter == "E":
-            self._execute(ts, before, fields[0], fields[1])
+            self._execute(ts, before, *fields)
         elif letter == "C":
-            order, shares, _, printable, price = fields
-            self._execute(ts, before, order, shares, price=price * 10**5, counts=printable == "Y")
+            order, shares, match, printable, price = fields
+            self._execute(ts, before, order, shares, match, price=price * 10**5, counts=printable == "Y")
         elif letter == "X":
             self._take(*fields)
         elif letter == "D":
@@ -100,23 +102,31 @@ class ItchBook:
                 aggressor = "B"
             elif before.bid is not None and price <= before.bid:
                 aggressor = "A"
-            self.events.append(Trade(ts, price, shares, aggressor, before, hidden=True))
+            self.events.append(Trade(ts, price, shares, aggressor, before, hidden=True, match=5))
         elif letter == "Q":
             shares, price = fields
             if shares:
-                self.events.append(Trade(ts, price * 10**5, shares, "N", before, cross=True))
+                self.events.append(Trade(ts, price * 10**5, shares, "N", before, cross=True, match=6))
         now = self.top()
         if now != before:
             self.events.append(Quote(ts, now))
 
     def _execute(
-        self, ts: int, before: Top, order: int, shares: int, *, price: int | None = None, counts: bool = True
+        self,
+        ts: int,
+        before: Top,
+        order: int,
+        shares: int,
+        match: int,
+        *,
+        price: int | None = None,
+        counts: bool = True,
     ) -> None:
         met = self.orders.get(order)
         if counts:
             at = price if price is not None else met[1] if met else None
             aggressor = {"B": "A", "S": "B"}[met[0]] if met else "N"
-            self.events.append(Trade(ts, at, shares, aggressor, before))
+            self.events.append(Trade(ts, at, shares, aggressor, before, order=order, match=match))
         self._take(order, shares)
 
     def _take(self, order: int, shares: int) -> None:
@@ -383,4 +393,18 @@ def counted_bars(events: Sequence[Event], full: Any) -> list[dict[str, Any]]:
                 of = []
         if of:
             found.append(bar(of, of[0].ts, of[-1].ts, CUT if number + 1 < len(days) else PARTIAL))
+    return found
+
+
+# ---- tables
+
+
+def tops(events: Iterable[Event]) -> list[tuple[int, Top]]:
+    """What ``bbo`` emits: each top that is another than the one before it; a day's end empties it."""
+    found, top = [], Top()
+    for event in events:
+        now = event.top if isinstance(event, Quote) else Top() if isinstance(event, Day) else top
+        if now != top:
+            found.append((event.ts, now))
+        top = now
     return found

@@ -53,6 +53,9 @@ HANDLERS: dict[str, Handler] = {
     "imbalance": strand.imbalance("7s"),
     "volatility": strand.volatility("1s", every="20s"),
     "trade_stats": strand.trade_stats(),
+    "bbo": strand.bbo(),
+    "trades": strand.trades(),
+    "trades from books": strand.trades(book=True),
     "vwap": strand.vwap(),
     "spread by intervals": strand.spread("3s", fill=True, sessions=Sessions(np.array(OPEN))),
     "spread from books": strand.spread("5s", book=True),
@@ -99,7 +102,7 @@ def test_bars_of_itch_come_from_books_and_add_up_to_their_volume() -> None:
     assert result.rows.array["unpriced"].sum() == 0
 
 
-@pytest.mark.parametrize("page", ["bars.md", "measures.md"])
+@pytest.mark.parametrize("page", ["bars.md", "measures.md", "tables.md"])
 def test_the_examples_of_the_docs_run(page: str) -> None:
     code = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
     assert code

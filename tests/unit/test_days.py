@@ -301,7 +301,9 @@ def test_after_two_days_of_itch_the_books_are_those_of_the_second(folder: Path) 
     assert carried.ticks == found.ticks - found.feed_statistics["days_cleared"]
 
 
-@pytest.mark.parametrize("handler", ["book", "bars", "spread", "imbalance", "volatility", "trade_stats"])
+@pytest.mark.parametrize(
+    "handler", ["book", "bars", "bbo", "spread", "imbalance", "trades", "volatility", "trade_stats"]
+)
 def test_two_days_are_the_same_on_any_number_of_workers(folder: Path, handler: str) -> None:
     found = {strand.replay(folder, handler, workers=workers).fingerprint for workers in (0, 1, 2)}
     assert len(found) == 1
@@ -309,7 +311,8 @@ def test_two_days_are_the_same_on_any_number_of_workers(folder: Path, handler: s
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
-    "handler", ["book", "bars", "count", "depth", "imbalance", "spread", "trade_stats", "volatility", "vwap"]
+    "handler",
+    ["book", "bars", "bbo", "count", "depth", "imbalance", "spread", "trade_stats", "trades", "volatility", "vwap"],
 )
 def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handler: str, workers: int) -> None:
     both = strand.replay(folder, handler, per_day=True, workers=workers)
@@ -319,6 +322,17 @@ def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handl
         alone = strand.replay(folder / f"{date}.NASDAQ_ITCH50", handler)
         assert day.ticks == alone.ticks
         assert day.fingerprint == fingerprint_of_rows(alone.rows, alone.symbols[:], alone.ticks_by_symbol)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("handler", ["bbo", "trades"])
+def test_tables_of_two_days_are_the_same_where_results_are_had_per_day(
+    folder: Path, handler: str, workers: int
+) -> None:
+    whole = strand.replay(folder, handler, workers=workers).outputs[handler]
+    each = strand.replay(folder, handler, per_day=True, workers=workers).outputs[handler]
+    assert len(whole) > 1000
+    assert np.array_equal(each, whole)
 
 
 def test_days_of_one_venue_leave_another_alone(folder: Path, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def trades(tmp_path_factory: pytest.TempPathFactory) -> Market:
         price, amount = f"{20_000 + rng.randrange(-9, 9) / 4}", _amount(rng)
         lines.append(f"x,{name},{us - 5},{us},{number},{side},{price},{amount}")
         aggressor = {"buy": "B", "sell": "A", "unknown": "N"}[side]
-        events[name].append(Trade(us * 1000, _units(price, 9), _units(amount, 8), aggressor, Top()))
+        events[name].append(Trade(us * 1000, _units(price, 9), _units(amount, 8), aggressor, Top(), match=number))
     path = tmp_path_factory.mktemp("trades") / "trades.csv"
     path.write_text("\n".join(lines) + "\n")
     _with_days(events, clock)
@@ -380,6 +380,55 @@ def test_trades_of_one_s_own_handlers_are_those_of_plain_python(traded: Market) 
             if t.price is not None
         ]
         assert found[name] == right
+
+
+def records_of(result: Any, output: str, name: str) -> Any:
+    records = result.outputs[output]
+    return records[records["instrument_id"] == result.symbols.index(name)]
+
+
+@pytest.mark.parametrize("crosses", [True, False])
+def test_the_table_of_trades_is_that_of_plain_python(traded: Market, crosses: bool) -> None:
+    of_orders = "itch50" in traded.paths[0]
+    for workers in (0, 2):
+        result = traded.run(strand.trades(crosses=crosses), workers)
+        for name, events in traded.events.items():
+            every = market.trades_of(events, crosses=crosses)
+            right = [t for t in every if t.price is not None]
+            mine = records_of(result, "trades", name)
+            assert len(mine) == len(right) > 300
+            for one, t in zip(mine, right, strict=True):
+                # Tardis has the venue's time of a trade 5 us before its own.
+                assert (one["ts"], one["ts_event"]) == (t.ts, t.ts - (0 if of_orders else 5_000))
+                assert (one["price"], one["size"], one["order_id"], one["match_id"]) == (
+                    t.price, t.size, t.order, t.match
+                )  # fmt: skip
+                assert (one["aggressor"].decode(), one["hidden"], one["cross"]) == (t.aggressor, t.hidden, t.cross)
+            row = result.rows[name]
+            assert (row["trades"], row["volume"]) == (len(right), sum(t.size for t in right))
+            assert (row["last_price"], row["last_size"]) == (right[-1].price, right[-1].size)
+            assert row["unpriced"] == len(every) - len(right)
+
+
+def test_the_table_of_the_best_bid_and_ask_is_that_of_plain_python(quoted: Market) -> None:
+    for workers in (0, 2):
+        result = quoted.run(strand.bbo(), workers)
+        for name, events in quoted.events.items():
+            right = market.tops(events)
+            mine = records_of(result, "bbo", name)
+            assert len(mine) == len(right) > 50
+            for one, (ts, top) in zip(mine, right, strict=True):
+                prices = [UNDEF_PRICE if price is None else price for price in (top.bid, top.ask)]
+                assert (one["ts"], one["bid"], one["ask"]) == (ts, *prices)
+                assert (one["bid_size"], one["ask_size"]) == (top.bid_size, top.ask_size)
+            row, tops = result.rows[name], [top for _, top in right]
+            two = [top for top in tops if None not in (top.bid, top.ask)]
+            assert (row["changes"], row["one_sided"]) == (len(tops), len(tops) - len(two))
+            assert row["locked"] == sum(top.bid >= top.ask for top in two)
+            assert [row[field] for field in ("bid", "ask", "bid_size", "ask_size")] == [
+                mine[-1][field] for field in ("bid", "ask", "bid_size", "ask_size")
+            ]
+        assert any(top == Top() for top in tops)
 
 
 def _letter(value: Any) -> str:

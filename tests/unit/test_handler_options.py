@@ -462,4 +462,4 @@ def test_strand_handlers_lists_them_and_their_options(mine: str) -> None:
         "a whole number",
         None,
     )
-    assert "is not one of bars, book" in str(shown("nothing").exception)
+    assert "is not one of bars, bbo, book" in str(shown("nothing").exception)

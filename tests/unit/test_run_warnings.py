@@ -87,6 +87,7 @@ def orders(*rows: tuple[str, int, str, int, int], symbol: int = 0) -> Any:
 
 ALL_WELL: tuple[Any, ...] = (
     "count", strand.book(), strand.vwap(), strand.vwap("1h"), strand.bars("1m"), strand.trade_stats(),
+    strand.bbo(), strand.trades(),
     strand.spread(), strand.imbalance(), strand.volatility("1m"), strand.chain(strand.book(), strand.bars("1h")),
 )  # fmt: skip
 
@@ -103,7 +104,7 @@ def test_a_missing_add_makes_its_changes_unknown_and_its_executions_unpriced(dam
     assert (unknown.kind, unknown.count) == ("unknown orders", damaged.changes)
     assert unknown.example == f"{damaged.changes} of {damaged.symbol}"
     assert unknown.cure.startswith("replay from the start of the day")
-    for handler in ("vwap", strand.vwap("1m"), strand.bars("1m"), "trade_stats", strand.trade_stats("1m")):
+    for handler in ("vwap", "trades", strand.vwap("1m"), strand.bars("1m"), "trade_stats", strand.trade_stats("1m")):
         result = strand.replay(damaged.path, handler, feed_options=DAY, workers=0)
         (unpriced,) = result.warnings
         assert (unpriced.kind, unpriced.count) == ("unpriced trades", damaged.fills)
@@ -354,7 +355,14 @@ def test_levels_and_quotes_are_not_found_in_single_orders_and_trades() -> None:
     assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", result.ticks)]
     assert result.warnings[0].example == "none of the 4,514 of AAAHD is a quote"
     trades = ArrayFeed(of_kind(KIND_TRADE), ["X", "Y"])
-    ours = (strand.book(), strand.depth(), strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid"))
+    ours = (
+        strand.book(),
+        strand.depth(),
+        strand.bbo(),
+        strand.spread(),
+        strand.imbalance(),
+        strand.volatility(ticks=1, price="mid"),
+    )
     for handler in ours:
         assert kinds(strand.replay(trades, handler, workers=0)) == {"unusable ticks": 6}
     # What is of no kind may be orders.
@@ -368,11 +376,12 @@ def test_levels_and_quotes_are_not_found_in_single_orders_and_trades() -> None:
 
 def test_trades_are_not_found_among_quotes() -> None:
     quotes = ArrayFeed(of_kind(KIND_QUOTE), ["X", "Y"])
-    for handler in (strand.vwap(), strand.vwap("1m"), strand.bars("1m"), strand.trade_stats(), strand.volatility("1s")):
+    ours = (strand.vwap(), strand.trades(), strand.bars("1m"), strand.trade_stats(), strand.volatility("1s"))
+    for handler in (*ours, strand.vwap("1m")):
         result = strand.replay(quotes, handler, workers=0)
         assert kinds(result) == {"unusable ticks": 6}
         assert result.warnings[0].example == "none of the 3 of X is a trade or order"
-    for handler in (strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid")):
+    for handler in (strand.bbo(), strand.spread(), strand.imbalance(), strand.volatility(ticks=1, price="mid")):
         assert strand.replay(quotes, handler, workers=0).warnings == ()
     both = np.concatenate([of_kind(KIND_QUOTE), of_kind(KIND_TRADE)])
     both["ts_recv"] = 1

@@ -172,8 +172,9 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
 /* The same of a symbol's timer or end. */
 void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
                     int32_t code, const char *message);
-/* Records that are pending on a strand, without its tasks (and one more while one is ending). */
-int64_t sd_records_left(sd_dispatcher *d, sd_strand *s);
+/* *left: records that are pending on a strand, without its tasks (and one more while one is ending). SD_AGAIN: it has tasks, and
+ * a publisher holds its lock. */
+int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left);
 /* Records that a strand's handlers are done with; what they emitted for them may be read. */
 uint64_t sd_records_finished(sd_strand *s);
 /* The greatest time of a record so far; 0 where records carry no marks. */

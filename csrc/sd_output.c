@@ -160,7 +160,9 @@ static sd_mark first_pending(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
     sd_mark mark;
-    if (sd_records_left(d, s) <= 0) continue;
+    int64_t left;
+    while (sd_records_left(d, s, &left)) sd_pause();
+    if (left <= 0) continue;
     sd_strand_gather_marks(s, &d->pool, 1, &mark);
     if (mark.number < first.number) first = mark;
   }

@@ -7,18 +7,22 @@
  * seen empty has reached it in any case.
  */
 #include "sd_dispatcher.h"
+#include "sd_error.h"
 
 uint64_t sd_records_finished(sd_strand *s) {
   /* M6: acquire; pairs with M7: what the handlers of the records counted emitted may be read. */
   return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
 }
 
-int64_t sd_records_left(sd_dispatcher *d, sd_strand *s) {
-  if (SD_LIKELY(!sd_strand_tasks(s))) return sd_load(&s->pending, acquire, A1);
-  sd_lock(&s->publish_lock);
-  int64_t left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
+int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left) {
+  if (SD_LIKELY(!sd_strand_tasks(s))) {
+    *left = sd_load(&s->pending, acquire, A1);
+    return SD_OK;
+  }
+  if (!sd_try_lock(&s->publish_lock)) return SD_AGAIN;
+  *left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
   sd_unlock(&s->publish_lock);
-  return left;
+  return SD_OK;
 }
 
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
@@ -47,28 +51,33 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
 
 uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
 
+/* Begins a round. None can begin while a publisher holds the lock of a strand with tasks: a handler may run under that lock, and
+ * whoever else asks for the watermark would wait for it too. */
 static void watermark_round(sd_dispatcher *d) {
   uint64_t time, low = sd_lowest_unpublished(d, &time);
   /* Who took its lower bound long ago may name one that has been passed. */
   if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
-  d->watermark_next = low;
-  d->watermark_next_time = time;
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    int64_t pending = sd_records_left(d, s);
+    int64_t pending;
+    if (sd_records_left(d, s, &pending)) return;
     if (pending <= 0) continue;
     d->watermark_strand[n] = i;
     d->watermark_target[n++] = sd_records_finished(s) + (uint64_t)pending;
   }
   d->watermark_left = n;
+  d->watermark_next = low;
+  d->watermark_next_time = time;
 }
 
 /* Crosses off the strands that have reached the round's goal; ends the round when that is all of them. */
 static int watermark_reached(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->watermark_left;) {
     sd_strand *s = &d->strands[d->watermark_strand[i]];
-    if (sd_records_left(d, s) <= 0 || (int64_t)(sd_records_finished(s) - d->watermark_target[i]) >= 0) {
+    int64_t left;
+    if ((!sd_records_left(d, s, &left) && left <= 0) ||
+        (int64_t)(sd_records_finished(s) - d->watermark_target[i]) >= 0) {
       uint32_t last = --d->watermark_left;
       d->watermark_strand[i] = d->watermark_strand[last];
       d->watermark_target[i] = d->watermark_target[last];

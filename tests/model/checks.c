@@ -35,7 +35,7 @@ typedef struct world {
   uint64_t handled, handled_of[SYMBOLS];
   uint64_t tasks, wakes, merged;
   uint32_t slot; /* that handled the last record */
-  uint32_t publishing, working, meeting;
+  uint32_t publishing, working, meeting, swept;
   int failing, nesting, finishes, endless;
   uint64_t mark, last_number[SYMBOLS];
   uint64_t looks[MOST_LOOKS][2], n_looks; /* what the watermark said, and the time there */
@@ -686,6 +686,42 @@ static const char *tasks_hold_up_no_watermark(void) {
   return run();
 }
 
+/* A publisher that holds a's lock while a handler runs, as the threads of these see it that ask for the watermark. */
+static void locked_script(void *unused, unsigned fiber) {
+  sd_a32 *lock = &W.d->strands[0].publish_lock;
+  uint32_t slot = enter();
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  sd_task_queue(W.d, 0, 1);
+  publish(slot, "ab");
+  while (sd_help(W.d, slot)) {
+  }
+  sd_lock(lock);
+  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
+  sd_unlock(lock);
+  expect(W.mark == W.config.sizes.counters_start, "a strand whose publisher is at work is taken for empty");
+  /* The round that begins here ends under the lock. */
+  sd_watermark(W.d);
+  sd_dispatcher_resume(W.d, 0, SD_PAUSED);
+  until_handled(2);
+  while (!at_rest()) sd_pause();
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  sd_task_queue(W.d, 0, 1);
+  sd_lock(lock);
+  W.mark = sd_watermark(W.d);
+  sd_unlock(lock);
+  expect(W.mark == next_number(), "a count that is reached is not seen under a publisher's lock");
+  sd_dispatcher_resume(W.d, 0, SD_PAUSED);
+  stop();
+}
+
+static const char *watermark_waits_for_no_publisher(void) {
+  sd_config c = usual(2, 1, 1);
+  make(&c, NATIVE, 0, 0);
+  add_workers(1);
+  sd_scheduler_add(locked_script, NULL);
+  return run();
+}
+
 /* ---- outputs */
 
 static int emits(const record *t, int64_t i, sd_context *ctx) {
@@ -984,6 +1020,39 @@ static void ticking_publisher(void *unused, unsigned fiber) {
   W.publishing--;
 }
 
+/* Looks for timers that are due, as a drain does, or as the merger and publishers do. */
+static void sweeper(void *unused, unsigned fiber) {
+  while (!W.meeting) sd_pause();
+  if (sd_scheduler_random(2)) sd_clock_sweep(W.d);
+  else sd_clock_look_at_all(W.d);
+  W.swept++;
+}
+
+/* Of two looks one waits for the publisher of a strand; the other one does not wait for that. */
+static void held_publisher_script(void *unused, unsigned fiber) {
+  uint32_t slot = enter();
+  publish(slot, "ab");
+  while (sd_help(W.d, slot)) {
+  }
+  sd_a32 *lock = &W.d->strands[sd_scheduler_random(2)].publish_lock;
+  sd_lock(lock);
+  sd_store(&W.d->arena->feed_time, 20, relaxed, X1);
+  W.meeting = 1;
+  while (!W.swept) sd_pause();
+  sd_unlock(lock);
+}
+
+static const char *looks_wait_for_no_other(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.marked = 1;
+  make(&c, NATIVE, 1, 0);
+  W.each = asks_for_15;
+  W.time = 10;
+  sd_scheduler_add(held_publisher_script, NULL);
+  for (int i = 0; i < 2; i++) sd_scheduler_add(sweeper, NULL);
+  return run();
+}
+
 static const char *looks_for_wishes(void) {
   sd_config c = usual(2, 2, 1);
   c.sizes.marked = 1;
@@ -1025,6 +1094,7 @@ static const struct check {
     {"blocks-are-handed-out-once", blocks_are_handed_out_once, 20},
     {"watermark-holds", watermark_holds, 5000},
     {"tasks-hold-up-no-watermark", tasks_hold_up_no_watermark, 1},
+    {"watermark-waits-for-no-publisher", watermark_waits_for_no_publisher, 20},
     {"numbers-below-a-bound-stay", numbers_below_a_bound_stay, 1},
     {"waits-for-the-merger", waits_for_the_merger, 1},
     {"merger-waits-for-paused", merger_waits_for_paused, 1},
@@ -1034,6 +1104,7 @@ static const struct check {
     {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
     {"wish-trees-are-right", wish_trees_are_right, 20},
     {"looks-for-wishes", looks_for_wishes, 4000},
+    {"looks-wait-for-no-other", looks_wait_for_no_other, 50},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

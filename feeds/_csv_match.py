@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from strand.errors import FormatError, UnknownFormatError
-from strand.feeds._csv_profile import built_in
-from strand.feeds._csv_rules import Profile, normal
+from strand.feeds._csv_profile import Profile, built_in, normal
 
 __all__ = ["BOM", "Match", "choose", "match"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -29,12 +30,14 @@ from strand._bindings.text import (
     TextColumn,
     blank_ticks,
 )
-from strand.errors import FormatError
+from strand.errors import ConfigurationError, FormatError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
-from strand.feeds._csv_rules import FieldRule, Profile
+from strand.feeds._csv_profile import Profile
 from strand.feeds.base import TickBatch
-from strand.feeds.mapping.units import PRICE_POWER, nearest_units
+from strand.feeds.mapping.rules import FieldRule
+from strand.feeds.mapping.scalars import IDS, PLACES, PRICES, SIZES
+from strand.feeds.mapping.units import PRICE_POWER, nearest, nearest_units
 from strand.feeds.selection import Selection
 from strand.symbols import name_problem
 from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
@@ -45,7 +48,6 @@ _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 _EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _LAST_COLUMN: Final = 255  # a fault's word has a byte for the column
-_SIZES: Final = ("size", "bid_size", "ask_size")
 
 Chosen = npt.NDArray[np.uint32]
 
@@ -131,15 +133,18 @@ class TickMaker:
         self.columns[at] = self.found.columns[at] or f"number {at + 1}"
         return at
 
-    @staticmethod
-    def _blank(profile: Profile) -> TickBatch:
+    def _blank(self, profile: Profile) -> TickBatch:
         blank = zeros(1)
         blank["price"] = UNDEF_PRICE
         blank["action"] = blank["side"] = b"N"
         for rule in profile.fields:
             if rule.constant is not None:
-                letter = rule.field in ("action", "side")
-                blank[rule.field] = bytes([rule.constant]) if letter else rule.constant
+                value = rule.constant
+                if rule.field in SIZES and self._size_power != profile.size_power:
+                    value, inexact = nearest(Decimal(int(value)), profile.size_power - self._size_power)
+                    if inexact or value > limits("size")[1]:
+                        raise ConfigurationError(f"size_unit: {rule.field} of the profile is no whole number of it")
+                blank[PLACES.get(rule.field, rule.field)] = value
         return blank
 
     def _time(self, rule: FieldRule, sample: dict[int, str]) -> _Time:
@@ -182,7 +187,10 @@ class TickMaker:
             return None
         encoding = self.found.encoding
         return Letters(
-            *(({text.encode(encoding): value for text, value in rule.map}, rule.otherwise) for rule in rules)
+            *(
+                ({text.encode(encoding): _code(value) for text, value in rule.map}, _code(rule.otherwise))
+                for rule in rules
+            )
         )
 
     def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
@@ -308,15 +316,10 @@ class TickMaker:
         ticks = made.ticks
         if rule.pair:
             self._fill_pair(rule, block, made)
-        elif rule.field in ("price", "bid_price", "ask_price"):
-            field = {"ask_price": "order_id"}.get(rule.field, "price")
-            self._number(rule, block, made, ticks[field])
-        elif rule.field in _SIZES:
-            self._number(rule, block, made, ticks["ref_id" if rule.field == "ask_size" else "size"])
         elif rule.field == "sequence":
             self._fill_sequence(rule, block, made)
         else:
-            self._number(rule, block, made, ticks[rule.field])
+            self._number(rule, block, made, ticks[PLACES.get(rule.field, rule.field)])
         if rule.field == self._last and self._profile.one_sided:
             _settle_sides(ticks)
 
@@ -327,18 +330,18 @@ class TickMaker:
         tables.read(block.columns[at], at, outs, made.faults, made.rows)
 
     def _number_rule(self, rule: FieldRule) -> Numbers:
-        if "price" in rule.field:
+        if rule.field in PRICES:
             none = UNDEF_PRICE  # itself readable only where the file has prices in units of 1e-9
             return Numbers(
                 DECIMAL, PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
                 empty=none if rule.empty else None, zero=none if rule.zero else 0,
             )  # fmt: skip
         empty = 0 if rule.empty else None
-        if rule.field in ("order_id", "ref_id", "sequence"):
-            return Numbers(ID, empty=empty, hash=rule.text)
-        if rule.field in _SIZES:
+        if rule.field in IDS:
+            return Numbers(ID, empty=empty, hash=rule.hash)
+        if rule.field in SIZES:
             return Numbers(DECIMAL, rule.power - self._size_power, 0, limits("size")[1], empty=empty)
-        return Numbers(DECIMAL, 0, 0, 0xFFFF if rule.field == "publisher_id" else 0xFF, empty=empty)
+        return Numbers(DECIMAL, 0, *limits(rule.field), empty=empty)
 
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
@@ -424,6 +427,11 @@ def _settle_sides(ticks: TickBatch) -> None:
         ticks["size"][places] = ticks["ref_id"][places]
         ticks["order_id"][places] = 0
         ticks["ref_id"][places] = 0
+
+
+def _code(value: Any) -> Any:
+    """What a text stands for as a number, if it does: a letter by its code."""
+    return value[0] if isinstance(value, bytes) else value
 
 
 def _reads(numbers: Numbers, text: str) -> bool:

@@ -120,7 +120,25 @@ def _checked(told: Any) -> Header:
     source = told.get("profile")
     if not isinstance(source, Mapping):
         raise ValueError("profile: no object")
-    return Header(read_profile(source), url, on_error, tuple(symbols), told["max_symbols"], told["max_message_bytes"])
+    return Header(
+        read_profile(_renewed(source)), url, on_error, tuple(symbols), told["max_symbols"], told["max_message_bytes"]
+    )
+
+
+def _renewed(profile: Any) -> Any:
+    """A profile as it is written now, of one that an older recording has: keys and units that had another name."""
+    if isinstance(profile, list):
+        return [_renewed(inside) for inside in profile]
+    if not isinstance(profile, Mapping):
+        return profile
+    found = {name: value if name in ("where", "map") else _renewed(value) for name, value in profile.items()}
+    if "path" in found:
+        found["column"] = found.pop("path")
+    if "symbol_constant" in found:
+        found["symbol"] = {"constant": found.pop("symbol_constant")}
+    if found.get("unit") == "iso":
+        found["unit"] = "stamp"
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,61 +13,63 @@
     more = true                     # the rules behind this one are tried on the message too
 
     [message.fields]
-    ts_event = { path = "T", unit = "ms" }      # s, ms, us, ns, iso
-    price = "p"                                 # or { path = "p", unit = "0.01" }: what 1 of it is worth
+    ts_event = { column = "T", unit = "ms" }    # s, ms, us, ns, stamp
+    price = "p"                                 # or { column = "p", unit = "0.01" }: what 1 of it is worth
     size = "q"
     sequence = "t"
-    side = { path = "m", map = { true = "A", false = "B" } }
+    side = { column = "m", map = { true = "A", false = "B" } }
 
-A path names a field, or one in another by a dot (``"order.price"``, ``"0.price"`` in a list); paths in ``where`` begin
-at the message, the others at the record, and what is not there is looked for in the message. ``constant`` stands in
-place of ``path`` where a field is always the same. Fields: ``ts_event``, ``price`` and ``size``, or ``bid_price``,
-``bid_size``, ``ask_price`` and ``ask_size``; ``order_id``, ``ref_id``, ``sequence``, ``side``, ``action``, ``flags``,
-``depth``, ``publisher_id``.
+The keys of a field are those of CSV profiles (docs/feeds/csv.md), and a text alone is its column. A column names a
+field, or one in another by a dot (``"order.price"``, ``"0.price"`` in a list); those in ``where`` begin at the message,
+the others at the record, and what is not there is looked for in the message.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds._files import small_text
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.units import PRICE_POWER, nearest, unit_power
+from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, names_of, text_of
+from strand.feeds.mapping.scalars import KINDS, PLACES, PRICES, SIZES, BadRecord, Rounding, converter
+from strand.feeds.mapping.units import unit_power
 from strand.symbols import name_problem
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
+from strand.ticks import KIND_ORDER, KIND_TRADE, UNDEF_PRICE
 
 __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_profile", "read_profile"]
 
-_KINDS: Final = {
-    "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
-}  # fmt: skip
-_UNITS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0, "iso": 0}
-_PRICES: Final = ("price", "bid_price", "ask_price")
-_SIZES: Final = ("size", "bid_size", "ask_size")
-#: Where both sides of a quote are kept.
-_PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
-_UNSIGNED: Final = {"order_id": 64, "ref_id": 64, "sequence": 40, "flags": 8, "depth": 8, "publisher_id": 16}
-_LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
-_FIELDS: Final = ("ts_event", *_PRICES, *_SIZES, *_UNSIGNED, *_LETTERS)
 _ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
-_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
-    """Why a record is none that the profile can make a tick of."""
-
+#: Keys of fields that only tables of text have, and units of times.
+_NOT_HERE: Final = ("since", "digits", "text", "later_of", "earlier_of")
+_UNITS: Final = ("s", "ms", "us", "ns", "stamp")
 
 Path_ = tuple[str, ...]
+
+
+class _MessageKeys(msgspec.Struct, frozen=True, kw_only=True):
+    where: dict[str, Any] = {}
+    each: str | None = None
+    symbol: Any = None
+    kind: Literal["none", "order", "trade", "quote", "status"] = "none"
+    gapless: bool = False
+    more: bool = False
+    fields: dict[str, Any] = {}
+
+
+class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = "json"
+    size_unit: Any = 1
+    inexact: Literal["raise", "round"] = "raise"
+    message: list[Any] = []
 
 
 def _at(value: Any, path: Path_) -> Any:
@@ -82,112 +84,34 @@ def _at(value: Any, path: Path_) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _decimal(value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
-        raise BadRecord(f"{value!r} is not a number")
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        raise BadRecord(f"{value!r} is not a number") from None
-    if not number.is_finite() or (number and abs(number.adjusted()) > 30):
-        raise BadRecord(f"{value!r} is not a number that a tick can hold")
-    return number
-
-
-@dataclass(slots=True)
-class Rounding:
-    """Whether numbers that are no whole units are rounded, and whether one of the record at hand was."""
-
-    rounds: bool = False
-    rounded: bool = False
-
-    def units(self, value: Any, power: int) -> int:
-        """A number times ten to the ``power``, as a whole one. Raises BadRecord."""
-        units, inexact = nearest(_decimal(value), power)
-        if inexact and not self.rounds:
-            raise BadRecord(f"{value!r} is no whole number of units of 1e{-power}: inexact='round' rounds it")
-        self.rounded |= inexact
-        return units
-
-
-def _whole(value: Any, least: int, most: int) -> int:
-    number = _decimal(value)
-    if number != number.to_integral_value() or not least <= number <= most:
-        raise BadRecord(f"{value!r} is not a whole number from {least} to {most}")
-    return int(number)
-
-
-def _price(power: int, rounding: Rounding) -> Callable[[Any], int]:
-    def convert(value: Any) -> int:
-        units = rounding.units(value, PRICE_POWER + power)
-        if not -UNDEF_PRICE <= units < UNDEF_PRICE:
-            raise BadRecord(f"{value!r} is not a price that a tick can hold")
-        return units
-
-    return convert
-
-
-def _time(unit: str, rounding: Rounding) -> Callable[[Any], int]:
-    def of_number(value: Any) -> int:
-        ns = rounding.units(value, _UNITS[unit])
-        return ns if 0 <= ns < 1 << 63 else _no_time(value)
-
-    def of_text(value: Any) -> int:
-        found = _ISO.fullmatch(value) if isinstance(value, str) else None
-        if found is None:
-            return _no_time(value)
-        try:
-            moment = dt.datetime.fromisoformat(found[1] + found[3])
-        except ValueError:
-            return _no_time(value)
-        seconds = (moment - _EPOCH) // dt.timedelta(seconds=1)
-        return seconds * 10**9 + int((found[2] or "").ljust(9, "0")) if seconds >= 0 else _no_time(value)
-
-    return of_text if unit == "iso" else of_number
-
-
-def _no_time(value: Any) -> int:
-    raise BadRecord(f"{value!r} is not a time")
-
-
-def _size(power: int, rounding: Rounding) -> Callable[[Any], int]:
-    def convert(value: Any) -> int:
-        units = rounding.units(value, power)
-        if not 0 <= units <= limits("size")[1]:
-            raise BadRecord(f"{value!r} is not 0 to 2^63 units of 1e{-power}; give another size_unit")
-        if units == 0 and _decimal(value):
-            raise BadRecord(f"{value!r} rounds to 0: give a finer size_unit")
-        return units
-
-    return convert
-
-
 @dataclass(frozen=True, slots=True)
 class _Field:
-    name: str
-    path: Path_
-    constant: Any
-    map: dict[str, Any] | None
+    rule: FieldRule
+    paths: tuple[Path_, ...]
+    map: Mapping[str, Any]
     convert: Callable[[Any], Any]
 
     def of(self, record: Any, message: Any) -> Any:
-        value = self.constant if not self.path else _at(record, self.path)
-        if value is None and self.path:
-            value = _at(message, self.path)
+        """Its value; None where it has none, and need not."""
+        rule = self.rule
+        if not self.paths:
+            return rule.constant
+        places = ((place, path) for place in (record, message) for path in self.paths)
+        value = next((found for place, path in places if (found := _at(place, path)) is not None), None)
+        if (value is None and rule.optional) or (value == "" and rule.empty):
+            return UNDEF_PRICE if rule.field in PRICES else None
         if value is None:
-            raise BadRecord(f"{self.name}: there is no field {'.'.join(self.path)}")
-        if self.map is not None:
-            if _text(value) not in self.map:
-                raise BadRecord(f"{self.name}: {value!r} is none of {', '.join(self.map)}")
-            value = self.map[_text(value)]
+            raise BadRecord(f"{rule.field}: there is no field {' or '.join(map('.'.join, self.paths))}")
+        if self.map:
+            found = self.map.get(text_of(value), rule.otherwise)
+            if found is None:
+                raise BadRecord(f"{rule.field}: {value!r} is none of {', '.join(self.map)}")
+            return found
         try:
-            return self.convert(value)
+            found = self.convert(value)
         except BadRecord as error:
-            raise BadRecord(f"{self.name}: {error}") from None
+            raise BadRecord(f"{rule.field}: {error}") from None
+        return UNDEF_PRICE if rule.zero and found == 0 else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +136,7 @@ class MessageRule:
     fields: tuple[_Field, ...]
 
     def matches(self, message: Any) -> bool:
-        return all(_text(_at(message, path)) == wanted for path, wanted in self.where)
+        return all(text_of(_at(message, path)) == wanted for path, wanted in self.where)
 
     def records(self, message: Any) -> Iterator[Record | BadRecord]:
         """What each record is, or why it is none."""
@@ -236,8 +160,11 @@ class MessageRule:
             raise BadRecord(f"symbol: {symbol!r} is not a name")
         if problem := name_problem(symbol):
             raise BadRecord(f"symbol: {symbol[:80]!r} {problem}")
-        values = {"kind": self.kind, "action": _ACTION.get(self.kind, b"N")}
-        values.update((_PLACES.get(field.name, field.name), field.of(item, message)) for field in self.fields)
+        values: dict[str, Any] = {"kind": self.kind}
+        for field in self.fields:
+            if (value := field.of(item, message)) is not None:
+                values[PLACES.get(field.rule.field, field.rule.field)] = value
+        values.setdefault("action", _ACTION.get(values["kind"], b"N"))
         return Record(symbol, values, self.gapless)
 
 
@@ -290,125 +217,66 @@ def read_profile(
             source = tomllib.loads(small_text(source, "profile"))
         except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
-    _only(source, ("name", "size_unit", "inexact", "message"), where)
-    messages = source.get("message")
-    if not isinstance(messages, list) or not messages:
-        raise ConfigurationError(f"{where}: message: at least one [[message]] is needed")
-    if size_unit is not None:
-        source = {**source, "size_unit": str(size_unit)}
-    power = unit_power(f"{where}: size_unit", source.get("size_unit", 1))
-    rounding = Rounding(check_options(inexact=source.get("inexact") if inexact is None else inexact).rounds)
-    rules = tuple(_rule(message, power, rounding, f"{where}: message {at}") for at, message in enumerate(messages, 1))
-    plain = {**source, "message": [_as_understood(message) for message in messages]}
-    unit = Decimal(1).scaleb(power)
-    return JsonProfile(str(source.get("name", "json")), rules, unit, _plain(plain), rounding)
-
-
-def _as_understood(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A checked rule, with what is taken for its text, or for true or false, as that."""
-    made: dict[str, Callable[[Any], Any]] = {
-        "where": lambda conditions: {name: _text(value) for name, value in conditions.items()},
-        "symbol_constant": str, "gapless": bool, "more": bool,
-    }  # fmt: skip
-    return {key: made[key](value) if key in made else value for key, value in message.items()}
+    said = "profile" if where == "profile" else f"profile {where}"
+    keys = checked(_ProfileKeys, source, said)
+    if not keys.message:
+        raise ConfigurationError(f"{said}.message: at least one [[message]] is needed")
+    given = keys.size_unit if size_unit is None else str(size_unit)
+    power = unit_power(f"{said}.size_unit", given)
+    rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
+    places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
+    messages = [checked(_MessageKeys, message, place) for message, place in places]
+    rules = tuple(_rule(message, power, rounding, place) for message, (_, place) in zip(messages, places, strict=True))
+    # What is compared as text is written down as text.
+    told = [
+        {**source, **({"where": {name: text_of(value) for name, value in keys.where.items()}} if keys.where else {})}
+        for keys, (source, _) in zip(messages, places, strict=True)
+    ]
+    plain: Any = _plain({**source, "size_unit": given, "message": told})
+    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding)
 
 
 def _plain(value: Any) -> Any:
     """What JSON has for it; a number that is not whole counts by its text."""
     if isinstance(value, Mapping):
-        return {_text(name): _plain(inside) for name, inside in value.items()}
+        return {text_of(name): _plain(inside) for name, inside in value.items()}
     if isinstance(value, list):
         return [_plain(inside) for inside in value]
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _rule(table: Any, size_power: int, rounding: Rounding, where: str) -> MessageRule:
-    _only(table, ("where", "each", "symbol", "symbol_constant", "kind", "gapless", "more", "fields"), where)
-    kind = table.get("kind", "none")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ConfigurationError(f"{where}: kind: {kind!r} is none of {', '.join(_KINDS)}")
-    if ("symbol" in table) == ("symbol_constant" in table):
-        raise ConfigurationError(f"{where}: symbol: give the path of the name, or symbol_constant")
-    fields = table.get("fields", {})
-    _only(fields, _FIELDS, f"{where}: fields")
-    quote = [name for name in fields if name in _PLACES]
-    if quote and (len(quote) < len(_PLACES) or fields.keys() & {"price", "size", "side", "order_id", "ref_id"}):
-        raise ConfigurationError(
-            f"{where}: fields: a quote has {', '.join(_PLACES)}, and no price, size, side, order_id or ref_id"
-        )
-    if table.get("gapless", False) and "sequence" not in fields:
-        raise ConfigurationError(f"{where}: gapless: there is no sequence to tell by")
-    conditions = table.get("where", {})
-    if not isinstance(conditions, Mapping):
-        raise ConfigurationError(f"{where}: where: {conditions!r} is not a table")
+def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str) -> MessageRule:
+    given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
+    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name",))
+    columns = names_of(symbol.column)
+    if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
+        raise ConfigurationError(f"{where}.symbol: give the column of the name, or {{ constant = NAME }}")
+    rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
+    fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}") for rule in rules)
+    if keys.gapless and not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
+        raise ConfigurationError(f"{where}.gapless: give the column of each record's sequence, or leave gapless out")
     return MessageRule(
-        where=tuple((_path(name, where), _text(value)) for name, value in conditions.items()),
-        each=_path(table["each"], f"{where}: each") if "each" in table else None,
-        symbol=_path(table["symbol"], f"{where}: symbol") if "symbol" in table else str(table["symbol_constant"]),
-        kind=_KINDS[kind],
-        gapless=bool(table.get("gapless", False)),
-        more=bool(table.get("more", False)),
-        fields=tuple(_field(name, given, size_power, rounding, f"{where}: {name}") for name, given in fields.items()),
+        where=tuple((_path(name, f"{where}.where"), text_of(value)) for name, value in keys.where.items()),
+        each=None if keys.each is None else _path(keys.each, f"{where}.each"),
+        symbol=_path(columns[0], f"{where}.symbol") if columns else str(symbol.constant),
+        kind=KINDS[keys.kind],
+        gapless=keys.gapless,
+        more=keys.more,
+        fields=fields,
     )
 
 
-def _field(name: str, given: Any, size_power: int, rounding: Rounding, where: str) -> _Field:
-    if isinstance(given, str):
-        given = {"path": given}
-    own = ("unit",) if name in ("ts_event", *_PRICES, *_SIZES) else ()
-    _only(given, ("path", "constant", "map", *own), where)
-    if ("path" in given) == ("constant" in given):
-        raise ConfigurationError(f"{where}: give a path, or a constant")
-    mapping = given.get("map")
-    if mapping is not None and not isinstance(mapping, Mapping):
-        raise ConfigurationError(f"{where}: map: {mapping!r} is not a table")
-    unit_of_time = given.get("unit")
-    if name == "ts_event" and (not isinstance(unit_of_time, str) or unit_of_time not in _UNITS):
-        raise ConfigurationError(f"{where}: unit: {unit_of_time!r} is none of {', '.join(_UNITS)}")
-    field = _Field(
-        name=name,
-        path=_path(given["path"], where) if "path" in given else (),
-        constant=given.get("constant"),
-        map=None if mapping is None else {_text(key): value for key, value in mapping.items()},
-        convert=_converter(name, given, size_power, rounding, where),
-    )
-    for value in [field.constant] if "constant" in given else (mapping or {}).values():
-        try:
-            field.convert(value)
-        except BadRecord as error:
-            raise ConfigurationError(f"{where}: {error}") from None
-    return field
+def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str) -> _Field:
+    if rule.field == "ts_recv":
+        raise ConfigurationError(f"{where}: leave it out: it is when the message was received")
+    if len(rule.unit) > 1 or not set(rule.unit) <= set(_UNITS):
+        raise ConfigurationError(f"{where}.unit: give one of {', '.join(_UNITS)}, not {', '.join(rule.unit)}")
+    power = rule.power - (size_power if rule.field in SIZES else 0)
+    convert = converter(rule.field, rounding, power=power, unit=rule.unit[0] if rule.unit else "ns")
+    return _Field(rule, tuple(_path(name, f"{where}.column") for name in rule.columns), dict(rule.map), convert)
 
 
-def _converter(
-    name: str, given: Mapping[str, Any], size_power: int, rounding: Rounding, where: str
-) -> Callable[[Any], Any]:
-    if name == "ts_event":
-        return _time(given["unit"], rounding)
-    if name in (*_PRICES, *_SIZES):
-        power = unit_power(f"{where}: unit", given.get("unit", 1))
-        return _price(power, rounding) if name in _PRICES else _size(power - size_power, rounding)
-    if name in _UNSIGNED:
-        most = (1 << _UNSIGNED[name]) - 1
-        return lambda value: _whole(value, 0, most)
-    letters = _LETTERS[name]
-
-    def letter(value: Any) -> bytes:
-        if not isinstance(value, str) or len(value) != 1 or value not in letters:
-            raise BadRecord(f"{value!r} is none of {', '.join(letters)}")
-        return value.encode("ascii")
-
-    return letter
-
-
-def _path(text: Any, where: str) -> Path_:
-    if not isinstance(text, str) or not all(text.split(".")):
+def _path(text: str, where: str) -> Path_:
+    if not all(text.split(".")):
         raise ConfigurationError(f"{where}: {text!r} is not a path of names with dots between them")
     return tuple(text.split("."))
-
-
-def _only(table: Any, known: tuple[str, ...], where: str) -> None:
-    if not isinstance(table, Mapping):
-        raise ConfigurationError(f"{where}: {table!r} is not a table")
-    if unknown := [key for key in table if key not in known]:
-        raise ConfigurationError(f"{where}: {', '.join(map(str, unknown))}: not a key; there are {', '.join(known)}")

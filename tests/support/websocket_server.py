@@ -27,11 +27,11 @@ TRADES: dict[str, Any] = {
             "symbol": "s",
             "gapless": True,
             "fields": {
-                "ts_event": {"path": "T", "unit": "ms"},
+                "ts_event": {"column": "T", "unit": "ms"},
                 "price": "p",
                 "size": "q",
                 "sequence": "n",
-                "side": {"path": "m", "map": {"true": "A", "false": "B"}},
+                "side": {"column": "m", "map": {"true": "A", "false": "B"}},
             },
         }
     ],

@@ -20,7 +20,7 @@ import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
 from strand.feeds.json_profile import BadRecord, Record, read_profile
 from strand.feeds.websocket import FeedEvent, WebSocketFeed, backoff_s
-from strand.ticks import KIND_TRADE, UNDEF_PRICE
+from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 
 def test_records_become_ticks_with_exact_prices_and_sizes() -> None:
@@ -207,18 +207,34 @@ def test_a_value_that_a_tick_cannot_hold_exactly_is_refused(changes: dict[str, A
 def test_times_are_read_in_every_unit() -> None:
     for unit, value in (
         ("s", "1700000000.123456789"), ("ms", "1700000000123.456789"), ("us", "1700000000123456.789"),
-        ("ns", 1_700_000_000_123_456_789), ("iso", "2023-11-14T22:13:20.123456789Z"),
-        ("iso", "2023-11-14 23:13:20.123456789+01:00"),
+        ("ns", 1_700_000_000_123_456_789), ("stamp", "2023-11-14T22:13:20.123456789Z"),
+        ("stamp", "2023-11-14 23:13:20.123456789+01:00"),
     ):  # fmt: skip
-        fields = {"ts_event": {"path": "t", "unit": unit}}
-        profile = read_profile({"message": [{"symbol_constant": "X", "fields": fields}]})
+        fields = {"ts_event": {"column": "t", "unit": unit}}
+        profile = read_profile({"message": [{"symbol": {"constant": "X"}, "fields": fields}]})
         (found,) = profile.records({"t": value}) or ()
         assert isinstance(found, Record), found
         assert found.values["ts_event"] == 1_700_000_000_123_456_789
 
 
+def test_what_is_optional_empty_or_zero_is_no_value_and_maps_say_what_texts_mean() -> None:
+    fields = {
+        "price": {"column": ["p", "price"], "zero": "none", "empty": "none"},
+        "ref_id": {"column": "id", "optional": True},
+        "kind": {"column": "k", "map": {"t": "trade"}, "otherwise": "quote"}, "side": "s",
+    }  # fmt: skip
+    profile = read_profile({"message": [{"symbol": {"constant": "X"}, "fields": fields}]})
+    items = ({"p": 0, "k": "t", "s": "A", "id": 7}, {"price": "1.5", "k": "t", "s": "B"}, {"p": "", "k": "x", "s": "N"})
+    found = [record.values for item in items for record in profile.records(item) or () if isinstance(record, Record)]
+    assert found == [
+        {"price": UNDEF_PRICE, "ref_id": 7, "kind": KIND_TRADE, "side": b"A", "action": b"T"},
+        {"price": 1_500_000_000, "kind": KIND_TRADE, "side": b"B", "action": b"T"},
+        {"price": UNDEF_PRICE, "kind": KIND_QUOTE, "side": b"N", "action": b"N"},
+    ]
+
+
 def test_fields_that_a_profile_does_not_have_are_undefined() -> None:
-    profile = {"message": [{"symbol_constant": "X", "kind": "quote"}]}
+    profile = {"message": [{"symbol": {"constant": "X"}, "kind": "quote"}]}
     with serving(lambda connection, _: connection.send('{"anything": 1}')) as url:
         (tick,) = ticks_of(listen(url, max_messages=1, profile=profile))
     assert tick["price"] == UNDEF_PRICE
@@ -246,16 +262,25 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
     ("profile", "words"),
     [
         ({}, "at least one"),
-        ({"messages": []}, "messages: not a key"),
+        ({"messages": []}, "messages: is no key here"),
         ({"size_unit": 3, "message": [{}]}, "size_unit: give a power of ten"),
-        ({"message": [{"symbol": "s", "kind": "tick"}]}, "kind: 'tick'"),
+        (
+            {"message": [{"symbol": "s", "kind": "tick"}]},
+            "kind: give 'none' or 'order' or 'trade' or 'quote' or 'status', not 'tick'",
+        ),
         ({"message": [{}]}, "symbol: give"),
-        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "cost: not a key"),
-        ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "unit: None"),
-        ({"message": [{"symbol": "s", "gapless": True}]}, "no sequence"),
+        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "fields.cost: is no field of a tick"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "fields.ts_event.unit: is needed"),
+        ({"message": [{"symbol": "s", "gapless": True}]}, "gapless: give the column"),
         ({"message": [{"symbol": "s..t"}]}, "is not a path"),
+        ({"message": [{"symbol_constant": "s"}]}, "symbol_constant: is called symbol.constant now"),
+        ({"message": [{"symbol": "s", "fields": {"price": {"path": "p"}}}]}, "price.path: is called column now"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "iso"}}}]}, "called stamp now"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]}, "give one of s, ms"),
+        ({"message": [{"symbol": "s", "fields": {"ts_recv": {"column": "t", "unit": "s"}}}]}, "ts_recv: leave it out"),
+        ({"message": [{"symbol": "s", "fields": {"order_id": {"later_of": ["a", "b"]}}}]}, "later_of: is no key here"),
         ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is none of A, B, N"),
-        ({"message": [{"symbol": "s", "fields": {"side": {"path": "m", "map": {"1": "b"}}}}]}, "'b' is none of"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "b"}}}}]}, "'b' is none of"),
     ],
 )
 def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, Any], words: str) -> None:

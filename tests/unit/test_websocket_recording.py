@@ -372,7 +372,10 @@ def _told(**changes: Any) -> str:
         (_first_line("[]"), "no object"),
         (_first_line("[" * 100_000), "cannot be used"),
         (_first_line(_told(profile=None)), "profile: no object"),
-        (_first_line(_told(profile={"message": [{"symbol": "s", "kind": []}]})), r"profile: message 1: kind: \[\]"),
+        (
+            _first_line(_told(profile={"message": [{"symbol": "s", "kind": []}]})),
+            r"profile.message\[1\].kind: give text, not \[\]",
+        ),
         (_first_line(_told(on_error="stop")), "on_error: 'stop'"),
         (_first_line(_told(url=7)), "url: 7"),
         (_first_line(_told(symbols=[1])), "symbols: no list of names"),
@@ -424,7 +427,7 @@ def test_it_is_told_by_content_whatever_it_is_called(whole: Path, tmp_path: Path
 
 
 def test_another_profile_can_read_the_messages(whole: Path) -> None:
-    profile = {"message": [{"symbol_constant": "ALL", "fields": {"size": "n"}}]}
+    profile = {"message": [{"symbol": {"constant": "ALL"}, "fields": {"size": "n"}}]}
     with strand.feeds.open(whole, format="websocket", profile=profile) as feed:
         ticks = ticks_of(feed)
         assert list(feed.symbols) == ["ALL"]
@@ -432,17 +435,32 @@ def test_another_profile_can_read_the_messages(whole: Path) -> None:
     assert ticks["size"].tolist() == [0, 1, 2, 3, 4]
 
 
+def test_a_recording_whose_profile_has_the_keys_of_before_is_read(whole: Path, tmp_path: Path) -> None:
+    fields = {"sequence": {"path": "n"}, "ts_event": {"constant": "2023-11-14T22:13:20Z", "unit": "iso"}}
+    told = {**json.loads(HEADER.line().split(b" ", 3)[3]), "profile": {"message": [
+        {"where": {"path": 1}, "symbol_constant": "X", "fields": {}}, {"symbol_constant": "Y", "fields": fields},
+    ]}}  # fmt: skip
+    lines = whole.read_bytes().splitlines(keepends=True)
+    path = tmp_path / "before.ws"
+    path.write_bytes(_first_line(json.dumps(told)) + b"".join(lines[1:]))
+    with strand.feeds.open(path) as feed:
+        ticks = ticks_of(feed)
+        assert list(feed.symbols) == ["Y"]
+    assert ticks["sequence"].tolist() == [0, 1, 2, 3, 4]
+    assert set(ticks["ts_event"].tolist()) == {1_700_000_000_000_000_000}
+
+
 def test_a_profile_written_down_is_the_same_read_again() -> None:
     where = {"a": True, "b": 1.5, "c": dt.date(2026, 1, 5), "d": None, "e": {"f": 2.5}, "g": float("nan")}
     given = {
-        "name": 7,
+        "name": "seven",
         "size_unit": 0.001,
         "message": [
             {
-                "where": where, "symbol_constant": 1.5, "gapless": 0.0, "more": 0.0, "kind": "trade",
+                "where": where, "symbol": {"constant": "1.5"}, "gapless": False, "more": False, "kind": "trade",
                 "fields": {
-                    "side": {"path": "m", "map": {True: "A", None: "B"}}, "price": {"constant": Decimal("1.5")},
-                    "ts_event": {"path": "T", "unit": "iso"},
+                    "side": {"column": "m", "map": {True: "A", None: "B"}}, "price": {"constant": Decimal("1.5")},
+                    "ts_event": {"column": "T", "unit": "stamp"},
                 },
             }
         ],
@@ -453,7 +471,7 @@ def test_a_profile_written_down_is_the_same_read_again() -> None:
     assert again.name == profile.name
     (rule,), (same,) = profile.rules, again.rules
     assert (rule.where, rule.symbol, rule.gapless, rule.more) == (same.where, same.symbol, same.gapless, same.more)
-    assert [(field.name, field.map) for field in rule.fields] == [(field.name, field.map) for field in same.fields]
+    assert [(field.rule, field.paths) for field in rule.fields] == [(field.rule, field.paths) for field in same.fields]
     item = {"m": None}
     record = {**item, "m": True, "T": "2026-01-05T00:00:00Z"}
     assert [field.of(record, {}) for field in rule.fields] == [field.of(record, {}) for field in same.fields]

@@ -250,12 +250,12 @@ ROWS = [
     ("A", 7, "B", "0.00002100", "86", 0),
 ]
 FIELDS = """
-ts_event = { path = "t", unit = "ns" }
+ts_event = { column = "t", unit = "ns" }
 order_id = "id"
 ref_id = "ref"
 size = "q"
 side = "d"
-action = { path = "a", map = { A = "A", C = "C", F = "F", M = "M" } }
+action = { column = "a", map = { A = "A", C = "C", F = "F", M = "M" } }
 """
 PROFILE = f"""
 name = "coins"

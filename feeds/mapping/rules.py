@@ -1,0 +1,253 @@
+"""What a profile says of each field of a tick: the keys, which are the same for CSV and JSON, checked by msgspec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from strand.errors import ConfigurationError
+from strand.feeds.mapping.renamed import RENAMED
+from strand.feeds.mapping.scalars import (
+    IDS,
+    KINDS,
+    LETTERS,
+    PLACES,
+    PRICES,
+    SIZES,
+    SMALL,
+    TIMES,
+    BadRecord,
+    Rounding,
+    converter,
+)
+from strand.feeds.mapping.units import unit_power
+
+__all__ = ["FieldRule", "SymbolKeys", "checked", "field_rules", "names_of", "text_of"]
+
+T = TypeVar("T")
+Unit = Literal["s", "ms", "us", "ns", "auto", "clock", "stamp"]
+Names = str | list[str]
+_WORDS: Final = {
+    "str": "text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "a table",
+}  # fmt: skip
+
+
+class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Those of every field."""
+
+    column: Names = []
+    constant: Any = None
+    optional: bool = False
+    empty: Literal["none"] | None = None
+
+
+class _TimeKeys(Keys, frozen=True):
+    unit: Unit | list[Unit] = []
+    since: Literal["epoch", "midnight"] = "epoch"
+    digits: int = 0
+
+
+class _IdKeys(Keys, frozen=True):
+    text: Literal["hash"] | None = None
+    later_of: list[Names] = []
+    earlier_of: list[Names] = []
+
+
+class _PriceKeys(Keys, frozen=True):
+    unit: Any = 1
+    zero: Literal["none"] | None = None
+
+
+class _SizeKeys(Keys, frozen=True):
+    unit: Any = 1
+
+
+class _MapKeys(Keys, frozen=True):
+    map: dict[str, Any] = {}
+    otherwise: Any = None
+
+
+class _SideKeys(_MapKeys, frozen=True):
+    later_of: list[Names] = []
+
+
+class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the symbol is: ``file_name`` is a pattern whose first group it is."""
+
+    column: Names = []
+    file_name: str | None = None
+    constant: str | None = None
+
+
+_KEYS: Final[Mapping[str, type[Keys]]] = {
+    **dict.fromkeys(TIMES, _TimeKeys), **dict.fromkeys(IDS, _IdKeys), **dict.fromkeys(PRICES, _PriceKeys),
+    **dict.fromkeys(SIZES, _SizeKeys), **dict.fromkeys((*SMALL, "action", "kind"), _MapKeys), "side": _SideKeys,
+}  # fmt: skip
+#: Without a map, texts stand for themselves.
+_THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """Where a field of the tick comes from. ``columns``: what its column may be called; empty for a constant.
+
+    ``constant``, and what texts stand for in ``map`` and ``otherwise``: values of the tick's field, letters as bytes. 1
+    in the file is ten to the ``power`` of currency or shares, ``unit`` a time's, or those it may be in. ``pair``: the
+    columns of two order numbers, the buyer's first.
+    """
+
+    field: str
+    columns: tuple[str, ...] = ()
+    constant: int | bytes | None = None
+    optional: bool = False
+    empty: bool = False
+    zero: bool = False
+    power: int = 0
+    unit: tuple[str, ...] = ()
+    since: str = "epoch"
+    digits: int = 0
+    hash: bool = False
+    map: tuple[tuple[str, Any], ...] = ()
+    otherwise: int | bytes | None = None
+    pair: tuple[tuple[str, ...], ...] = ()
+    earlier: bool = False
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    """One name or a list of them."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def text_of(value: Any) -> str:
+    """What a value is in a profile that has texts only: true and false as JSON writes them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ()) -> T:
+    """A table of a profile as the struct of its keys, without the keys ``but``.
+
+    Raises ConfigurationError, which names the key.
+    """
+    known = [key for key in kind.__struct_fields__ if key not in but]  # type: ignore[attr-defined]
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{where}: give a table, not {given!r}")
+    for key in given:
+        if key in known:
+            continue
+        if key in RENAMED and key != "fields":
+            raise ConfigurationError(f"{where}.{key}: is called {RENAMED[key]} now")
+        raise ConfigurationError(f"{where}.{key}: is no key here; there are {', '.join(known)}")
+    try:
+        return msgspec.convert(dict(given), kind)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(_told(kind, given, str(error), where)) from None
+
+
+def _told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> str:
+    """msgspec's words in ours: the place, what may stand there, and what does."""
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", error.rpartition(" - at `$")[2])
+    value: Any = given
+    for name, index in steps:
+        value = value[name] if name else (value[int(index)] if isinstance(value, Sequence) else value)
+    place = "".join(f".{name}" if name else f"[{int(index) + 1}]" for name, index in steps)
+    if "[...]" in error and isinstance(value, Mapping):
+        place, value = next(
+            ((f"{place}.{key}", each) for key, each in value.items() if not isinstance(each, str)), ("", value)
+        )
+    choices = _choices(get_type_hints(kind).get(steps[0][0])) if steps else []
+    if choices and isinstance(value, str):
+        if value in RENAMED:
+            return f"{where}{place}: {value} is called {RENAMED[value]} now"
+        return f"{where}{place}: give {' or '.join(map(repr, choices))}, not {value!r}"
+    if expected := re.match(r"Expected `([^`]*)`", error):
+        words = [_WORDS.get(word, word) for word in expected[1].split(" | ") if word != "null"]
+        return f"{where}{place}: give {' or '.join(words)}, not {value!r}"
+    return f"{where}{place}: {value!r}: {error.partition(' - at')[0]}"
+
+
+def _choices(annotation: Any) -> list[str]:
+    found: list[str] = []
+    for each in get_args(annotation):
+        found += [each] if isinstance(each, str) else _choices(each)
+    return list(dict.fromkeys(found))
+
+
+def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[str] = ()) -> tuple[FieldRule, ...]:
+    """The rules of a table of fields, of which each is a table of its keys or the name of its column.
+
+    ``size_power``: what 1 in a tick's size is worth, as a power of ten. ``but``: keys that the reader has not.
+    Raises ConfigurationError, which names the key.
+    """
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{where}: give a table, not {given!r}")
+    for name in given:
+        if name not in _KEYS:
+            raise ConfigurationError(f"{where}.{name}: is no field of a tick; there are {', '.join(_KEYS)}")
+    rules = tuple(_rule(name, keys, f"{where}.{name}", size_power, but) for name, keys in given.items())
+    quote = given.keys() & PLACES.keys()
+    whole = quote in ({"bid_price", "ask_price"}, PLACES.keys())
+    if quote and (not whole or given.keys() & {"price", "size", "side", "order_id", "ref_id"}):
+        raise ConfigurationError(
+            f"{where}: a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids"
+        )
+    return rules
+
+
+def _rule(name: str, given: Any, where: str, size_power: int, but: Collection[str]) -> FieldRule:
+    if isinstance(given, str):
+        given = {"column": given}
+    if isinstance(given, Mapping) and isinstance(given.get("map"), Mapping):
+        given = {**given, "map": {text_of(text): value for text, value in given["map"].items()}}
+    keys = checked(_KEYS[name], given, where, but=but)
+    told = {key: getattr(keys, key, None) for key in ("later_of", "earlier_of", "text", "zero", "map", "unit")}
+    columns, pair = names_of(keys.column), told["later_of"] or told["earlier_of"] or []
+    sources = ["column", "constant", *(key for key in ("later_of", "earlier_of") if key in keys.__struct_fields__)]
+    sources = [key for key in sources if key not in but]
+    if (bool(columns), keys.constant is not None, bool(told["later_of"]), bool(told["earlier_of"])).count(True) != 1:
+        raise ConfigurationError(f"{where}: takes one of {', '.join(sources)}")
+    if pair and (len(pair) != 2 or not all(pair)):
+        raise ConfigurationError(f"{where}.later_of: give two columns, not {pair!r}")
+    units: tuple[str, ...] = ()
+    power = since = digits = None
+    if isinstance(keys, _TimeKeys):
+        units, since, digits = names_of(keys.unit), keys.since, keys.digits
+        if columns and not units:
+            raise ConfigurationError(f"{where}.unit: is needed: one of {', '.join(get_args(Unit))}")
+        if not 0 <= digits <= 9:
+            raise ConfigurationError(f"{where}.digits: give 0 to 9, not {digits}")
+    elif told["unit"] is not None:
+        power = unit_power(f"{where}.unit", told["unit"])
+    map_ = told["map"] or {}
+    if columns and not map_ and name in _THEMSELVES:
+        map_ = {text: text for text in _THEMSELVES[name]}
+    unit = next((unit for unit in units if unit in ("s", "ms", "us", "ns", "stamp")), "ns")
+    scale = (power or 0) - (size_power if name in SIZES else 0)
+    convert = converter(name, Rounding(), power=scale, unit=unit)
+
+    def value(given: Any, key: str) -> Any:
+        try:
+            return None if given is None else convert(given)
+        except BadRecord as error:
+            raise ConfigurationError(f"{where}.{key}: {error}") from None
+
+    return FieldRule(
+        name,
+        columns,
+        value(keys.constant, "constant"),
+        keys.optional,
+        keys.empty is not None,
+        told["zero"] is not None,
+        power or 0,
+        units if columns else (),
+        since or "epoch",
+        digits or 0,
+        told["text"] is not None,
+        tuple((text, value(stands, f"map.{text}")) for text, stands in map_.items()),
+        value(getattr(keys, "otherwise", None), "otherwise"),
+        tuple(map(names_of, pair)),
+        bool(told["earlier_of"]),
+    )

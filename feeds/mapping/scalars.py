@@ -1,0 +1,137 @@
+"""One value at a time as a field of a tick, exactly or rounded on request: JSON's values, and what profiles name."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from strand.feeds.mapping.units import PRICE_POWER, nearest
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
+
+__all__ = [
+    "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "BadRecord", "Rounding", "converter",
+]  # fmt: skip
+
+#: What a profile calls the kinds of ticks, and the letters that it may name.
+KINDS: Final = {
+    "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
+}  # fmt: skip
+LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
+TIMES: Final = ("ts_event", "ts_recv")
+IDS: Final = ("order_id", "ref_id", "sequence")
+PRICES: Final = ("price", "bid_price", "ask_price")
+SIZES: Final = ("size", "bid_size", "ask_size")
+SMALL: Final = ("publisher_id", "flags", "depth")
+#: Where both sides of a quote are kept.
+PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
+_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
+    """Why a value can be no field of a tick, or a record no tick."""
+
+
+@dataclass(slots=True)
+class Rounding:
+    """Whether numbers that are no whole units are rounded, and whether one was since this was last set to False."""
+
+    rounds: bool = False
+    rounded: bool = False
+
+    def units(self, value: Any, power: int) -> int:
+        """A number times ten to the ``power``, as a whole one. Raises BadRecord."""
+        units, inexact = nearest(_decimal(value), power)
+        if inexact and not self.rounds:
+            raise BadRecord(f"{value!r} is no whole number of units of 1e{-power}: inexact='round' rounds it")
+        self.rounded |= inexact
+        return units
+
+
+def converter(field: str, rounding: Rounding, *, power: int = 0, unit: str = "ns") -> Callable[[Any], Any]:
+    """What makes the field of a tick (bytes of letters, else int) of a value, raising BadRecord where there is none.
+
+    1 of a price is ten to the ``power`` of currency, 1 of a size that many of a tick's size. ``unit``: of a time, s,
+    ms, us, ns, or stamp: ISO 8601 with a zone.
+    """
+    if field in TIMES:
+        return _stamp if unit == "stamp" else lambda value: _time(value, _POWERS[unit], rounding)
+    if field in PRICES:
+        return lambda value: _price(value, PRICE_POWER + power, rounding)
+    if field in SIZES:
+        return lambda value: _size(value, power, rounding)
+    if field in LETTERS:
+        return lambda value: _letter(value, LETTERS[field])
+    if field == "kind":
+        return _kind
+    return lambda value: _whole(value, *limits(field))
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        raise BadRecord(f"{value!r} is not a number")
+    try:
+        number = Decimal(value)
+    except InvalidOperation:
+        raise BadRecord(f"{value!r} is not a number") from None
+    if not number.is_finite() or (number and abs(number.adjusted()) > 30):
+        raise BadRecord(f"{value!r} is not a number that a tick can hold")
+    return number
+
+
+def _whole(value: Any, least: int, most: int) -> int:
+    number = _decimal(value)
+    if number != number.to_integral_value() or not least <= number <= most:
+        raise BadRecord(f"{value!r} is not a whole number from {least} to {most}")
+    return int(number)
+
+
+def _price(value: Any, power: int, rounding: Rounding) -> int:
+    units = rounding.units(value, power)
+    if not -UNDEF_PRICE <= units < UNDEF_PRICE:
+        raise BadRecord(f"{value!r} is not a price that a tick can hold")
+    return units
+
+
+def _size(value: Any, power: int, rounding: Rounding) -> int:
+    units = rounding.units(value, power)
+    if not 0 <= units <= limits("size")[1]:
+        raise BadRecord(f"{value!r} is not 0 to 2^63 units of 1e{-power}; give another size_unit")
+    if units == 0 and _decimal(value):
+        raise BadRecord(f"{value!r} rounds to 0: give a finer size_unit")
+    return units
+
+
+def _time(value: Any, power: int, rounding: Rounding) -> int:
+    ns = rounding.units(value, power)
+    if not 0 <= ns < 1 << 63:
+        raise BadRecord(f"{value!r} is not a time")
+    return ns
+
+
+def _stamp(value: Any) -> int:
+    found = _ISO.fullmatch(value) if isinstance(value, str) else None
+    try:
+        moment = None if found is None else dt.datetime.fromisoformat(found[1] + found[3])
+    except ValueError:
+        moment = None
+    if found is None or moment is None or moment < _EPOCH:
+        raise BadRecord(f"{value!r} is not a time")
+    return (moment - _EPOCH) // dt.timedelta(seconds=1) * 10**9 + int((found[2] or "").ljust(9, "0"))
+
+
+def _letter(value: Any, letters: str) -> bytes:
+    if not isinstance(value, str) or len(value) != 1 or value not in letters:
+        raise BadRecord(f"{value!r} is none of {', '.join(letters)}")
+    return value.encode("ascii")
+
+
+def _kind(value: Any) -> int:
+    if not isinstance(value, str) or value not in KINDS:
+        raise BadRecord(f"{value!r} is none of {', '.join(KINDS)}")
+    return KINDS[value]

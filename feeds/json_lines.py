@@ -9,31 +9,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.errors import ConfigurationError, FormatError
 from strand.feeds._files import positive
+from strand.feeds._json_file import JsonFileFeed
 from strand.feeds._json_ticks import JsonTicks
-from strand.feeds._websocket_lines import Line, whole_lines
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds._websocket_lines import Line
+from strand.feeds.base import FeedInfo
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.json_profile import JsonProfile, read_profile
 from strand.feeds.mapping.options import MEND, check_options
-from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.streams import STANDARD_INPUT, open_stream
 
 __all__ = ["JsonLinesFeed"]
 
-_CHUNK_BYTES: Final = 1 << 18
 _LONGEST_LINE: Final = 1 << 20
 _RECEIVED: Final = re.compile(rb"([0-9]{1,19}) +")
 _LATEST_NS: Final = (1 << 63) - 1
 
 
-class JsonLinesFeed(BaseFeed):
+class JsonLinesFeed(JsonFileFeed):
     """A file of JSON lines as batches of ticks, in the order of its lines.
 
     ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file. ``size_unit``, ``inexact``: in place of the
@@ -59,21 +58,24 @@ class JsonLinesFeed(BaseFeed):
         batch_ticks: int = 4_096,
         limits: InflateLimits | None = None,
     ) -> None:
-        super().__init__()
         check_options(inexact=inexact, on_error=on_error)
         if profile is None:
             raise ConfigurationError("profile: say by a profile which messages are meant (docs/feeds/json.md)")
-        self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        self._on_error, self._limits = on_error, limits
-        self._batch_ticks = positive("batch_ticks", batch_ticks)
-        self._max_symbols = positive("max_symbols", max_symbols)
         source = profile.source if isinstance(profile, JsonProfile) else profile
         self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
-        with open_stream(self._path, limits=limits) as stream:
+        self._on_error = on_error
+        named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
+        with open_stream(named, limits=limits) as stream:
             self._compression = stream.compression
-        self._chunks: Chunks | None = None
-        self._closed = False
-        self._ticks = self._none_yet()
+        super().__init__(
+            named,
+            first=0,
+            longest=_LONGEST_LINE,
+            open_end=True,
+            max_symbols=positive("max_symbols", max_symbols),
+            batch_ticks=positive("batch_ticks", batch_ticks),
+            limits=limits,
+        )
 
     def _none_yet(self) -> JsonTicks:
         return JsonTicks(
@@ -90,54 +92,18 @@ class JsonLinesFeed(BaseFeed):
         details = {"profile": self._profile.name, "compression": self._compression}
         return FeedInfo("jsonl", str(self._path), details=details, size_unit=float(self._profile.size_unit))
 
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def capacity(self) -> int:
-        return self._max_symbols
-
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``, ``rows_rounded``; of symbols whose profile says that they have
         no gaps ``gap``, ``gap_messages`` and ``not_rising``."""
         counts = self._ticks.statistics()
         return {name: n for name, n in counts.items() if name not in ("connected", "disconnected")}
 
-    def batches(self) -> Iterator[TickBatch]:
-        """The file from its start."""
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
-        self.skipped.clear()
-        self._ticks = self._none_yet()
-        stream = open_stream(self._path, limits=self._limits)
-        chunks = self._chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=_LONGEST_LINE)
-        fault: FeedError | None = None
-        lines = whole_lines(chunks, 0, _LONGEST_LINE, self._path, open_end=True)
-        more = True
-        try:
-            while more and fault is None:
-                try:
-                    while more and self._ticks.pending < self._batch_ticks:
-                        line = next(lines, None)
-                        more = line is not None
-                        if line is not None:
-                            self._take(line)
-                except FeedError as error:
-                    fault = error
-                if self._ticks.pending:
-                    yield self._ticks.batch()
-            if fault is not None:
-                raise fault
-        finally:
-            chunks.close()
-
-    def _take(self, line: Line) -> None:
-        """Raises FormatError, FeedError."""
+    def _take(self, line: Line | None) -> bool:
+        if line is None:
+            return False
         text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
         if text == b"":
-            return
+            return True
         found = None if text is None else _RECEIVED.match(text)
         received = None if found is None else int(found[1])
         message = b"" if text is None else text[found.end() if found is not None else 0 :]
@@ -154,9 +120,4 @@ class JsonLinesFeed(BaseFeed):
             raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
         else:
             self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
-
-    def close(self) -> None:
-        """Ends the iteration under way, and the feed. May be repeated."""
-        self._closed = True
-        if self._chunks is not None:
-            self._chunks.close()
+        return True

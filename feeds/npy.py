@@ -74,7 +74,7 @@ class NpyFeed(BaseFeed):
         path: str | Path,
         *,
         columns: Mapping[str, str | None] | None = None,
-        constants: Mapping[str, int | bytes] | None = None,
+        constants: Mapping[str, int | str | bytes] | None = None,
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",

@@ -72,8 +72,8 @@ def _entry(kind: str, name: str, text: str) -> Any:
     if "InflateLimits" in kind:
         number: Callable[[str], Any] = float if name == "max_ratio" else int
         return number(text)
-    if "bytes" in kind:  # a number, or a letter
-        return int(text) if text.lstrip("-").isdecimal() else text.encode()
+    if "bytes" in kind:  # a number, or a word
+        return int(text) if text.lstrip("-").isdecimal() else text
     return text or None
 
 

@@ -87,7 +87,7 @@ class ParquetFeed(BaseFeed):
         path: str | os.PathLike[str],
         *,
         columns: Mapping[str, str | None] | None = None,
-        constants: Mapping[str, int | bytes] | None = None,
+        constants: Mapping[str, int | str | bytes] | None = None,
         symbol: str | None = None,
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,

@@ -85,6 +85,6 @@ def _nanoseconds(digits: str | None) -> int:
 
 
 def _in_range(name: str, value: int) -> int:
-    if not 0 <= value < 1 << 64:
-        raise ConfigurationError(f"{name}: {value} is no time since the epoch in ns, from 0 to 2^64 - 1")
+    if not 0 <= value < 1 << 63:
+        raise ConfigurationError(f"{name}: give ns since the epoch, from 0 to 2^63 - 1 (the year 2262), not {value}")
     return value

@@ -22,11 +22,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
 
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.errors import FormatError, TruncatedFeedError
+from strand.feeds._files import positive
+from strand.feeds._json_file import JsonFileFeed
 from strand.feeds._json_ticks import FeedEvent, JsonTicks
 from strand.feeds._websocket_lines import (
     LONGEST_MESSAGE,
@@ -40,18 +42,16 @@ from strand.feeds._websocket_lines import (
     message_line,
     read_entry,
     read_header,
-    whole_lines,
 )
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import FeedInfo
 from strand.feeds.json_profile import JsonProfile, read_profile
-from strand.feeds.read_ahead import Chunks, read_chunks
+from strand.feeds.mapping.options import check_options
 from strand.feeds.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.whole_file import create_whole_file
 
 __all__ = ["LONGEST_MESSAGE", "MOST_SYMBOLS", "MessageRecorder", "RecordedMessages", "recognise"]
 
 _MOST_EVENT_TEXT: Final = 256
-_CHUNK_BYTES: Final = 1 << 18
 
 
 def recognise(head: bytes) -> bool:
@@ -103,7 +103,7 @@ class MessageRecorder:
         self._stack.close()
 
 
-class RecordedMessages(BaseFeed):
+class RecordedMessages(JsonFileFeed):
     """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
 
     ``profile``: read the messages by this one instead of the recording's: a ``JsonProfile``, a dict, or the path of a
@@ -124,25 +124,28 @@ class RecordedMessages(BaseFeed):
         batch_ticks: int = 4_096,
         limits: InflateLimits | None = None,
     ) -> None:
-        super().__init__()
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        if batch_ticks < 1:
-            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
-        self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        self._on_error, self._batch_ticks, self._limits = on_error, batch_ticks, limits
-        with open_stream(self._path, limits=limits) as stream:
-            self._header, self._first = read_header(stream, self._path)
+        check_options(on_error=on_error)
+        self._on_error = on_error
+        named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
+        with open_stream(named, limits=limits) as stream:
+            self._header, first = read_header(stream, named)
             self._compression = stream.compression
         self._profile = self._header.profile
         if profile is not None:
             self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
-        self._chunks: Chunks | None = None
-        self._closed = self._ended = False
-        self._last: Line | None = None
-        self._ticks = self._none_yet()
+        super().__init__(
+            named,
+            first=first,
+            longest=longest_line(self._header.max_message_bytes),
+            open_end=False,
+            max_symbols=self._header.max_symbols,
+            batch_ticks=positive("batch_ticks", batch_ticks),
+            limits=limits,
+        )
 
     def _none_yet(self) -> JsonTicks:
+        self._ended = False
+        self._last: Line | None = None
         return JsonTicks(
             self._profile,
             str(self._path),
@@ -158,15 +161,6 @@ class RecordedMessages(BaseFeed):
         return FeedInfo("websocket", str(self._path), details=details, size_unit=float(self._profile.size_unit))
 
     @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def capacity(self) -> int:
-        return self._header.max_symbols
-
-    @property
     def events(self) -> Sequence[FeedEvent]:
         """The newest 1,000, the latest last: connections made and lost, and gaps, at their times."""
         return self._ticks.events
@@ -175,35 +169,7 @@ class RecordedMessages(BaseFeed):
         """As ``WebSocketFeed.statistics`` has them."""
         return self._ticks.statistics()
 
-    def batches(self) -> Iterator[TickBatch]:
-        """The recording from its start."""
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
-        self.skipped.clear()
-        self._ticks, self._ended, self._last = self._none_yet(), False, None
-        longest = longest_line(self._header.max_message_bytes)
-        stream = open_stream(self._path, limits=self._limits)
-        # A line that is longer than a chunk is copied with each: so no chunk is a small part of one.
-        chunks = self._chunks = read_chunks(stream, chunk_bytes=max(_CHUNK_BYTES, longest // 4), headroom=longest)
-        lines = whole_lines(chunks, self._first, longest, self._path)
-        fault: FeedError | None = None
-        more = True
-        try:
-            while more and fault is None:
-                try:
-                    while more and self._ticks.pending < self._batch_ticks:
-                        more = self._take(next(lines, None))
-                except FeedError as error:
-                    fault = error
-                if self._ticks.pending:
-                    yield self._ticks.batch()
-            if fault is not None:
-                raise fault
-        finally:
-            chunks.close()
-
     def _take(self, line: Line | None) -> bool:
-        """Whether there may be more behind it. Raises FormatError, TruncatedFeedError, FeedError."""
         if line is None:
             if not self._ended:
                 offset, number = (self._first, 2) if self._last is None else (self._last.after, self._last.number + 1)
@@ -239,9 +205,3 @@ class RecordedMessages(BaseFeed):
         if self._on_error == "raise":
             raise FormatError(f"the line {why}", path=self._path, offset=line.offset, line=line.number)
         self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
-
-    def close(self) -> None:
-        """Ends the iteration under way, and the feed. May be repeated."""
-        self._closed = True
-        if self._chunks is not None:
-            self._chunks.close()

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strand._bindings.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
+from strand.feeds.mapping.scalars import LETTERS, BadRecord, Rounding, converter
 from strand.feeds.mapping.units import PRICE_POWER
 from strand.feeds.mapping.values import (
     ACTIONS,
@@ -122,7 +123,11 @@ class Columns:
     """
 
     def __init__(
-        self, names: Sequence[str], chosen: Mapping[str, str | None], constants: Mapping[str, int | bytes], own: bool
+        self,
+        names: Sequence[str],
+        chosen: Mapping[str, str | None],
+        constants: Mapping[str, int | str | bytes],
+        own: bool,
     ) -> None:
         fields = (*FIELDS, *_EXTRA)
         for field, column in chosen.items():
@@ -132,8 +137,7 @@ class Columns:
                 raise ConfigurationError(
                     f"columns: there is no column {column!r} for {field}; there are {', '.join(names)}"
                 )
-        _check_constants(constants, chosen)
-        self.constants = dict(constants)
+        self.constants = _checked_constants(constants, chosen)
         found = {field: _first_of(aliases, names) for field, aliases in ALIASES.items()}
         if found["price"] is None and "price" not in chosen:
             found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
@@ -321,16 +325,25 @@ def _first_of(aliases: Sequence[str], names: Sequence[str]) -> str | None:
     return next((by_lower[alias] for alias in aliases if alias in by_lower), None)
 
 
-def _check_constants(constants: Mapping[str, int | bytes], chosen: Mapping[str, str | None]) -> None:
+def _checked_constants(
+    constants: Mapping[str, int | str | bytes], chosen: Mapping[str, str | None]
+) -> dict[str, int | bytes]:
+    """Their values in a tick: kinds and letters by the words that profiles have for them, too."""
+    found: dict[str, int | bytes] = {}
     for field, value in constants.items():
         if field not in FIELDS or field == "instrument_id":
             raise ConfigurationError(f"constants: {field!r} is no field that can be given one value")
         if chosen.get(field) is not None:
             raise ConfigurationError(f"{field}: given both in columns and in constants")
-        dtype = FIELDS[field]
-        if dtype.kind == "S":
-            good = isinstance(value, bytes) and len(value) == 1
-        else:
-            good = isinstance(value, int) and limits(field)[0] <= value <= limits(field)[1]
-        if not good:
-            raise ConfigurationError(f"constants: {value!r} is no value of the tick field {field} ({dtype})")
+        text = value.decode("latin-1") if isinstance(value, bytes) else value
+        try:
+            if field in LETTERS or (field == "kind" and isinstance(text, str)):
+                found[field] = converter(field, Rounding())(text)
+                continue
+        except BadRecord as error:
+            raise ConfigurationError(f"constants.{field}: {error}") from None
+        if not isinstance(value, int) or not limits(field)[0] <= value <= limits(field)[1]:
+            least, most = limits(field)
+            raise ConfigurationError(f"constants.{field}: give a whole number from {least} to {most}, not {value!r}")
+        found[field] = value
+    return found

@@ -21,7 +21,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ``time_zone``: of those that name none. ``nulls``: what a null is. Units are checked by ``unit_power``."""
 
     columns: dict[str, str | None] = {}
-    constants: dict[str, int | bytes] = {}
+    constants: dict[str, Any] = {}
     inexact: Literal["raise", "round"] = "raise"
     time_unit: Literal["s", "ms", "us", "ns"] = "ns"
     time_zone: str | None = None

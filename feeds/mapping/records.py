@@ -63,7 +63,7 @@ class RecordColumns:
         self,
         dtype: np.dtype[Any],
         columns: Mapping[str, str | None],
-        constants: Mapping[str, int | bytes],
+        constants: Mapping[str, int | str | bytes],
         reading: Reading,
     ) -> None:
         if columns.get("symbol") is not None:

@@ -252,7 +252,7 @@ def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
         FormatError, match=r"record 1: .*is no whole number of units of 1e-9: inexact='round' rounds it"
     ):
         read(NpyFeed(path, columns=MAP))
-    feed = NpyFeed(path, columns=MAP, constants={"kind": 2, "side": b"B"}, batch_ticks=2, inexact="round")
+    feed = NpyFeed(path, columns=MAP, constants={"kind": "trade", "side": "B"}, batch_ticks=2, inexact="round")
     ticks = read(feed)
     assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5000, 7000, 6000]
     assert ticks["price"].tolist() == [100_010_000_000, 976_562, 2_929_688], "ties go to even"
@@ -300,7 +300,9 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
         ({"columns": {"ts_recv": "when"}, "symbols": ["A", "B"]}, "name the one symbol"),
         ({"columns": MAP, "price_unit": "0.25"}, "price_unit: give a power of ten"),
         ({"columns": MAP, "inexact": "near"}, "inexact"),
-        ({"columns": {"instrument_id": "id"}, "constants": {"kind": 70_000}}, "70000 is no value"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"kind": 70_000}}, "kind: give a whole .* 0 to 255"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is none of"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buy"}}, "side: 'buy' is none of A, B"),
         ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
         ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
         ({"columns": {"size": 3}}, "columns: .*expected"),

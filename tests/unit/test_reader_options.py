@@ -26,7 +26,7 @@ from strand.feeds.option_texts import option_values
         ({"port": "26400,26401"}, {"port": [26400, 26401]}),
         ({"size_unit": "0.001", "inexact": "round"}, {"size_unit": "0.001", "inexact": "round"}),
         ({"columns.price": "px", "columns.flags": ""}, {"columns": {"price": "px", "flags": None}}),
-        ({"constants.kind": "2", "constants.side": "B"}, {"constants": {"kind": 2, "side": b"B"}}),
+        ({"constants.kind": "2", "constants.side": "B"}, {"constants": {"kind": 2, "side": "B"}}),
         (
             {"limits.max_ratio": "1e3", "limits.max_bytes": "4096"},
             {"limits": InflateLimits(max_ratio=1000.0, max_bytes=4096)},

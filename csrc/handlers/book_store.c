@@ -177,7 +177,7 @@ static int move_levels(sd_book *b, sd_pool *pool, uint32_t room, uint64_t record
 
 /* Gives the worst of a full ladder to the chunks. */
 static void spill(sd_book *b, int side, sd_deep *deep) {
-  int64_t *keys = sd_book_keys(b, side);
+  uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
   sd_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
   const uint16_t left = b->n[side] = (uint16_t)(b->n[side] - SD_CHUNK);
@@ -193,7 +193,7 @@ static void spill(sd_book *b, int side, sd_deep *deep) {
 /* The other way round, where the ladder has become short. */
 static void refill(sd_book *b, int side, sd_book_deep *all) {
   sd_deep *deep = &all->side[side];
-  int64_t *keys = sd_book_keys(b, side);
+  uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
   while (deep->levels && b->n[side] < SD_NEAR_LEAST) {
     const sd_chunk *chunk = sd_deep_best(deep);
@@ -235,8 +235,8 @@ int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint
   }
   if (b->easy == b->room) return 0;
   const sd_deep *deep = &deep_of(b)->side[side];
-  if (cursor->read++ == b->n[side]) cursor->deep = (sd_deep_cursor){deep->chunks, 0};
-  int64_t key, number;
+  uint64_t key;
+  int64_t number;
   if (!sd_deep_next(deep, &cursor->deep, &key, &number)) return 0;
   *level = (uint32_t)number;
   return 1;
@@ -253,25 +253,51 @@ static uint32_t take_record(sd_book *b, int side, int64_t price) {
 
 static uint32_t make_deep_level(sd_book *b, int side, int64_t price) {
   sd_deep *deep = &deep_of(b)->side[side];
-  const int64_t key = sd_ladder_key(side, price);
+  const uint64_t key = sd_ladder_key(side, price);
   sd_deep_place place;
-  if (sd_deep_find(deep, key, &place)) return (uint32_t)*sd_deep_value(deep, place);
+  if (sd_deep_find(deep, key, &place)) return (uint32_t)*sd_deep_value(&place);
   const uint32_t level = take_record(b, side, price);
-  sd_deep_insert(deep, place, key, level);
+  sd_deep_insert(deep, &place, key, level);
   return level;
 }
 
+enum { FEW = 16 };
+
+/* Makes a gap before `after` levels, or closes the one that is there: most are near the end, where a call would cost more. */
+static inline void make_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
+  if (SD_UNLIKELY(after > FEW)) {
+    memmove(&keys[1], keys, after * sizeof *keys);
+    memmove(&numbers[1], numbers, after * sizeof *numbers);
+    return;
+  }
+  for (uint32_t i = after; i; i--) {
+    keys[i] = keys[i - 1];
+    numbers[i] = numbers[i - 1];
+  }
+}
+
+static inline void close_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
+  if (SD_UNLIKELY(after > FEW)) {
+    memmove(keys, &keys[1], after * sizeof *keys);
+    memmove(numbers, &numbers[1], after * sizeof *numbers);
+    return;
+  }
+  for (uint32_t i = 0; i < after; i++) {
+    keys[i] = keys[i + 1];
+    numbers[i] = numbers[i + 1];
+  }
+}
+
 uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
-  int64_t *keys = sd_book_keys(b, side);
+  uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
-  const int64_t key = sd_ladder_key(side, price);
+  const uint64_t key = sd_ladder_key(side, price);
   if (SD_UNLIKELY(b->easy != b->room) && key < keys[0] && sd_book_deep_levels(b, side))
     return make_deep_level(b, side, price);
   const uint32_t at = sd_ladder_find(keys, b->n[side], key);
   if (at < b->n[side] && keys[at] == key) return numbers[at];
   const uint32_t level = take_record(b, side, price), after = b->n[side]++ - at;
-  memmove(&keys[at + 1], &keys[at], after * sizeof *keys);
-  memmove(&numbers[at + 1], &numbers[at], after * sizeof *numbers);
+  make_gap(&keys[at], &numbers[at], after);
   keys[at] = key;
   numbers[at] = level;
   b->top[side] = numbers[b->n[side] - 1];
@@ -279,21 +305,20 @@ uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
 }
 
 void sd_book_drop_level(sd_book *b, int side, uint32_t level) {
-  int64_t *keys = sd_book_keys(b, side);
+  uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
-  const int64_t key = sd_ladder_key(side, b->levels[level].price);
+  const uint64_t key = sd_ladder_key(side, b->levels[level].price);
   const uint32_t at = sd_ladder_find(keys, b->n[side], key);
   if (SD_LIKELY(keys[at] == key)) {
     const uint32_t after = --b->n[side] - at;
-    memmove(&keys[at], &keys[at + 1], after * sizeof *keys);
-    memmove(&numbers[at], &numbers[at + 1], after * sizeof *numbers);
+    close_gap(&keys[at], &numbers[at], after);
     if (SD_UNLIKELY(b->easy != b->room) && b->n[side] < SD_NEAR_LEAST) refill(b, side, deep_of(b));
     if (b->n[side]) b->top[side] = numbers[b->n[side] - 1];
   } else {
     sd_book_deep *deep = deep_of(b);
     sd_deep_place place;
     sd_deep_find(&deep->side[side], key, &place);
-    sd_deep_remove(&deep->side[side], place);
+    sd_deep_remove(&deep->side[side], &place);
     if (!deep->side[SD_ASK].levels && !deep->side[SD_BID].levels) b->easy = b->room;
   }
   b->changed |= SD_LADDER;
@@ -315,7 +340,7 @@ static uint32_t find_level(const sd_book *b, int side, int64_t price) {
   if (near != SD_NO_LEVEL || b->easy == b->room || !sd_book_deep_levels(b, side)) return near;
   const sd_deep *deep = &deep_of(b)->side[side];
   sd_deep_place place;
-  return sd_deep_find(deep, sd_ladder_key(side, price), &place) ? (uint32_t)*sd_deep_value(deep, place) : SD_NO_LEVEL;
+  return sd_deep_find(deep, sd_ladder_key(side, price), &place) ? (uint32_t)*sd_deep_value(&place) : SD_NO_LEVEL;
 }
 
 int sd_book_make_wide(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int side, int64_t price, int64_t size) {

@@ -240,13 +240,13 @@ static inline uintptr_t sd_book_numbers_at(const sd_book *b, int side) {
   return (uintptr_t)b->levels - keys - (room << side) * sizeof(uint32_t);
 }
 
-static inline int64_t *sd_book_keys(const sd_book *b, int side) { return (int64_t *)sd_book_keys_at(b, side); }
+static inline uint64_t *sd_book_keys(const sd_book *b, int side) { return (uint64_t *)sd_book_keys_at(b, side); }
 
 static inline uint32_t *sd_book_numbers(const sd_book *b, int side) { return (uint32_t *)sd_book_numbers_at(b, side); }
 
 /* The level of a price in the ladder, or `none`. */
 static inline uint32_t sd_book_level_of(const sd_book *b, int side, int64_t price, uint32_t none) {
-  const int64_t key = sd_ladder_key(side, price), *keys = sd_book_keys(b, side);
+  const uint64_t key = sd_ladder_key(side, price), *keys = sd_book_keys(b, side);
   const uint32_t n = b->n[side];
   if (SD_UNLIKELY(n == 0)) return none;
   const uint32_t found = sd_ladder_find(keys, n, key), at = found - (found == n);

@@ -4,166 +4,245 @@
 
 #include "sd_atomic.h"
 
-enum { FIRST_CHUNKS = 16 };
-
-static int grow_directory(sd_deep *d, sd_pool *pool) {
-  const uint32_t room = d->room ? 2 * d->room : FIRST_CHUNKS;
-  sd_chunk_at *at = sd_pool_take(pool, room * sizeof *at);
-  if (!at) return 0;
-  if (d->chunks) memcpy(at, d->at, d->chunks * sizeof *at);
-  sd_pool_give(pool, d->at, d->room * sizeof *at);
-  d->at = at;
-  d->room = room;
-  return 1;
-}
+enum { KEPT = SD_CHUNK / 2 };
 
 int sd_deep_reserve(sd_deep *d, sd_pool *pool) {
-  if (d->chunks == d->room && !grow_directory(d, pool)) return 0;
-  if (d->spare) return 1;
-  sd_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
-  if (!chunk) return 0;
-  chunk->next = NULL;
-  d->spare = chunk;
-  d->taken++;
+  if (d->height + 1 == SD_DEEP_HEIGHT) return 0;
+  /* Every chunk on the way may need a second one, and there may be a new root and a new best chunk. */
+  while (d->spares < d->height + 2) {
+    sd_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
+    if (!chunk) return 0;
+    chunk->next = d->spare;
+    d->spare = chunk;
+    d->spares++;
+    d->taken++;
+  }
   return 1;
 }
 
 /* ---- chunks */
 
-static sd_chunk *open_chunk(sd_deep *d, uint32_t place, int64_t from) {
+static sd_chunk *open_chunk(sd_deep *d, uint64_t n) {
   sd_chunk *chunk = d->spare;
   d->spare = chunk->next;
-  memmove(&d->at[place + 1], &d->at[place], (d->chunks - place) * sizeof *d->at);
-  d->at[place] = (sd_chunk_at){from, chunk};
-  d->chunks++;
+  d->spares--;
+  chunk->n = n;
   return chunk;
 }
 
-static void close_chunk(sd_deep *d, uint32_t place) {
-  sd_chunk *chunk = d->at[place].chunk;
-  d->levels -= (uint32_t)chunk->n;
+static void close_chunk(sd_deep *d, sd_chunk *chunk) {
   chunk->next = d->spare;
   d->spare = chunk;
-  d->chunks--;
-  memmove(&d->at[place], &d->at[place + 1], (d->chunks - place) * sizeof *d->at);
-  if (place == 0 && d->chunks) d->at[0].from = INT64_MIN;
+  d->spares++;
 }
 
-/* The only chunk that a key may lie in. */
-static uint32_t chunk_of(const sd_deep *d, int64_t key) {
-  uint32_t low = 0;
-  for (uint32_t left = d->chunks - 1; left;) {
-    const uint32_t half = (left + 1) / 2;
-    low += half & -(uint32_t)(d->at[low + half].from <= key);
+static void add_key(sd_chunk *chunk, uint64_t at, uint64_t key, int64_t value) {
+  const uint64_t after = chunk->n++ - at;
+  memmove(&chunk->keys[at + 1], &chunk->keys[at], after * sizeof *chunk->keys);
+  memmove(&chunk->values[at + 1], &chunk->values[at], after * sizeof *chunk->values);
+  chunk->keys[at] = key;
+  chunk->values[at] = value;
+}
+
+static void remove_key(sd_chunk *chunk, uint64_t at) {
+  const uint64_t after = --chunk->n - at;
+  memmove(&chunk->keys[at], &chunk->keys[at + 1], after * sizeof *chunk->keys);
+  memmove(&chunk->values[at], &chunk->values[at + 1], after * sizeof *chunk->values);
+}
+
+/* Copies what a chunk has from a place on to the end of another. */
+static void append(sd_chunk *to, const sd_chunk *from, uint64_t at) {
+  const uint64_t n = from->n - at;
+  memcpy(&to->keys[to->n], &from->keys[at], n * sizeof *to->keys);
+  memcpy(&to->values[to->n], &from->values[at], n * sizeof *to->values);
+  to->n += n;
+}
+
+/* How many keys are worse. */
+static uint64_t worse_in(const sd_chunk *chunk, uint64_t key) {
+  uint64_t low = 0;
+  for (uint64_t left = chunk->n; left;) {
+    const uint64_t half = (left + 1) / 2;
+    low += half & -(uint64_t)(chunk->keys[low + half - 1] < key);
     left -= half;
   }
   return low;
 }
 
-/* The first key that is not worse. */
-static uint32_t place_in(const sd_chunk *chunk, int64_t key) {
-  uint32_t low = 0;
-  for (uint32_t left = (uint32_t)chunk->n; left;) {
-    const uint32_t half = (left + 1) / 2;
-    low += half & -(uint32_t)(chunk->keys[low + half - 1] < key);
+/* The only chunk below that a key may lie in. */
+static uint64_t below_in(const sd_chunk *chunk, uint64_t key) {
+  uint64_t low = 0;
+  for (uint64_t left = chunk->n - 1; left;) {
+    const uint64_t half = (left + 1) / 2;
+    low += half & -(uint64_t)(chunk->keys[low + half] <= key);
     left -= half;
   }
   return low;
 }
 
-static int is_at(const sd_chunk *chunk, uint32_t place, int64_t key) {
-  return place < chunk->n && chunk->keys[place] == key;
-}
+/* ---- ways from the root down */
 
-/* ---- levels */
-
-int sd_deep_find(const sd_deep *d, int64_t key, sd_deep_place *place) {
-  const uint32_t at = chunk_of(d, key);
-  const sd_chunk *chunk = d->at[at].chunk;
-  /* A search by halves would wait for each of these lines. */
-  for (uint32_t i = 0; i < SD_CHUNK; i += SD_LINE / sizeof *chunk->keys) sd_prefetch((const char *)&chunk->keys[i]);
-  *place = (sd_deep_place){at, place_in(chunk, key)};
-  return is_at(chunk, place->at, key);
-}
-
-/* Gives the better half of a full chunk to a new one. */
-static void split(sd_deep *d, uint32_t at) {
-  sd_chunk *full = d->at[at].chunk;
-  const uint32_t kept = SD_CHUNK / 2;
-  sd_chunk *better = open_chunk(d, at + 1, full->keys[kept]);
-  better->n = SD_CHUNK - kept;
-  memcpy(better->keys, &full->keys[kept], better->n * sizeof *better->keys);
-  memcpy(better->values, &full->values[kept], better->n * sizeof *better->values);
-  full->n = kept;
-}
-
-void sd_deep_insert(sd_deep *d, sd_deep_place place, int64_t key, int64_t value) {
-  if (d->at[place.chunk].chunk->n == SD_CHUNK) {
-    split(d, place.chunk);
-    if (place.at > SD_CHUNK / 2) place = (sd_deep_place){place.chunk + 1, place.at - SD_CHUNK / 2};
+int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place) {
+  sd_chunk *chunk = d->root;
+  for (uint32_t h = d->height - 1; h; h--) {
+    const uint64_t at = below_in(chunk, key);
+    place->step[h].chunk = chunk;
+    place->step[h].at = at;
+    chunk = chunk->below[at];
+    /* A search by halves would wait for each of these lines. */
+    for (uint32_t i = 0; i < SD_CHUNK; i += SD_LINE / sizeof *chunk->keys) sd_prefetch((const char *)&chunk->keys[i]);
   }
-  sd_chunk *chunk = d->at[place.chunk].chunk;
-  const uint64_t after = chunk->n++ - place.at;
-  memmove(&chunk->keys[place.at + 1], &chunk->keys[place.at], after * sizeof *chunk->keys);
-  memmove(&chunk->values[place.at + 1], &chunk->values[place.at], after * sizeof *chunk->values);
-  chunk->keys[place.at] = key;
-  chunk->values[place.at] = value;
-  d->levels++;
+  const uint64_t at = worse_in(chunk, key);
+  place->step[0].chunk = chunk;
+  place->step[0].at = at;
+  return at < chunk->n && chunk->keys[at] == key;
 }
 
-/* Takes the next chunk into this one where both together have half of one, so that levels that went give their memory back. */
-static int joined(sd_deep *d, uint32_t at) {
-  if (at + 1 >= d->chunks) return 0;
-  sd_chunk *worse = d->at[at].chunk, *better = d->at[at + 1].chunk;
-  if (worse->n + better->n > SD_CHUNK / 2) return 0;
-  memcpy(&worse->keys[worse->n], better->keys, better->n * sizeof *better->keys);
-  memcpy(&worse->values[worse->n], better->values, better->n * sizeof *better->values);
-  worse->n += better->n;
-  d->levels += (uint32_t)better->n;
-  close_chunk(d, at + 1);
+/* From a chunk so many steps above the lowest ones down to its best key. */
+static void go_to_best(sd_deep_place *place, sd_chunk *chunk, uint32_t h) {
+  for (;; h--) {
+    place->step[h].chunk = chunk;
+    place->step[h].at = chunk->n - 1;
+    if (!h) return;
+    chunk = chunk->below[chunk->n - 1];
+  }
+}
+
+const sd_chunk *sd_deep_best(const sd_deep *d) {
+  sd_deep_place place;
+  go_to_best(&place, d->root, d->height - 1);
+  return place.step[0].chunk;
+}
+
+uint64_t sd_deep_worst(const sd_deep *d) {
+  const sd_chunk *chunk = d->root;
+  for (uint32_t h = d->height - 1; h; h--) chunk = chunk->below[0];
+  return chunk->keys[0];
+}
+
+int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_t *value) {
+  sd_deep_place *place = &cursor->place;
+  uint32_t h = 0;
+  if (!place->step[0].chunk) {
+    if (!d->height) return 0;
+    go_to_best(place, d->root, d->height - 1);
+  } else {
+    while (h < d->height && !place->step[h].at) h++;
+    if (h == d->height) return 0;
+    place->step[h].at--;
+    if (h) go_to_best(place, place->step[h].chunk->below[place->step[h].at], h - 1);
+  }
+  const sd_chunk *chunk = place->step[0].chunk;
+  *key = chunk->keys[place->step[0].at];
+  *value = chunk->values[place->step[0].at];
   return 1;
 }
 
-void sd_deep_remove(sd_deep *d, sd_deep_place place) {
-  sd_chunk *chunk = d->at[place.chunk].chunk;
-  const uint64_t after = --chunk->n - place.at;
-  memmove(&chunk->keys[place.at], &chunk->keys[place.at + 1], after * sizeof *chunk->keys);
-  memmove(&chunk->values[place.at], &chunk->values[place.at + 1], after * sizeof *chunk->values);
-  d->levels--;
-  if (!chunk->n) close_chunk(d, place.chunk);
-  else if (!joined(d, place.chunk) && place.chunk) joined(d, place.chunk - 1);
+/* ---- changes */
+
+static void new_root(sd_deep *d, sd_deep_place *place) {
+  sd_chunk *root = open_chunk(d, 1);
+  root->keys[0] = 0;
+  root->below[0] = d->root;
+  place->step[d->height].chunk = d->root = root;
+  place->step[d->height++].at = 0;
 }
 
-void sd_deep_cut(sd_deep *d, int64_t key) {
-  while (d->chunks && sd_deep_best(d)->keys[0] > key) sd_deep_pop(d);
-  if (!d->chunks) return;
-  sd_chunk *chunk = d->at[d->chunks - 1].chunk;
-  const uint32_t place = place_in(chunk, key), kept = place + (uint32_t)is_at(chunk, place, key);
-  d->levels -= (uint32_t)chunk->n - kept;
+/* Adds a key and its value to a chunk h steps above the lowest ones: a chunk behind the one that the place leads through. */
+static void insert_above(sd_deep *d, sd_deep_place *place, uint32_t h, uint64_t key, int64_t value) {
+  if (h == d->height) new_root(d, place);
+  sd_chunk *chunk = place->step[h].chunk;
+  uint64_t at = place->step[h].at + (h != 0);
+  if (chunk->n == SD_CHUNK) {
+    sd_chunk *better = open_chunk(d, 0);
+    append(better, chunk, KEPT);
+    chunk->n = KEPT;
+    insert_above(d, place, h + 1, better->keys[0], (int64_t)(intptr_t)better);
+    if (at > KEPT) {
+      chunk = better;
+      at -= KEPT;
+    }
+  }
+  add_key(chunk, at, key, value);
+}
+
+void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t value) {
+  insert_above(d, place, 0, key, value);
+  d->levels++;
+}
+
+/* Takes a chunk's better neighbour into it where both together have half of one, so that levels that went give their memory
+ * back. */
+static int joined(sd_deep *d, sd_chunk *above, uint64_t at, uint32_t h) {
+  if (at + 1 >= above->n) return 0;
+  sd_chunk *worse = above->below[at], *better = above->below[at + 1];
+  if (worse->n + better->n > SD_CHUNK / 2) return 0;
+  if (h) better->keys[0] = above->keys[at + 1]; /* what a first chunk's key says was of no use, and may be too much */
+  append(worse, better, 0);
+  close_chunk(d, better);
+  remove_key(above, at + 1);
+  return 1;
+}
+
+/* Chunks on the way that have become small or empty. */
+static void shrink(sd_deep *d, sd_deep_place *place) {
+  for (uint32_t h = 0; h + 1 < d->height; h++) {
+    sd_chunk *chunk = place->step[h].chunk, *above = place->step[h + 1].chunk;
+    const uint64_t at = place->step[h + 1].at;
+    if (!chunk->n) {
+      remove_key(above, at);
+      close_chunk(d, chunk);
+    } else if (!joined(d, above, at, h) && (!at || !joined(d, above, at - 1, h))) {
+      return;
+    }
+  }
+  while (d->height && d->root->n <= (d->height > 1)) {
+    sd_chunk *root = d->root;
+    d->root = d->height > 1 && root->n ? root->below[0] : NULL;
+    d->height = d->root ? d->height - 1 : 0;
+    close_chunk(d, root);
+  }
+}
+
+void sd_deep_remove(sd_deep *d, sd_deep_place *place) {
+  remove_key(place->step[0].chunk, place->step[0].at);
+  d->levels--;
+  shrink(d, place);
+}
+
+sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n) {
+  sd_chunk *chunk = open_chunk(d, n);
+  d->levels += n;
+  if (d->height) {
+    sd_deep_place place;
+    go_to_best(&place, d->root, d->height - 1);
+    insert_above(d, &place, 1, worst, (int64_t)(intptr_t)chunk);
+  } else {
+    d->root = chunk;
+    d->height = 1;
+  }
+  return chunk;
+}
+
+void sd_deep_pop(sd_deep *d) {
+  sd_deep_place place;
+  go_to_best(&place, d->root, d->height - 1);
+  d->levels -= (uint32_t)place.step[0].chunk->n;
+  place.step[0].chunk->n = 0;
+  shrink(d, &place);
+}
+
+void sd_deep_cut(sd_deep *d, uint64_t key) {
+  while (d->height && sd_deep_best(d)->keys[0] > key) sd_deep_pop(d);
+  if (!d->height) return;
+  sd_deep_place place;
+  go_to_best(&place, d->root, d->height - 1);
+  sd_chunk *chunk = place.step[0].chunk;
+  const uint64_t worse = worse_in(chunk, key), kept = worse + (worse < chunk->n && chunk->keys[worse] == key);
+  d->levels -= (uint32_t)(chunk->n - kept);
   chunk->n = kept;
 }
 
 void sd_deep_clear(sd_deep *d) {
-  while (d->chunks) sd_deep_pop(d);
-}
-
-sd_chunk *sd_deep_push(sd_deep *d, int64_t worst, uint32_t n) {
-  sd_chunk *chunk = open_chunk(d, d->chunks, d->chunks ? worst : INT64_MIN);
-  chunk->n = n;
-  d->levels += n;
-  return chunk;
-}
-
-void sd_deep_pop(sd_deep *d) { close_chunk(d, d->chunks - 1); }
-
-int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, int64_t *key, int64_t *value) {
-  if (!cursor->left) {
-    if (!cursor->chunk) return 0;
-    cursor->left = d->at[--cursor->chunk].chunk->n;
-  }
-  const sd_chunk *chunk = d->at[cursor->chunk].chunk;
-  cursor->left--;
-  *key = chunk->keys[cursor->left];
-  *value = chunk->values[cursor->left];
-  return 1;
+  while (d->height) sd_deep_pop(d);
 }

@@ -2,8 +2,8 @@
  *
  * A sorted array is the fastest place for the levels near the top: changes there move a few keys. But a level that comes or goes
  * at the array's far end moves all of it, and a file may do that with every tick. So an array holds SD_NEAR levels at most. The
- * worse ones lie here, in chunks of sorted keys; a directory of the chunks is sorted too. A change moves one chunk at most, and a
- * new chunk moves the directory, which happens once in SD_CHUNK / 2 levels.
+ * worse ones lie here, in a tree of chunks of sorted keys: a change moves half a kilobyte at most in each chunk on its way, and
+ * more than one chunk only once in SD_CHUNK / 2 changes.
  *
  * Keys are those of ladder.h: greater is better. The owner keeps two rules. Every level in the array is better than every one
  * here. The array has SD_NEAR_LEAST levels at least as long as there are some here.
@@ -16,66 +16,69 @@
 
 #include "handlers/pool.h"
 
-enum { SD_NEAR = 512, SD_NEAR_LEAST = 64, SD_CHUNK = 254 };
+enum { SD_NEAR = 512, SD_NEAR_LEAST = 64, SD_CHUNK = 62, SD_DEEP_HEIGHT = 12 };
 
 typedef struct sd_chunk {
   struct sd_chunk *next; /* of a spare one */
-  uint64_t n;
-  int64_t keys[SD_CHUNK]; /* the worst first */
-  int64_t values[SD_CHUNK];
+  uint64_t n;            /* 0 only of a spare one */
+  uint64_t
+      keys[SD_CHUNK]; /* the worst first. Above the lowest chunks: no key below is less, but the first one's may be */
+  union {
+    int64_t values[SD_CHUNK];
+    struct sd_chunk *below[SD_CHUNK]; /* of a chunk that is not one of the lowest */
+  };
 } sd_chunk;
 
 _Static_assert(SD_NEAR_LEAST + SD_CHUNK <= SD_NEAR, "an array that is refilled has room");
 
-typedef struct sd_chunk_at {
-  int64_t from; /* no key of the chunk is below it; INT64_MIN for the first one */
-  sd_chunk *chunk;
-} sd_chunk_at;
-
 typedef struct sd_deep {
-  sd_chunk_at *at; /* the worst chunk first; none is empty */
+  sd_chunk *root;
   sd_chunk *spare;
-  uint32_t chunks, room;
-  uint32_t levels; /* in all chunks */
-  uint32_t taken;  /* chunks, with the spare ones */
+  uint32_t height; /* chunks on the way from the root to a key, both ends included; 0: the side is empty */
+  uint32_t spares;
+  uint32_t levels;
+  uint32_t taken; /* chunks, with the spare ones */
 } sd_deep;
 
-/* Makes room for one more chunk, which sd_deep_insert and sd_deep_push may need. Zero: no memory. */
+/* Makes room for one sd_deep_insert or sd_deep_push. Zero: no memory. */
 int sd_deep_reserve(sd_deep *d, sd_pool *pool);
 
-/* Where a key is, or belongs: it stands until the side changes. */
+/* Where a key is, or belongs, from the lowest chunk up: it stands until the side changes. */
 typedef struct sd_deep_place {
-  uint32_t chunk, at;
+  struct {
+    sd_chunk *chunk;
+    uint64_t at;
+  } step[SD_DEEP_HEIGHT];
 } sd_deep_place;
 
 /* Zero: the key is not here. Of a side that is not empty. */
-int sd_deep_find(const sd_deep *d, int64_t key, sd_deep_place *place);
-static inline int64_t *sd_deep_value(const sd_deep *d, sd_deep_place place) {
-  return &d->at[place.chunk].chunk->values[place.at];
+int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place);
+static inline int64_t *sd_deep_value(const sd_deep_place *place) {
+  return &place->step[0].chunk->values[place->step[0].at];
 }
 /* Adds a key that is not here where it belongs, on a side that has reserved. */
-void sd_deep_insert(sd_deep *d, sd_deep_place place, int64_t key, int64_t value);
-void sd_deep_remove(sd_deep *d, sd_deep_place place);
+void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t value);
+void sd_deep_remove(sd_deep *d, sd_deep_place *place);
+/* The worst key of a side that is not empty. */
+uint64_t sd_deep_worst(const sd_deep *d);
 /* Removes all keys better than this one. */
-void sd_deep_cut(sd_deep *d, int64_t key);
+void sd_deep_cut(sd_deep *d, uint64_t key);
 void sd_deep_clear(sd_deep *d);
 
 /* A new best chunk for n levels, of which the worst has this key, on a side that has reserved. The caller writes its keys and
  * values. */
-sd_chunk *sd_deep_push(sd_deep *d, int64_t worst, uint32_t n);
+sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n);
 /* The best chunk of a side that is not empty, and its end. */
-static inline const sd_chunk *sd_deep_best(const sd_deep *d) { return d->at[d->chunks - 1].chunk; }
+const sd_chunk *sd_deep_best(const sd_deep *d);
 void sd_deep_pop(sd_deep *d);
 
-/* Reads a side, the best level first: begins as {d->chunks, 0}. Zero: there are no more. */
+/* Reads a side, the best level first: begins as all zeros. Zero: there are no more. */
 typedef struct sd_deep_cursor {
-  uint64_t chunk, left;
+  sd_deep_place place;
 } sd_deep_cursor;
 
-int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, int64_t *key, int64_t *value);
+int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_t *value);
 
-static inline uint64_t sd_deep_bytes(const sd_deep *d) {
-  return d->room * (uint64_t)sizeof *d->at + d->taken * (uint64_t)sizeof(sd_chunk);
-}
+static inline uint64_t sd_deep_bytes(const sd_deep *d) { return d->taken * (uint64_t)sizeof(sd_chunk); }
 
 #endif

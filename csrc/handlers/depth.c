@@ -11,7 +11,7 @@
 /* One side: keys, as ladder.h has them, and behind all there is room for, the sizes in the same order. Levels beyond the best
  * SD_NEAR lie in chunks. */
 typedef struct sd_depth_side {
-  int64_t *keys; /* NULL: it never had a level */
+  uint64_t *keys; /* NULL: it never had a level */
   uint32_t n, room;
   sd_deep deep;
 } sd_depth_side;
@@ -53,15 +53,15 @@ static uint64_t side_bytes(uint32_t room) {
   return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(int64_t)) : 0;
 }
 
-static int64_t *sizes_of(const sd_depth_side *s) { return s->keys + s->room; }
+static int64_t *sizes_of(const sd_depth_side *s) { return (int64_t *)s->keys + s->room; }
 
 static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
   uint32_t room = sd_ladder_room(s->room);
   if (room > most) room = most;
   if (room > SD_NEAR) room = SD_NEAR;
-  int64_t *piece = sd_pool_take(pool, side_bytes(room));
+  uint64_t *piece = sd_pool_take(pool, side_bytes(room));
   if (!piece) return 0;
-  int64_t *keys = sd_ladder_begin(piece);
+  uint64_t *keys = sd_ladder_begin(piece);
   if (s->n) {
     memcpy(keys, s->keys, s->n * sizeof *keys);
     memcpy(keys + room, sizes_of(s), s->n * sizeof(int64_t));
@@ -72,7 +72,7 @@ static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
   return 1;
 }
 
-static uint32_t place_of(const sd_depth_side *s, int64_t key) { return s->n ? sd_ladder_find(s->keys, s->n, key) : 0; }
+static uint32_t place_of(const sd_depth_side *s, uint64_t key) { return s->n ? sd_ladder_find(s->keys, s->n, key) : 0; }
 
 /* Takes n levels out, from `at` on. */
 static void cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
@@ -82,7 +82,7 @@ static void cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
   s->n -= n;
 }
 
-static void put_in(sd_depth_side *s, uint32_t at, int64_t key, int64_t size) {
+static void put_in(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
   int64_t *sizes = sizes_of(s);
   memmove(&s->keys[at + 1], &s->keys[at], (s->n - at) * sizeof *s->keys);
   memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
@@ -126,8 +126,13 @@ static int make_room(sd_depth_side *s, sd_pool *pool, uint32_t most) {
 }
 
 static void drop_worst(sd_depth_side *s) {
-  if (s->deep.levels) sd_deep_remove(&s->deep, (sd_deep_place){0, 0});
-  else cut_out(s, 0, 1);
+  if (!s->deep.levels) {
+    cut_out(s, 0, 1);
+    return;
+  }
+  sd_deep_place place;
+  sd_deep_find(&s->deep, sd_deep_worst(&s->deep), &place);
+  sd_deep_remove(&s->deep, &place);
 }
 
 /* ---- one tick */
@@ -155,13 +160,13 @@ static void clear(sd_depth_change *c, int side) {
 }
 
 /* A level that is not there, in a book that may have one more. Zero: no memory. */
-static int put(sd_depth_change *c, sd_depth_side *s, int side, int64_t key, int64_t size) {
+static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int64_t size) {
   if (!make_room(s, c->pool, c->max_levels)) return 0;
   const uint32_t at = place_of(s, key);
   if (at == 0 && s->deep.levels) {
     sd_deep_place place;
     sd_deep_find(&s->deep, key, &place);
-    sd_deep_insert(&s->deep, place, key, size);
+    sd_deep_insert(&s->deep, &place, key, size);
     touch(c, side, s->n);
     return 1;
   }
@@ -171,20 +176,20 @@ static int put(sd_depth_change *c, sd_depth_side *s, int side, int64_t key, int6
 }
 
 /* A change of a level that lies in the chunks, or belongs there: no row shows it. Zero: no memory. */
-static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, int64_t key, int64_t size) {
+static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int64_t size) {
   touch(c, side, s->n);
   sd_deep_place place;
   const int there = sd_deep_find(&s->deep, key, &place);
   if (!size && !there) {
     c->row->absent++;
   } else if (!size) {
-    sd_deep_remove(&s->deep, place);
+    sd_deep_remove(&s->deep, &place);
   } else if (there) {
-    *sd_deep_value(&s->deep, place) = size;
+    *sd_deep_value(&place) = size;
   } else {
     if (levels_of(s) == c->max_levels) {
       c->row->beyond++;
-      if (place.chunk == 0 && place.at == 0) return 1;
+      if (key < sd_deep_worst(&s->deep)) return 1;
       drop_worst(s);
     }
     return put(c, s, side, key, size);
@@ -195,7 +200,7 @@ static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, int64_t key,
 /* Zero: no memory. */
 static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
   sd_depth_side *s = &c->book->side[side];
-  int64_t key = sd_ladder_key(side, price);
+  uint64_t key = sd_ladder_key(side, price);
   uint32_t at = place_of(s, key);
   int there = at < s->n && s->keys[at] == key;
   if (!there && at == 0 && s->deep.levels) return set_deep(c, s, side, key, size);
@@ -225,7 +230,7 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
 /* Takes away what is better than a price, and what is at it too if `inclusive`. */
 static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
   sd_depth_side *s = &c->book->side[side];
-  const int64_t key = sd_ladder_key(side, price), last = key - inclusive;
+  const uint64_t key = sd_ladder_key(side, price), last = key - (uint64_t)inclusive;
   const uint32_t at = place_of(s, key), kept = at + (uint32_t)(!inclusive && at < s->n && s->keys[at] == key);
   if (kept == s->n) return;
   s->n = kept;
@@ -315,10 +320,10 @@ static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   sd_depth_row *row = c->row;
   int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
   for (uint32_t i = c->from[side]; i < top; i++) {
-    prices[i] = i < s->n ? sd_ladder_key(side, s->keys[s->n - 1 - i]) : SD_UNDEF_PRICE;
+    prices[i] = i < s->n ? sd_ladder_price(side, s->keys[s->n - 1 - i]) : SD_UNDEF_PRICE;
     amounts[i] = i < s->n ? sizes[s->n - 1 - i] : 0;
   }
-  int64_t best = s->n ? sd_ladder_key(side, s->keys[s->n - 1]) : SD_UNDEF_PRICE;
+  int64_t best = s->n ? sd_ladder_price(side, s->keys[s->n - 1]) : SD_UNDEF_PRICE;
   const int64_t size = s->n ? sizes[s->n - 1] : 0;
   if (side == SD_BID) {
     row->bid_price = best;
@@ -380,11 +385,12 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
   uint64_t got = 0;
   for (; got < n && got < s->n; got++) {
     const uint64_t at = s->n - 1 - got;
-    levels[got] = (sd_depth_level){sd_ladder_key(which, s->keys[at]), sizes_of(s)[at]};
+    levels[got] = (sd_depth_level){sd_ladder_price(which, s->keys[at]), sizes_of(s)[at]};
   }
-  sd_deep_cursor cursor = {s->deep.chunks, 0};
-  for (int64_t key, size; got < n && sd_deep_next(&s->deep, &cursor, &key, &size); got++)
-    levels[got] = (sd_depth_level){sd_ladder_key(which, key), size};
+  sd_deep_cursor cursor = {0};
+  uint64_t key;
+  for (int64_t size; got < n && sd_deep_next(&s->deep, &cursor, &key, &size); got++)
+    levels[got] = (sd_depth_level){sd_ladder_price(which, key), size};
   return got;
 }
 

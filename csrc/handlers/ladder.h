@@ -8,9 +8,16 @@
 
 enum { SD_ASK = 0, SD_BID = 1 };
 
-/* A price as it stands in a ladder: greater is better on both sides. No branch: sides come in no order. */
-static inline int64_t sd_ladder_key(int side, int64_t price) {
-  return (int64_t)((uint64_t)price * (uint64_t)(2 * side - 1));
+#define SD_LADDER_ZERO (UINT64_C(1) << 63)
+
+/* A price as it stands in a ladder: greater is better on both sides. Unsigned, because compilers count comparisons of these by the
+ * carry. No branch: sides come in no order. */
+static inline uint64_t sd_ladder_key(int side, int64_t price) {
+  return (uint64_t)price * (uint64_t)(2 * side - 1) ^ SD_LADDER_ZERO;
+}
+
+static inline int64_t sd_ladder_price(int side, uint64_t key) {
+  return (int64_t)((key ^ SD_LADDER_ZERO) * (uint64_t)(2 * side - 1));
 }
 
 /* Room for more of what grows: 4, 6, 8, 12, 16 and so on. */
@@ -21,16 +28,17 @@ static inline uint32_t sd_ladder_room(uint32_t room) {
 /* As many are compared at once; and before a side's first key lie as many that are worse than any. */
 enum { SD_LADDER_BEST = 8 };
 
-#define SD_LADDER_WORST INT64_MIN
+#define SD_LADDER_WORST 0
 
 /* The keys of a side with no level in a piece of memory that has room for SD_LADDER_BEST more. */
-static inline int64_t *sd_ladder_begin(int64_t *piece) {
+static inline uint64_t *sd_ladder_begin(uint64_t *piece) {
   for (int i = 0; i < SD_LADDER_BEST; i++) piece[i] = SD_LADDER_WORST;
   return piece + SD_LADDER_BEST;
 }
 
 /* The first of n keys that is not worse, where all of the best few are not. In growing steps, and then by halves. */
-static inline uint32_t sd_ladder_find_deep(const int64_t *keys, uint32_t n, int64_t key) {
+static inline uint32_t sd_ladder_find_deep(const uint64_t *keys, uint32_t n, uint64_t key) {
+  if (n == 0 || keys[0] >= key) return 0;
   uint32_t high = n > SD_LADDER_BEST ? n - SD_LADDER_BEST : 0, step = SD_LADDER_BEST, low;
   while (step <= high && keys[high - step] >= key) {
     high -= step;
@@ -47,7 +55,7 @@ static inline uint32_t sd_ladder_find_deep(const int64_t *keys, uint32_t n, int6
 
 /* The first of n keys that is not worse: where it is, or belongs. Most are among the best few, which are all compared: no branch
  * hangs on how many there are or on where the key belongs, and no comparison waits for another one. */
-static inline uint32_t sd_ladder_find(const int64_t *keys, uint32_t n, int64_t key) {
+static inline uint32_t sd_ladder_find(const uint64_t *keys, uint32_t n, uint64_t key) {
   uint32_t worse = 0;
   for (int i = -SD_LADDER_BEST; i < 0; i++) worse += keys[(int64_t)n + i] < key;
   return SD_LIKELY(worse != 0) ? n - SD_LADDER_BEST + worse : sd_ladder_find_deep(keys, n, key);

@@ -16,7 +16,7 @@ from book_reference import PlainBook, as_tuples
 from depth_reference import PlainDepth
 from engine_support import ticks_for
 
-from strand import Dispatcher, depth
+from strand import UNDEF_PRICE, Dispatcher, depth
 
 SUPPORT = Path(__file__).resolve().parent.parent / "support"
 CSRC = SUPPORT.parent.parent / "csrc"
@@ -232,6 +232,51 @@ def test_deep_books_are_those_of_a_plain_one(seed: int) -> None:
                 del expected["crossed"], expected["ticks"]
                 assert {name: int(row[name]) for name in expected} == expected
     assert deepest > 800
+
+
+ORDERS = {
+    "random": lambda prices, rng: rng.permutation(prices),
+    "rising": lambda prices, _: np.sort(prices),
+    "falling": lambda prices, _: np.sort(prices)[::-1],
+}
+
+
+@pytest.mark.parametrize("gone", ORDERS)
+@pytest.mark.parametrize("come", ORDERS)
+def test_tens_of_thousands_of_levels_come_and_go_in_any_order(come: str, gone: str) -> None:
+    """Twice, with a clear between: more than a tree of two chunks one above the other holds."""
+    rng = np.random.default_rng(11)
+    prices = rng.choice(10**6, 20_000, replace=False) + 1
+    first = ORDERS[come](prices, rng)
+    leaving = ORDERS[gone](prices, rng)[:19_000]
+    ids = {int(price): at + 1 for at, price in enumerate(first)}
+    came = adds(np.arange(len(first)) + 1, first)
+    came["side"] = np.where(first % 2, b"A", b"B")
+    left = cancels(adds([ids[int(price)] for price in leaving], leaving))
+    left["side"] = np.where(leaving % 2, b"A", b"B")
+    there: set[int] = set()
+    handlers = {"orders": "book", "levels": depth(max_levels=1 << 20)}
+    with Dispatcher(list(handlers), handlers=handlers, workers=1) as d:
+        for part in (*np.array_split(came, 3), *np.array_split(left, 5), clears(1), came, left):
+            d.publish(part)
+            updates = as_depth(part)
+            updates["instrument_id"] = 1
+            if (part["action"] == b"R").any():
+                updates = np.concatenate([updates, updates])
+                updates["side"], updates["price"] = [b"A", b"B"], UNDEF_PRICE
+            d.publish(updates)
+            d.drain()
+            changed = {int(price) for price in part["price"]}
+            there = there | changed if part["action"][0] == b"A" else there - changed
+            if part["action"][0] == b"R":
+                there = set()
+            for letter, side in enumerate(("bid", "ask")):
+                expected = sorted((price for price in there if price % 2 == letter), reverse=side == "bid")
+                for key in range(2):
+                    found = d.books[key].levels(side)
+                    assert found["price"].tolist() == expected
+                    assert set(found["size"].tolist()) <= {100}
+                assert int(d.rows[0][f"{side}_levels"]) == len(expected)
 
 
 @pytest.mark.parametrize("most", [600, 1 << 20])

@@ -5,7 +5,8 @@
  * The header builds three ways:
  *   default             C11 atomics
  *   SD_MODEL_RELACY     the Relacy model checker (C++): orders can be weakened by label at run time
- *   SD_MODEL_SCHEDULER  C11 under a seeded deterministic scheduler: each operation is a point where it may switch
+ *   SD_MODEL_SCHEDULER  C11 under a seeded deterministic scheduler: each operation is a point where it may switch. With
+ *                       SD_MODEL_RELACY: the whole engine under Relacy, with the scheduler's small sizes
  * SD_PLAIN(T) marks a field that is not atomic and whose exclusive use the protocol has to guarantee: the model checker
  * and ThreadSanitizer look for races on it.
  */

@@ -14,16 +14,17 @@
 #include <stddef.h>
 
 #include "sd_atomic.h"
-#if defined(SD_MODEL_RELACY)
-typedef struct sd_mark sd_mark; /* the checker's dispatchers have none */
+#if defined(SD_MODEL_STRANDS)
+typedef struct sd_mark sd_mark; /* such records have none */
 #else
 #include "sd_handler.h"
 #endif
 
 enum { SD_BLOCKS_AHEAD = 4 }; /* blocks of a cache to prefetch before they are handed out */
 
-#if defined(SD_MODEL_RELACY)
-/* The checker's blocks are structures of two records, and a "byte" is a record: it has to see each one to see races. */
+#if defined(SD_MODEL_STRANDS)
+/* For the models of strands and tokens: blocks are structures of two records, and a "byte" is a record. The checker has to see
+ * each one to see races. */
 enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 1, SD_BLOCK_HEADER = 0, SD_MODEL_RECORDS = 2 };
 typedef SD_PLAIN(uint64_t) sd_byte;
 #else
@@ -37,7 +38,7 @@ typedef unsigned char sd_byte;
 
 typedef struct sd_block {
   sd_a32 next; /* in a strand: the block after */
-#if defined(SD_MODEL_RELACY)
+#if defined(SD_MODEL_STRANDS)
   sd_byte record[SD_MODEL_RECORDS];
 #endif
 } sd_block;
@@ -59,7 +60,7 @@ typedef struct sd_free_list {
 typedef struct sd_pool {
   sd_free_list *list;
   SD_PLAIN(uint32_t) * stack; /* a run after the other, under the free list's lock */
-#if defined(SD_MODEL_RELACY)
+#if defined(SD_MODEL_STRANDS)
   sd_block *blocks;
 #else
   sd_byte *blocks;
@@ -70,7 +71,7 @@ typedef struct sd_pool {
   uint32_t marks_at; /* bytes from the start of a block to its records' marks; 0: there are none */
 } sd_pool;
 
-#if defined(SD_MODEL_RELACY)
+#if defined(SD_MODEL_STRANDS)
 static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) {
   return &pool->blocks[sd_model_index(index)];
 }

@@ -9,9 +9,14 @@
 #include "sd_atomic.h"
 
 enum {
+#if defined(SD_MODEL_RELACY)
+  SD_SUB_BITS = 0,
+  SD_OCTAVES = 1,
+#else
   SD_SUB_BITS = 4,
-  SD_SUB = 1 << SD_SUB_BITS,
   SD_OCTAVES = 44,
+#endif
+  SD_SUB = 1 << SD_SUB_BITS,
   SD_BUCKETS = SD_SUB * (SD_OCTAVES - SD_SUB_BITS + 1)
 };
 

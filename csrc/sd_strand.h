@@ -189,7 +189,7 @@ static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_bloc
 /* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
  * line holds up every atomic operation behind it. */
 static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_cache *cache) {
-#if !defined(SD_MODEL_RELACY)
+#if !defined(SD_MODEL_STRANDS)
   if (cache->count < SD_BLOCKS_AHEAD) return;
   uint32_t index = cache->index[cache->count - SD_BLOCKS_AHEAD];
   sd_prefetch_write(sd_block_at(pool, index));
@@ -255,7 +255,7 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
   return n;
 }
 
-#if !defined(SD_MODEL_RELACY)
+#if !defined(SD_MODEL_STRANDS)
 /* The same for their marks, where there are any. */
 static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t n, sd_mark *to) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->marks_at ? n : 0;
@@ -337,7 +337,7 @@ static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_bloc
     for (uint32_t i = 0; i < run; i++, to += size) {
       const uint32_t from = pick ? pick[done + i] : done + i;
       sd_copy(to, batch->records + from * size, size);
-#if !defined(SD_MODEL_RELACY)
+#if !defined(SD_MODEL_STRANDS)
       if (batch->keys) memcpy(to + batch->key_offset, &batch->keys[from], sizeof *batch->keys);
       if (batch->marks) sd_block_mark(pool, s->tail, fill)[i] = batch->marks[from];
 #endif

@@ -8,6 +8,7 @@
 #define SD_MODEL_HPP
 
 #define SD_MODEL_RELACY 1
+#define SD_MODEL_STRANDS 1 /* blocks of records that the checker sees */
 #include "sd_atomic.h"
 /* sd_atomic.h first: the rest needs its types. */
 #include "sd_block.h"
@@ -207,8 +208,8 @@ struct world {
     uint64_t counted = 0;
     for (uint32_t i = 0; i < MODEL_STRANDS; i++) {
       sd_strand *s = &strand[i];
-      RL_ASSERT(sd_load(&s->pending, relaxed, W2) == 0);
-      RL_ASSERT(sd_load(&s->owner, relaxed, W1) == 0);
+      RL_ASSERT(sd_load(&s->pending, acquire, W2) == 0);
+      RL_ASSERT(sd_load(&s->owner, relaxed, C2) == 0);
       RL_ASSERT(o.holders[i] == 0 && o.listed[i] == 0 && o.aside[i] == 0);
       for (uint32_t b = sd_load(&s->head, relaxed, Q1); b != SD_NONE; b = sd_load(&blocks[b].next, relaxed, Q3))
         found++;
@@ -228,17 +229,6 @@ struct futex_waiters {
 };
 extern futex_waiters model_waiters;
 
-/* ---- running ---- */
-typedef rl::test_result_e (*model_run)(rl::test_params &);
-struct model_program {
-  const char *name;
-  const char *options; /* "full" when small enough to be searched to the end; "wrong" when it has to be caught */
-  model_run run;
-};
-template <typename T> static rl::test_result_e model_simulate(rl::test_params &p) {
-  rl::simulate<T>(p);
-  return p.test_result;
-}
-int model_main(int argc, char **argv, const model_program *programs, unsigned n);
+#include "model_run.hpp"
 
 #endif

@@ -21,14 +21,28 @@
 #undef delete
 #undef assert
 
+#if defined(SD_MODEL_SCHEDULER)
+/* The whole engine (engine.hpp): its memory is new, and so zero. */
+template <typename T> struct sd_zeroed : rl::atomic<T> {
+  sd_zeroed() : rl::atomic<T>(T(0)) {}
+};
+typedef sd_zeroed<uint32_t> sd_a32;
+typedef sd_zeroed<uint64_t> sd_a64;
+typedef sd_zeroed<int64_t> sd_ai64;
+#else
 typedef rl::atomic<uint32_t> sd_a32;
 typedef rl::atomic<uint64_t> sd_a64;
 typedef rl::atomic<int64_t> sd_ai64;
+#endif
 
 /* A plain variable to the protocol; to the checker, one whose unordered use is a race. */
 template <typename T> class sd_var {
 public:
+#if defined(SD_MODEL_SCHEDULER)
+  sd_var() { var_($).store(T()); }
+#else
   sd_var() {}
+#endif
   sd_var &operator=(const T &value) {
     var_($).store(value);
     return *this;

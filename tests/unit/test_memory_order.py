@@ -101,6 +101,77 @@ def test_the_functions_the_document_names_are_there() -> None:
     assert [word for word in sorted(named) if not re.search(rf"\b{word}\(", text)] == []
 
 
+def operations(text: str) -> list[tuple[str, str, str]]:
+    """Name, order and label of each atomic operation, in the order in which they are written."""
+    return [
+        (name, next(iter(ORDERS & set(args)), ""), args[-1])
+        for name, args in calls(text)
+        if len(args) > 2 and LABEL.fullmatch(args[-1]) and ORDERS & set(args)
+    ]
+
+
+def body_of(function: str, text: str) -> str:
+    """What stands between the braces of a function."""
+    text = COMMENT.sub(" ", text)
+    start = re.search(rf"\b{function}\([^;{{}}]*\)\s*{{", text)
+    assert start, f"there is no {function}"
+    depth = 1
+    for at in range(start.end(), len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return text[start.end() : at]
+    raise AssertionError(f"{function} has no end")
+
+
+def strays(models: Mapping[str, str], sources: Iterable[str]) -> list[str]:
+    """Operations of the models that the core has not, with this label and this order."""
+    real = {operation for text in sources for operation in operations(text)}
+    return [
+        f"{where}: {name}(..., {order}, {label})"
+        for where, text in models.items()
+        for name, order, label in operations(text)
+        if (name, order, label) not in real
+    ]
+
+
+def test_every_label_stronger_than_relaxed_has_a_verdict() -> None:
+    rows = [line.split("|") for line in (ROOT / "docs" / "memory-order.md").read_text().splitlines() if ROW.match(line)]
+    verdicts = {row[1].strip(): (row[2].strip(), row[-2].strip()) for row in rows}
+    assert len(verdicts) > 70
+    assert [label for label, (order, verdict) in verdicts.items() if (order == "relaxed") != (verdict == "-")] == []
+    told = [verdict for _, verdict in verdicts.values() if verdict != "-"]
+    assert [verdict for verdict in told if not re.match(r"(caught|redundant): ", verdict)] == []
+
+
+def test_the_models_use_the_labels_and_orders_of_the_core() -> None:
+    models = {path.name: path.read_text() for path in sorted((ROOT / "tests" / "model").glob("*.[ch]pp"))}
+    assert "sd_watermark.c" in models["engine.hpp"]
+    assert strays(models, core_sources().values()) == []
+
+
+def test_the_model_of_the_benchmarks_has_the_steps_of_each_function_it_stands_for() -> None:
+    model = (ROOT / "tests" / "model" / "bench.cpp").read_text()
+    stands_for = {
+        "route.c": ("serve", "publish_lane", "wait_for_room", "await_handled", "dismiss", "muster"),
+        "latency.c": ("arrive", "work", "send_all", "play"),
+    }
+    labels = set()
+    for file, functions in stands_for.items():
+        source = (ROOT / "csrc" / "bench" / file).read_text()
+        for function in functions:
+            steps = operations(body_of(function, source))
+            assert operations(body_of(function, model)) == steps, function
+            labels |= {label for _, _, label in steps}
+    assert labels == {label for label in labels_used(core_sources().values()) if re.match("B[RL]", label)}
+
+
+def test_an_order_of_a_model_that_the_core_has_not_is_reported() -> None:
+    source = "void f(void) { sd_store(&s->a, 1, release, M1); }"
+    assert strays({"a.cpp": source}, [source]) == []
+    assert strays({"a.cpp": source.replace("release", "relaxed")}, [source]) == ["a.cpp: sd_store(..., relaxed, M1)"]
+    assert operations(body_of("f", source)) == [("sd_store", "release", "M1")]
+
+
 CODE = """
 /* P1: pairs with W9 in sd_gone(acquire, W9). */
 old = sd_fetch_add(&s->pending, (uint64_t)(k + 1), acq_rel, P2); // sd_load(&x, acquire, Z1)

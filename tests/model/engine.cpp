@@ -1,0 +1,324 @@
+/* Numbers, the watermark, the feed's time, lanes and their merger, timers and the clock: the engine's own files under the checker.
+ *
+ * The models of tokens, lists and blocks are elsewhere (drain.cpp, tasks.cpp); here it is what those who only read conclude. */
+#include "engine.hpp"
+
+/* Two publishers, a worker, and who asks for the watermark: what lies below it has been handled. */
+template <bool marked, bool claims> struct watermark : rl::test_suite<watermark<marked, claims>, 4> {
+  engine e;
+  void before() { e.begin(marked, false, false, claims); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      record first[] = {{0, 0, 10}}, second[] = {{1, 1, 20}};
+      e.publish(1, first, 1);
+      e.publish(1, second, 1);
+      e.others++;
+    } else if (index == 1) {
+      record both[] = {{0, 2, 10}, {1, 3, 20}};
+      e.publish(2, both, 2);
+      e.others++;
+    } else if (index == 2) {
+      e.work(3);
+    } else {
+      for (int i = 0; i < 3; i++) {
+        e.pass(sd_watermark(&e.d));
+        sd_pause();
+      }
+      e.others++;
+    }
+  }
+  void after() {
+    RL_ASSERT(e.handled == 4 && sd_watermark(&e.d) >= 4);
+    e.end();
+  }
+};
+
+/* Nothing is handled: no watermark passes a record that waits. */
+struct waiting : rl::test_suite<waiting, 2> {
+  engine e;
+  void before() { e.begin(false, false, false, false); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      record r[] = {{0, 0, 10}};
+      e.publish(1, r, 1);
+    } else {
+      for (int i = 0; i < 3; i++) RL_ASSERT(sd_watermark(&e.d) == 0);
+    }
+  }
+  void after() { e.end(); }
+};
+
+struct bound_first {
+  static void publish(engine &e, const record *records, int64_t n) { e.publish(1, records, n); }
+};
+/* Wrong: the time is published before the bound. */
+struct time_first {
+  static void publish(engine &e, const record *records, int64_t n) {
+    sd_slot *s = &e.d.slots[1];
+    sd_publisher *p = publisher_of(&e.d, 1, 0);
+    for (int64_t i = 0; i < n; i++) {
+      sd_number_records(&e.d, p, (const unsigned char *)(records + i), 1);
+      sd_store(&s->published_time, p->end_time, release, N2);
+      sd_store(&s->publishing, p->number + 1, release, M1);
+    }
+    sd_store(&s->publishing, UINT64_MAX, release, M1);
+  }
+};
+
+/* The feed's time that goes with a lower bound of the numbers is not beyond it: records rise by 10. */
+template <typename rules> struct bounds : rl::test_suite<bounds<rules>, 2> {
+  engine e;
+  void before() { e.begin(true, false, false, false); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      bound_marked(&e.d, 1, publisher_of(&e.d, 1, 0));
+      record first[] = {{0, 0, 10}, {1, 1, 20}, {0, 2, 30}, {1, 3, 40}}, second[] = {{0, 4, 50}};
+      rules::publish(e, first, 4);
+      rules::publish(e, second, 1);
+    } else {
+      for (int i = 0; i < 6; i++) {
+        uint64_t time, low = sd_lowest_unpublished(&e.d, &time);
+        RL_ASSERT(low <= 5 && time <= 10 * low);
+      }
+    }
+  }
+  void after() {
+    uint64_t time;
+    RL_ASSERT(sd_lowest_unpublished(&e.d, &time) == 5 && time == 50);
+    e.end();
+  }
+};
+
+/* A failure that is counted is filled in, and who sees the stop sees why. */
+struct failures : rl::test_suite<failures, 2> {
+  engine e;
+  SD_PLAIN(uint64_t) text;
+  void before() { e.begin(false, false, false, false); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      text = 1;
+      sd_fail(&e.d, 0, 0, NULL, 7, "as told");
+    } else {
+      for (int i = 0; i < 3; i++) {
+        sd_failure failure;
+        int stopped = sd_dispatcher_stopping(&e.d), code = sd_failure_get(&e.d, 0, &failure);
+        RL_ASSERT(!stopped || code == SD_OK);
+        if (code == SD_OK) RL_ASSERT((uint64_t)text == 1);
+      }
+    }
+  }
+  void after() { e.end(); }
+};
+
+struct right_merging {
+  static void work(engine &e, uint32_t others) { e.work(others); }
+  static void merge(engine &e) { e.merge(); }
+};
+/* Wrong: lanes are read before the watermark is taken. */
+struct lanes_first : right_merging {
+  static void merge(engine &e) {
+    for (sd_lane *lane : e.lane) RL_ASSERT(read_lane(&e.outputs, &e.output, lane, 1) == SD_OK);
+    uint64_t time, frontier = sd_watermark_time(&e.d, &time);
+    if (frontier >= e.outputs.frontier) e.outputs.frontier = frontier, e.outputs.time = time;
+    e.look_at_lanes();
+    e.hand_out();
+  }
+};
+/* Wrong: a visit is booked before what it emitted is committed. */
+struct booked_first : right_merging {
+  static void work(engine &e, uint32_t others) {
+    while (e.others < others || e.anything_pending()) {
+      uint32_t index, slot = 0;
+      while (slot < SLOTS && !e.d.policy->pick(&e.d, slot, &index, 1, 4)) slot++;
+      if (slot == SLOTS) {
+        sd_pause();
+        continue;
+      }
+      RL_ASSERT(own(&e.d, 0, index));
+      sd_strand *s = &e.strands[index];
+      sd_context ctx;
+      sd_context_of(&e.d, 0, &e.handler, &ctx);
+      const int64_t pending = sd_strand_pending(s);
+      unsigned char *records;
+      uint32_t run = sd_strand_front(s, &e.d.pool, &e.slots[0].cache, (uint32_t)pending, &records);
+      const uint32_t at = sd_load(&s->at, relaxed, Q2);
+      ctx.marks = sd_block_mark(&e.d.pool, sd_load(&s->head, relaxed, Q1), at);
+      ctx.keys = records;
+      handle(e.d.rows, (const sd_tick *)records, run, &ctx);
+      sd_store(&s->at, at + run, relaxed, Q2);
+      book(&e.d, 0, s, run, 0, 0, 0);
+      finish(&e.d, 0, index, run, pending, 0);
+      sd_sinks_commit(&ctx);
+    }
+  }
+};
+
+/* Publishers, a worker, and the merger: what was emitted for numbers below the watermark is in the lanes, and comes out in order. */
+template <typename rules, bool claims> struct merging : rl::test_suite<merging<rules, claims>, 4> {
+  engine e;
+  void before() { e.begin(true, true, false, claims); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      record first[] = {{0, 0, 10}, {0, 1, 20}}, second[] = {{1, 2, 30}};
+      e.publish(1, first, 2);
+      e.publish(1, second, 1);
+      e.others++;
+    } else if (index == 1) {
+      record both[] = {{0, 3, 10}, {1, 4, 20}};
+      e.publish(2, both, 2);
+      e.others++;
+    } else if (index == 2) {
+      rules::work(e, 3);
+    } else {
+      for (int i = 0; i < 3; i++) {
+        rules::merge(e);
+        sd_pause();
+      }
+      e.others++;
+    }
+  }
+  void after() {
+    e.end_merging();
+    e.end();
+  }
+};
+
+/* The same with timers, which the holder, a publisher or the merger finds due. */
+template <bool claims, bool merges> struct timers : rl::test_suite<timers<claims, merges>, 3> {
+  engine e;
+  void before() {
+    e.begin(true, merges, true, claims);
+    RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      record first[] = {{0, 0, 10}, {1, 1, 12}}, second[] = {{0, 2, 15}}, third[] = {{1, 3, 25}, {0, 4, 40}};
+      e.publish(1, first, 2);
+      e.publish(1, second, 1);
+      e.publish(1, third, 2);
+      e.others++;
+    } else if (index == 1) {
+      e.work(2);
+    } else {
+      for (int i = 0; i < 4; i++) {
+        if (merges) e.merge();
+        else sd_clock_look(&e.d, sd_feed_time(&e.d), 0);
+        sd_pause();
+      }
+      e.others++;
+    }
+  }
+  void after() {
+    /* A wish that no clock task covers is one that a look still finds. */
+    for (uint32_t strand = 0; strand < STRANDS; strand++) {
+      uint64_t wish = sd_wish_next(&e.d.wishes.tree[strand]);
+      RL_ASSERT(wish == SD_NEVER || sd_load(&e.arena.next_wish, relaxed, K5) <= wish ||
+                sd_load(&e.d.clock_later, relaxed, K8));
+    }
+    /* What is due fires without a record. */
+    for (uint32_t due; (due = sd_clock_sweep(&e.d)) > 0;) {
+      e.work(2);
+      if (merges) e.merge();
+    }
+    for (uint32_t key = 0; key < SYMBOLS; key++) RL_ASSERT(!e.wish[key] || e.wish[key] > 40);
+    if (merges) e.end_merging();
+    e.end();
+  }
+};
+
+struct root_first {
+  static void arm(engine &e) { e.work(0); }
+};
+/* Wrong: next_wish is lowered before the root is stored. */
+struct lowered_first {
+  static void arm(engine &e) {
+    lower_next(&e.d, 14);
+    sd_wish_set(&e.d.wishes.tree[0], e.d.wishes.place[0].leaf, 14);
+  }
+};
+
+/* The holder asks for a timer while somebody looks for wishes: either the look sees it, or the next one will. */
+template <typename rules> struct arming : rl::test_suite<arming<rules>, 2> {
+  engine e;
+  void before() {
+    e.begin(true, false, true, false);
+    RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
+    record r[] = {{0, 0, 10}};
+    e.publish(1, r, 1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) rules::arm(e);
+    else
+      for (int i = 0; i < 2; i++) sd_clock_look_at_all(&e.d);
+  }
+  void after() {
+    RL_ASSERT(sd_wish_next(&e.d.wishes.tree[0]) == 14 && sd_load(&e.arena.next_wish, relaxed, K5) <= 14);
+    e.end();
+  }
+};
+
+/* Handlers are set while somebody merges already. */
+struct connecting : rl::test_suite<connecting, 2> {
+  engine e;
+  void before() { e.begin(true, true, true, false); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
+    } else {
+      while (!sd_timed(&e.d)) sd_pause();
+      RL_ASSERT(sd_earliest_wish(&e.d) == SD_NEVER);
+    }
+  }
+  void after() { e.end(); }
+};
+
+/* A wish taken back by a clock task, while all that was published has been handled: who merges finds the wish, or what its timer
+ * emitted. */
+struct taking_back : rl::test_suite<taking_back, 2> {
+  engine e;
+  void before() {
+    e.begin(true, true, true, false);
+    RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
+    record both[] = {{0, 0, 10}, {1, 2, 20}};
+    e.publish(1, both, 2);
+    e.work(0);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      sd_clock_sweep(&e.d);
+      e.work(1);
+    } else {
+      for (int i = 0; i < 3; i++) e.merge();
+      e.others++;
+    }
+  }
+  void after() {
+    RL_ASSERT(e.fires > 0);
+    e.end_merging();
+    e.end();
+  }
+};
+
+static const model_program programs[] = {
+    {"bounds", "", model_simulate<bounds<bound_first>>},
+    {"failures", "", model_simulate<failures>},
+    {"timers_connect", "", model_simulate<connecting>},
+    {"timers_take_back", "", model_simulate<taking_back>},
+    {"timers_arm", "", model_simulate<arming<root_first>>},
+    {"watermark_waits", "", model_simulate<waiting>},
+    {"watermark", "", model_simulate<watermark<false, false>>},
+    {"watermark_marks", "", model_simulate<watermark<true, false>>},
+    {"watermark_claims", "", model_simulate<watermark<true, true>>},
+    {"merge", "", model_simulate<merging<right_merging, false>>},
+    {"merge_claims", "", model_simulate<merging<right_merging, true>>},
+    {"timers", "", model_simulate<timers<false, false>>},
+    {"timers_claims", "", model_simulate<timers<true, false>>},
+    {"timers_merge", "", model_simulate<timers<false, true>>},
+    {"timers_claims_merge", "", model_simulate<timers<true, true>>},
+    {"time_before_bound", "wrong", model_simulate<bounds<time_first>>},
+    {"lanes_before_watermark", "wrong", model_simulate<merging<lanes_first, false>>},
+    {"booked_before_committed", "wrong", model_simulate<merging<booked_first, false>>},
+    {"lowered_before_stored", "wrong", model_simulate<arming<lowered_first>>},
+};
+
+int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

@@ -1,0 +1,395 @@
+/* The dispatcher itself under Relacy: the core's own files, compiled as they are, with the small sizes of the seeded scheduler.
+ *
+ * What the checker sees are atomic operations and SD_PLAIN variables. What lies in ordinary memory beside them (records in
+ * blocks, marks, emitted entries, a failure's text) has a shadow here: an SD_PLAIN that is written before the engine is told
+ * and read after it has told somebody else.
+ */
+#ifndef SD_MODEL_ENGINE_HPP
+#define SD_MODEL_ENGINE_HPP
+
+#define SD_MODEL_RELACY 1
+#define SD_MODEL_SCHEDULER 1
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "sd_atomic.h"
+
+/* Memory for atomics, where the engine takes it from the heap. */
+void *model_zeroed(size_t n, size_t size);
+void *model_nodes(size_t bytes);
+
+#include "sd_due.c"
+#include "sd_hand_out.c"
+#include "sd_look.c"
+#include "sd_output.c"
+#include "sd_policy_fifo.c"
+#include "sd_publish.c"
+#include "sd_put.c"
+#include "sd_python.c"
+#include "sd_queue.c"
+/* Its one static atomic, the lock of spare slabs, would be there before the checker is. */
+struct never_locked {};
+static inline int sd_try_lock(never_locked *) { return 0; }
+static inline void sd_unlock(never_locked *) {}
+#define sd_a32 never_locked
+#include "sd_sink.c"
+#undef sd_a32
+#include "sd_task.c"
+#include "sd_visit.c"
+#include "sd_watermark.c"
+#define calloc(n, size) model_zeroed(n, size)
+#include "sd_timer.c"
+#undef calloc
+#define aligned_alloc(line, bytes) model_nodes(bytes)
+#include "sd_wish.c"
+#undef aligned_alloc
+/* Files that have a name in common with one before. */
+#define RECORDS_AHEAD RECORDS_AHEAD_OF_A_CLAIM
+#include "sd_claim.c"
+#define PAUSES PAUSES_OF_A_WORKER
+#include "sd_worker.c"
+#define place place_in_arena
+#include "sd_arena.c"
+#undef place
+#include "sd_dispatcher.c"
+
+#include "model_run.hpp"
+
+enum {
+  STRANDS = 2,
+  WORKERS = 1,
+  PUBLISHERS = 2,
+  SLOTS = WORKERS + PUBLISHERS,
+  SYMBOLS = 2,
+  BLOCKS = 24,
+  BLOCK_RECORDS = 2,
+  TASKS = 8,
+  CHUNKS = 12,
+  NODES = 16,
+  MOST = 16, /* records, and timers, in all */
+  BATCH = 2
+};
+
+struct record {
+  uint32_t key, id; /* id: of a model's records, from 0 */
+  uint64_t time;
+};
+
+struct emission {
+  uint64_t place; /* of its shadow */
+};
+
+struct block {
+  sd_block head;
+  unsigned char unused[SD_BLOCK_HEADER - sizeof(sd_block)];
+  record records[BLOCK_RECORDS];
+  sd_mark marks[BLOCK_RECORDS];
+};
+
+struct chunk {
+  sd_chunk head;
+  unsigned char unused[SD_CHUNK_BYTES - sizeof(sd_chunk)];
+};
+
+struct engine;
+static engine *E;
+
+static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx);
+
+/* One worker, publishers, and perhaps a merger. */
+struct engine {
+  sd_arena arena;
+  sd_dispatcher d;
+  sd_strand strands[STRANDS];
+  sd_list lists[SLOTS];
+  sd_a32 rings[SLOTS][STRANDS];
+  sd_slot slots[SLOTS];
+  sd_task tasks[TASKS];
+  SD_PLAIN(uint32_t) stack[BLOCKS];
+  block blocks[BLOCKS];
+  uint32_t map[SYMBOLS];
+  unsigned char rows[SYMBOLS][SD_LINE];
+  sd_handler handler;
+  const sd_claim *claimed[SLOTS];
+  sd_watch watch[SLOTS][SLOTS], *watches[SLOTS];
+  uint64_t last_number[STRANDS], target[STRANDS];
+  uint32_t target_strand[STRANDS];
+  sd_a64 until[STRANDS], nodes[NODES];
+  /* outputs */
+  sd_outputs outputs;
+  sd_output output;
+  sd_lane lanes[SLOTS][2], *lane[SLOTS * 2];
+  sd_sink *sink[SLOTS][2], **sinks[SLOTS];
+  size_t first_sink;
+  uint32_t declared;
+  chunk chunks[CHUNKS];
+  sd_chunk *chunk_table[CHUNKS];
+
+  /* what the checker sees beside the engine */
+  SD_PLAIN(uint64_t) row[SYMBOLS];
+  SD_PLAIN(uint64_t) done[MOST];             /* by number, or without marks by id */
+  SD_PLAIN(uint64_t) shadow[SLOTS][2][MOST]; /* of what was emitted: in each lane one after the other */
+
+  /* the oracle: ordinary variables */
+  uint64_t now;
+  uint32_t handled, published, others;
+  bool was_done[MOST];
+  uint64_t passed; /* the greatest watermark that somebody was told */
+  uint32_t emitted[SLOTS][2], seen[SLOTS][2], merged[2];
+  uint64_t wish[SYMBOLS], last_time[SYMBOLS], fired[SYMBOLS];
+  uint32_t fires;
+  uint64_t merged_number, merged_time;
+  int merged_timer;
+  uint32_t merged_key;
+  bool emits, timed;
+
+  void begin(bool marked, bool with_outputs, bool with_timers, bool claims) {
+    E = this;
+    now = passed = handled = published = others = fires = 0;
+    memset(was_done, 0, sizeof was_done);
+    memset(emitted, 0, sizeof emitted);
+    memset(seen, 0, sizeof seen);
+    memset(merged, 0, sizeof merged);
+    memset(wish, 0, sizeof wish);
+    memset(last_time, 0, sizeof last_time);
+    memset(fired, 0, sizeof fired);
+    merged_number = merged_time = 0, merged_timer = 0, merged_key = 0;
+    emits = with_outputs, timed = with_timers;
+
+    sd_sizes z = {SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0, SD_NONE, 0, SD_LINE, BLOCKS, marked, 0};
+    sd_arena *a = &arena;
+    a->n_symbols = SYMBOLS, a->n_strands = STRANDS, a->n_workers = WORKERS, a->n_publishers = PUBLISHERS;
+    a->record_size = sizeof(record), a->key_offset = 0, a->row_stride = SD_LINE;
+    a->sequence = sd_sequence_at_of(0, SD_NONE, 0);
+    a->block_records = BLOCK_RECORDS, a->n_blocks = BLOCKS, a->block_bytes = sizeof(block);
+    a->marks_at = marked ? offsetof(block, marks) : 0;
+    a->strands = (char *)strands - (char *)a;
+    a->lists = (char *)lists - (char *)a;
+    a->rings = (char *)rings - (char *)a;
+    a->slots = (char *)slots - (char *)a;
+    start(a, &z);
+    for (auto &l : lists) l.ring = (char *)rings[&l - lists] - (char *)a;
+    a->task_list.n = TASKS;
+
+    d.arena = a, d.strands = strands, d.lists = lists, d.slots = slots, d.map = map, d.rows = rows[0];
+    d.policy = &sd_policy_fifo;
+    d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.blocks = (unsigned char *)blocks;
+    d.pool.block_bytes = sizeof(block), d.pool.record_size = sizeof(record), d.pool.records = BLOCK_RECORDS;
+    d.pool.marks_at = a->marks_at;
+    d.tasks.list = &a->task_list, d.tasks.tasks = tasks;
+    declared = 0;
+    memset(&handler, 0, sizeof handler);
+    handler.fn = handle, handler.pure = 1;
+    handler.n_outputs = emits, handler.outputs = &declared;
+    handler.wake = timed ? wake : NULL;
+    d.handlers = &handler, d.n_handlers = 1, d.n_workers = WORKERS, d.n_slots = SLOTS;
+    memset(&d.config, 0, sizeof d.config);
+    d.config.sizes = z;
+    d.config.time_offset = marked ? offsetof(record, time) : SD_NONE;
+    d.config.on_error = SD_ON_ERROR_STOP;
+    d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.quantum_records = 2;
+    d.config.batch_records = BATCH, d.config.ahead_records = 1000, d.config.publisher_drains = claims;
+    d.quantum_counts = 1000000;
+    d.all_native = 1, d.one_pure = claims, d.far = d.lossy = d.shed = 0;
+    for (auto &s : strands) {
+      s.capacity = d.config.capacity, s.on_full = SD_BLOCK, s.lossy = 0, s.handler = 0;
+      last_number[&s - strands] = 0;
+    }
+    for (uint32_t i = 0; i < SYMBOLS; i++) map[i] = i % STRANDS;
+    memset(watch, 0, sizeof watch);
+    for (uint32_t i = 0; i < SLOTS; i++) watches[i] = watch[i], claimed[i] = NULL, slots[i].own_turns = 0;
+    d.watches = watches, d.claimed = claimed, d.last_number = last_number;
+    d.scratch = NULL, d.scratch_marks = NULL, d.seen = NULL, d.strand_time = NULL, d.clock_until = NULL;
+    d.watermark_target = target, d.watermark_strand = target_strand;
+    d.watermark_left = 0, d.watermark_next = d.watermark = d.watermark_next_time = d.watermark_time = 0;
+    d.outputs = NULL;
+    RL_ASSERT(sd_publishers_create(&d) == SD_OK);
+    memset(&d.wishes, 0, sizeof d.wishes);
+    if (emits) make_outputs();
+  }
+
+  void make_outputs() {
+    sd_outputs *o = d.outputs = &outputs;
+    o->n = 1, o->n_slots = SLOTS, o->output = &output, o->lane = lane, o->sinks = sinks, o->first_sink = &first_sink;
+    first_sink = 0;
+    o->pool.free = NULL, o->pool.table = chunk_table, o->pool.n = 0, o->pool.room = o->pool.most = CHUNKS;
+    o->pool.soft_bytes = 1 << 20;
+    for (uint32_t i = 0; i < CHUNKS; i++) chunk_table[i] = &chunks[i].head;
+    o->frontier = o->time = o->looked = o->passed = o->late = 0, o->armed = UINT64_MAX, o->ended = 0;
+    memset(&output, 0, sizeof output);
+    output.record_bytes = sizeof(emission);
+    output.entry_bytes = sizeof(sd_emitted) + sizeof(emission);
+    output.merged_bytes = SD_MERGED_HEAD + sizeof(emission);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+      sinks[slot] = sink[slot];
+      for (uint32_t timers = 0; timers < 2; timers++) {
+        sd_lane *l = lane[slot * 2 + timers] = &lanes[slot][timers];
+        sink[slot][timers] = &l->sink;
+        l->sink.at = l->sink.end = NULL;
+        l->sink.more = more, l->sink.record_bytes = output.record_bytes, l->sink.entry_bytes = output.entry_bytes;
+        l->d = &d, l->timers = (int)timers;
+        l->chunk = l->done_chunk = l->first = l->reading = l->oldest = NULL;
+        l->done = l->at = NULL, l->before = l->least = l->read = l->straight = 0;
+        l->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output.entry_bytes * output.entry_bytes;
+      }
+    }
+  }
+
+  void end() {
+    sd_publishers_destroy(&d);
+    free(d.wishes.tree);
+    free(d.wishes.place);
+    free(d.wishes.symbols);
+    if (!emits) return;
+    for (uint64_t p = 0; p < output.n_pages; p++) free(output.pages[p]);
+    free(output.pages);
+    free(output.spare);
+    sd_due_free(&output.timers);
+  }
+
+  /* ---- moves */
+
+  void publish(uint32_t slot, const record *records, int64_t n) {
+    published += (uint32_t)n;
+    RL_ASSERT(sd_publish(&d, slot, records, n, 1000000) == SD_OK);
+  }
+  /* All below a watermark has been handled, and what its handlers wrote may be read. Without marks nobody says which record has
+   * which number, and some numbers are given out twice. */
+  void pass(uint64_t mark) {
+    RL_ASSERT(mark <= MOST);
+    if (mark > passed) passed = mark;
+    if (!d.config.sizes.marked) RL_ASSERT(handled >= mark);
+    if (!d.config.sizes.marked && mark < published) return;
+    for (uint64_t number = 0; number < mark; number++)
+      if (!d.config.sizes.marked || was_done[number]) RL_ASSERT((uint64_t)done[number] == 1);
+  }
+  bool anything_pending() {
+    for (auto &s : strands)
+      if (s.pending.debug_value() != 0) return true;
+    return false;
+  }
+  /* Works until all others are done, and nothing is left. */
+  void work(uint32_t n_others) {
+    while (others < n_others || anything_pending())
+      if (!sd_help(&d, 0)) sd_pause();
+  }
+
+  /* ---- handlers */
+
+  void emit(sd_context *ctx, int64_t i, int timer, uint64_t what) {
+    if (!emits) return;
+    uint32_t n = emitted[ctx->slot][timer]++;
+    RL_ASSERT(n < MOST);
+    shadow[ctx->slot][timer][n] = what;
+    emission e = {n | (uint64_t)ctx->slot << 8 | (uint64_t)timer << 16};
+    RL_ASSERT(sd_emit(ctx, 0, i, &e) == 0);
+  }
+  static uint64_t some_wish(uint64_t id, uint64_t time) { return id % 3 == 2 ? 0 : time + (id % 3 ? 10 : 4); }
+  void on_record(const record *r, int64_t i, sd_context *ctx) {
+    const uint32_t key = r->key;
+    row[key] = row[key] + 1;
+    handled++;
+    RL_ASSERT(r->id < MOST);
+    if (!ctx->marks) {
+      done[r->id] = 1;
+      return;
+    }
+    const sd_mark m = ctx->marks[i];
+    RL_ASSERT(m.number < MOST && m.number >= passed);
+    done[m.number] = 1;
+    was_done[m.number] = true;
+    RL_ASSERT(!wish[key] || wish[key] > (uint64_t)m.time);
+    RL_ASSERT((uint64_t)m.time >= fired[key]);
+    last_time[key] = m.time;
+    emit(ctx, i, 0, m.number);
+    if (!timed) return;
+    uint64_t ns = some_wish(r->id, m.time);
+    if (!ns) return;
+    wish[key] = ns;
+    ctx->wake_at(ctx, key, ns);
+  }
+  void on_timer(uint32_t key, uint64_t time, sd_context *ctx) {
+    row[key] = row[key] + 1;
+    RL_ASSERT(wish[key] == time && last_time[key] < time);
+    fired[key] = time;
+    emit(ctx, -1, 1, time);
+    wish[key] = fires++ < 2 ? time + 7 : 0;
+    if (wish[key]) ctx->wake_at(ctx, key, wish[key]);
+  }
+
+  /* ---- the merger */
+
+  /* All that lanes say they have is there, and may be read. */
+  void look_at_lanes() {
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+      for (uint32_t timers = 0; timers < 2; timers++) {
+        sd_lane *l = &lanes[slot][timers];
+        uint64_t to = (l->read > l->straight ? l->read : l->straight) / output.entry_bytes;
+        for (uint32_t &i = seen[slot][timers]; i < to; i++) (void)(uint64_t)shadow[slot][timers][i];
+      }
+  }
+  void hand_out() {
+    unsigned char merged_records[8 * 64];
+    for (int64_t n; (n = sd_outputs_take(&d, 0, merged_records, 8)) > 0;)
+      for (int64_t i = 0; i < n; i++) {
+        const unsigned char *at = merged_records + i * output.merged_bytes;
+        uint64_t number, time;
+        uint32_t key;
+        memcpy(&number, at, 8), memcpy(&time, at + 16, 8), memcpy(&key, at + 24, 4);
+        int timer = number == SD_TIMER;
+        RL_ASSERT(time >= merged_time);
+        if (time == merged_time && timer) RL_ASSERT(merged_timer ? key > merged_key : !merged[0] && !merged[1]);
+        if (!timer) RL_ASSERT(number >= merged_number);
+        if (!timer) merged_number = number + 1;
+        merged_time = time, merged_timer = timer, merged_key = key;
+        merged[timer]++;
+      }
+  }
+  void merge(int how = SD_FINAL_LIVE) {
+    RL_ASSERT(sd_outputs_round(&d, how) == SD_OK);
+    look_at_lanes();
+    hand_out();
+  }
+  void end_merging() {
+    merge(SD_FINAL_ALL);
+    uint32_t all[2] = {0, 0};
+    for (auto &slot : emitted)
+      for (int timers = 0; timers < 2; timers++) all[timers] += slot[timers];
+    RL_ASSERT(merged[0] == all[0] && merged[1] == all[1] && outputs.late == 0 && handled == published);
+  }
+};
+
+static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  (void)rows;
+  for (int64_t i = 0; i < n; i++) E->on_record((const record *)ticks + i, i, ctx);
+  return n;
+}
+
+static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  (void)rows;
+  E->on_timer(key, (uint64_t)time, ctx);
+  return 0;
+}
+
+void *model_zeroed(size_t n, size_t size) {
+  RL_ASSERT(size == sizeof(sd_a64) && n <= STRANDS);
+  return E->until;
+}
+void *model_nodes(size_t bytes) {
+  RL_ASSERT(bytes <= sizeof E->nodes);
+  return E->nodes;
+}
+uint64_t sd_schedule_now() { return E->now++; }
+sd_clock sd_the_clock = {0, 1.0};
+void sd_clock_init() {}
+/* Nobody sleeps. */
+void sd_futex_wait(sd_a32 *, uint32_t) { RL_ASSERT(false); }
+void sd_futex_wake(sd_a32 *, uint32_t) {}
+
+#endif

@@ -190,12 +190,13 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
         order & (action == b"F"),
         order & (action == b"C") & (size > 0),
         order & (action == b"C"),
+        order & (action == b"N"),
         order & (action == b"M"),
         trade & (flags & CROSS == 0),
         trade,
         status,
     ]
-    letters: list[Any] = [np.bytes_(letter) for letter in b"A F E C X D U P Q".split()]
+    letters: list[Any] = [np.bytes_(letter) for letter in b"A F E C X D X U P Q".split()]
     types: npt.NDArray[Any] = np.select(conditions, [*letters, by_flags], np.bytes_(b"?"))
     unknown = np.flatnonzero(types == b"?")
     if len(unknown):

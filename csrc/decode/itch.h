@@ -12,6 +12,7 @@
  *   E      F      N          order    executed         none             match   ORDER
  *   C      F      N          order    executed         execution price  match   ORDER
  *   X      C      N          order    cancelled        none             0       ORDER
+ *   X of 0 N      N          order    0                none             0       ORDER: nothing is cancelled
  *   D      C      N          order    0: all that is left  none         0       ORDER
  *   U      M      N          old      shares           price            new id  ORDER
  *   P      T      B or A     order    shares           price            match   TRADE

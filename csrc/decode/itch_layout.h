@@ -25,6 +25,7 @@ enum {
 
 typedef struct sd_itch_layout {
   uint64_t tail;      /* action, kind and constant flags; the side comes from the message */
+  uint64_t empty;     /* what a size of 0 changes in the tail: an X of no shares cancels nothing, a C of size 0 all */
   uint64_t ref_mask;  /* all ones where the type has the field, else 0 */
   int64_t price_none; /* what stands for the price where there is none, else 0 */
   uint32_t price_mask;
@@ -38,7 +39,7 @@ typedef struct sd_itch_layout {
   uint8_t side_mask; /* all ones where the type has the field, else 0 */
   uint8_t side_none; /* what stands for the side where there is none, else 0 */
   uint8_t printable; /* SD_ITCH_NON_PRINTABLE for the type that has the field, else 0 */
-  uint8_t pad[19];
+  uint8_t pad[11];
 } sd_itch_layout;
 
 _Static_assert(sizeof(sd_itch_layout) == 64, "a type's layout is one cache line");
@@ -51,7 +52,8 @@ enum { ORDER_AT = 11, PRINTABLE_AT = 31 };
    .side_at = (side), .side_mask = (side) ? UINT8_MAX : 0, .side_none = (side) ? 0 : 'N',                              \
    .size_at = (shares), .size_mask = (shares) ? UINT32_MAX : 0,                                                        \
    .price_at = (money), .price_mask = (money) ? UINT32_MAX : 0, .price_none = (money) ? 0 : SD_UNDEF_PRICE,            \
-   .ref_at = (match), .ref_mask = (match) ? UINT64_MAX : 0}
+   .ref_at = (match), .ref_mask = (match) ? UINT64_MAX : 0, .empty = (len) == 23 ? NO_SHARES : 0}
+#define NO_SHARES ((uint64_t)('C' ^ 'N') << ACTION_SHIFT)
 #define RARE(len) {.length = (len)}
 
 /* Offsets count from the message's type byte; 0 where the type lacks the field. */
@@ -86,16 +88,17 @@ static inline uint32_t sd_itch_decode_hot(const sd_itch_layout *t, const uint8_t
                                           uint64_t sequence, sd_tick *tick) {
   const int64_t time = (int64_t)(midnight_ns + sd_itch_time(m));
   uint32_t side = (sd_itch_sides[m[t->side_at]] & t->side_mask) | t->side_none;
+  const uint32_t size = sd_load_u32(m + t->size_at) & t->size_mask;
   uint64_t flags = m[PRINTABLE_AT] == 'N' ? t->printable : 0;
   tick->ts_event = time;
   tick->ts_recv = time;
   tick->order_id = sd_load_u64(m + ORDER_AT);
   tick->price = (int64_t)(sd_load_u32(m + t->price_at) & t->price_mask) * SD_ITCH_PRICE_FACTOR | t->price_none;
-  tick->size = sd_load_u32(m + t->size_at) & t->size_mask;
+  tick->size = size;
   tick->instrument_id = sd_load_u16(m + 1);
   tick->sequence_low = (uint32_t)sequence;
   tick->ref_id = sd_load_u64(m + t->ref_at) & t->ref_mask;
-  sd_itch_store_tail(tick, t->tail | (uint64_t)side << SIDE_SHIFT | flags << FLAGS_SHIFT |
+  sd_itch_store_tail(tick, (t->tail ^ (size ? 0 : t->empty)) | (uint64_t)side << SIDE_SHIFT | flags << FLAGS_SHIFT |
                                sequence >> 32 << SEQUENCE_HIGH_SHIFT);
   return side;
 }

@@ -168,6 +168,8 @@ static void parse(line *l, said *s) {
     s->tick.order_id = base36(l, BODY_AT);
     s->tick.size = (int64_t)decimal(l, 21, 6);
     s->takes = 1;
+    /* A C of size 0 would take all that is left. */
+    if (s->tick.size == 0 && s->tick.action == 'C') s->tick.action = 'N';
     break;
   case 's':
     s->tick.action = 'R';

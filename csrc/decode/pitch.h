@@ -11,6 +11,7 @@
  *   A d    A      B or A  order           shares    price      0           ORDER   NON_DISPLAYED, ATTRIBUTED
  *   E      F      N       order           executed  none       execution   ORDER   0
  *   X      C      N       order           canceled  none       0           ORDER   0
+ *   X of 0 N      N       order           0         none       0           ORDER   0
  *   s      R      N       0               0         none       0           ORDER   0: the symbol's orders are gone
  *   P r    T      B or A  order           shares    price      execution   TRADE   0
  *   B      N      N       0               0         none       execution   STATUS  BROKEN_TRADE

@@ -98,10 +98,10 @@ static int change(sd_change *c, const sd_tick *t, uint32_t order) {
   if (!usable(t)) {
     c->row->unusable++;
     /* The exchange has taken the old order off, whatever the new one is. */
-    if (t->ref_id != 0 && t->ref_id != t->order_id) sd_book_remove(c->book, order, sd_book_size(c->book, order));
+    if (t->ref_id != 0) sd_book_remove(c->book, order, sd_book_size(c->book, order));
     return 0;
   }
-  if (t->ref_id == 0 || t->ref_id == t->order_id)
+  if (t->ref_id == 0)
     return done(c, sd_book_change(c->book, c->pool, order, t->price, t->size, c->level));
   return done(c, sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->level));
 }

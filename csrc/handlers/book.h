@@ -6,7 +6,7 @@
  *              (rules.fills_report: DBN, where a cancel or a modify follows), the book is left alone
  *   M          with ref_id: the order gives its place to a new one with that id, price and size (ITCH). Without: it has
  *              another price or size, and keeps its place only at the same price with no more size (DBN)
- *              A new order that is unusable still takes the old one off (ITCH)
+ *              A new order that is unusable, or has the old one's id, still takes the old one off (ITCH)
  *   R          clear the symbol's book; of kind STATUS: a new day, which has no trading state yet either
  *   T          a trade of what was not displayed, or a cross: volume and last price
  *   N          of kind STATUS: the trading state, where it is one of H, P, Q, T

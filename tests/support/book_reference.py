@@ -63,9 +63,9 @@ class PlainBook:
         elif action == b"M":
             if not usable:
                 self.count["unusable"] += 1
-                if ref not in (0, order_id):
+                if ref != 0:
                     del self.orders[order_id]
-            elif ref in (0, order_id):
+            elif ref == 0:
                 if price != order[1] or size > order[2]:
                     del self.orders[order_id]
                 self.orders[order_id] = [order[0], price, size]

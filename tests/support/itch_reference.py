@@ -79,6 +79,8 @@ def _tick(letter: str, fields: tuple[Any, ...]) -> dict[str, Any] | None:  # noq
             flags = NON_PRINTABLE if printable == b"N" else 0
             executed = {"order_id": order, "size": shares, "ref_id": match, "action": b"F"}
             return {**executed, "price": price * 100_000, "flags": flags}
+        case "X", order, 0:
+            return {"order_id": order, "action": b"N"}
         case "X", order, shares:
             return {"order_id": order, "size": shares, "action": b"C"}
         case "D", order:

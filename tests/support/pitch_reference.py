@@ -85,6 +85,8 @@ def _fields(letter: str, values: list[Any]) -> dict[str, Any]:  # noqa: PLR0911
             return {**traded, "action": b"T", "kind": TRADE, "side": b"B" if side == "B" else b"A"}
         case "E", order, shares, execution:
             return {"order_id": order, "size": shares, "ref_id": execution, "action": b"F", "kind": ORDER}
+        case "X", order, 0:
+            return {"order_id": order, "action": b"N", "kind": ORDER}
         case "X", order, shares:
             return {"order_id": order, "size": shares, "action": b"C", "kind": ORDER}
         case "s", _:

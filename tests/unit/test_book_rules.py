@@ -69,6 +69,23 @@ def test_a_partial_cancel_keeps_the_orders_place(after: Any) -> None:
     assert bids(book) == [(1, 10), (2, 200), (3, 300)]
 
 
+def test_a_cancel_of_no_shares_takes_nothing(after: Any) -> None:
+    book, row = after(*QUEUE, ("X", 2, 0), ("X", 99, 0))
+    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
+    assert (row["orders"], row["ticks"]) == (4, 6)
+    assert [row[name] for name in ("unknown", "duplicates", "clipped", "unusable")] == [0] * 4
+
+
+def test_a_replacement_always_takes_the_old_order_off(after: Any) -> None:
+    for new, shares, price in ((11, 0, 100_000), (3, 50, 100_000), (2, 0, 100_000)):
+        book, row = after(*QUEUE, ("U", 2, new, shares, price))
+        assert bids(book) == [(1, 100), (3, 300)]
+        assert (row["unusable"], row["duplicates"]) == (shares == 0, shares != 0)
+    # Under its own number it is a new order too, which queues anew.
+    book, _ = after(*QUEUE, ("U", 2, 2, 50, 100_000))
+    assert bids(book) == [(1, 100), (3, 300), (2, 50)]
+
+
 def test_a_delete_takes_all_that_is_left(after: Any) -> None:
     book, row = after(*QUEUE, ("E", 2, 50, 900), ("D", 2))
     assert bids(book) == [(1, 100), (3, 300)]

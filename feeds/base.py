@@ -26,7 +26,8 @@ TickBatch = npt.NDArray[np.void]
 #:   order's price unless it brings its own. Action T is an execution of a hidden order, whose side says nothing, or
 #:   with flag 4 a cross. Flag 1: it does not count.
 #: - ``"dbn"``: Databento's trades and quotes: as ``"plain"``, where no flag marks a cross.
-#: - ``"dbn-orders"``: Databento's single orders. A fill only reports what a trade (action T) said before it.
+#: - ``"dbn-orders"``: Databento's single orders. A fill only reports what a trade (action T) said before it. Flag 128
+#:   ends an event, before which no change of a book is shown; flag 64 is a whole side; each publisher has a book.
 TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]
 
 

@@ -53,27 +53,87 @@ class _Levels:
 
 
 class Book(_Levels):
-    """One symbol's book of orders. Prices are in 1e-9, sizes in shares or contracts."""
+    """One symbol's book of orders. Prices are in 1e-9, sizes in shares or contracts.
 
-    def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any) -> None:
+    It is as the last tick left it; the row's prices, sizes and counts are those of the last event's end (Databento). Of
+    several publishers (Databento's ``publisher_id``) it has the levels of all, sizes and orders of one price added up.
+    """
+
+    def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any, *, place: int | None = None) -> None:
+        """``place``: of the publisher whose book it is; None: all publishers'."""
         super().__init__(symbol, index, memory, row)
         self._memory = memory
+        self._place = place
+
+    @property
+    def publishers(self) -> tuple[int, ...]:
+        """The ids of those who published the symbol, in the order they came in; none in feeds but Databento's."""
+        return tuple(self._memory.publishers(self._index))
+
+    def publisher(self, publisher_id: int) -> Book:
+        """The book of one publisher alone. Raises ConfigurationError where the symbol has none of that id."""
+        ids = self.publishers
+        if publisher_id not in ids:
+            there = ", ".join(map(str, ids)) or "none"
+            raise ConfigurationError(f"publisher_id: {publisher_id!r} is none of {self.symbol}'s publishers: {there}")
+        return Book(self.symbol, self._index, self._memory, self._row, place=ids.index(publisher_id))
+
+    def levels(self, side: str, n: int | None = None) -> npt.NDArray[Any]:
+        letter = _letter(side)
+        n = n if n is None else whole("n", n, 0)
+        found = [self._levels_at(place, letter, n) for place in self._places()]
+        return found[0] if len(found) == 1 else _merged(found, letter)[:n]
+
+    def _levels_at(self, place: int, letter: str, n: int | None) -> npt.NDArray[Any]:
+        there = self._memory.counts(self._index, place)[letter == "B"]
+        return self._memory.levels(self._index, letter, there if n is None else min(n, there), place)
 
     def orders(self, side: str) -> npt.NDArray[Any]:
-        """All resting orders of a side, best level first and in queue order within it: an array of ``ORDER``."""
-        return self._memory.orders(self._index, _letter(side), len(self))
+        """All resting orders of a side, best level first and in queue order within it: an array of ``ORDER``.
+
+        Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
+        """
+        place = self._one_place("orders")
+        return self._memory.orders(self._index, _letter(side), self._memory.counts(self._index, place)[2], place)
 
     def order(self, order_id: int) -> np.void | None:
-        """One resting order, a record of ``ORDER`` with what is ahead of it in its queue; None: it does not rest."""
-        found = self._memory.order(self._index, whole("order_id", order_id, 0, 2**64 - 1))
+        """One resting order, a record of ``ORDER`` with what is ahead of it in its queue; None: it does not rest.
+
+        Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
+        """
+        number = whole("order_id", order_id, 0, 2**64 - 1)
+        found = self._memory.order(self._index, number, self._one_place("order"))
         return None if found is None else found[0]
+
+    def _places(self) -> list[int]:
+        return list(range(len(self.publishers) or 1)) if self._place is None else [self._place]
+
+    def _one_place(self, question: str) -> int:
+        first, *others = self._places()
+        if others:
+            raise ConfigurationError(
+                f"{question}: give a publisher, book.publisher(id).{question}(...): {self.symbol} has the publishers "
+                f"{', '.join(map(str, self.publishers))}, and each has order ids and queues of its own"
+            )
+        return first
 
     def __len__(self) -> int:
         """Orders resting."""
-        return int(self._row["orders"])
+        return sum(self._memory.counts(self._index, place)[2] for place in self._places())
 
     def __repr__(self) -> str:
         return f"<Book of {self.symbol}: {len(self)} orders>"
+
+
+def _merged(found: Sequence[npt.NDArray[Any]], letter: str) -> npt.NDArray[Any]:
+    """Levels of several books, best first; those of one price are one."""
+    every = np.concatenate(found)
+    prices, at = np.unique(every["price"], return_inverse=True)
+    made = np.zeros(len(prices), LEVEL)
+    made["price"] = prices
+    for name in ("size", "orders"):
+        np.add.at(made[name], at, every[name])
+    return made[::-1] if letter == "B" else made
 
 
 class DepthBook(_Levels):

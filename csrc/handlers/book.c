@@ -8,15 +8,17 @@
 #include "handlers/book_store.h"
 #include "sd_atomic.h"
 
-sd_books *sd_books_create(uint64_t n, uint32_t start) {
+sd_books *sd_books_create(uint64_t n, uint32_t start, int per_publisher) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
   sd_books *books = aligned_alloc(_Alignof(sd_books), sizeof *books);
   if (!books) return NULL;
   sd_book_draw_key();
   sd_pools_init(&books->pools);
   books->n = n;
-  books->book = sd_pool_take_zeros(sd_pools_of(&books->pools, 0), n * sizeof(sd_book));
-  if (!books->book) {
+  sd_pool *pool = sd_pools_of(&books->pools, 0);
+  books->book = sd_pool_take_zeros(pool, n * sizeof(sd_book));
+  books->publishers = per_publisher ? sd_pool_take_zeros(pool, n * sizeof(sd_publishers)) : NULL;
+  if (!books->book || (per_publisher && !books->publishers)) {
     sd_pools_destroy(&books->pools);
     free(books);
     return NULL;
@@ -34,7 +36,7 @@ void sd_books_destroy(sd_books *books) {
 /* ---- one tick */
 
 /* What keeps a tick from being handled. */
-enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3, TOO_LARGE = 4 };
+enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3, TOO_LARGE = 4, TOO_MANY = 5 };
 
 /* What a tick is applied to, and with what guesses: the slot of the order it speaks of, the level its price has. */
 typedef struct sd_change {
@@ -101,13 +103,12 @@ static int change(sd_change *c, const sd_tick *t, uint32_t order) {
     if (t->ref_id != 0) sd_book_remove(c->book, order, sd_book_size(c->book, order));
     return 0;
   }
-  if (t->ref_id == 0)
-    return done(c, sd_book_change(c->book, c->pool, order, t->price, t->size, c->level));
+  if (t->ref_id == 0) return done(c, sd_book_change(c->book, c->pool, order, t->price, t->size, c->level));
   return done(c, sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->level));
 }
 
-/* Zero, or what keeps the tick from being handled. */
-static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *rules) {
+/* Zero, or what keeps the tick from being handled. In line wherever it is called: one call serves all feeds but Databento's. */
+static inline __attribute__((always_inline)) int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *rules) {
   uint32_t order;
   int64_t left;
   int fault;
@@ -123,7 +124,7 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
       c->row->unusable++;
     } else {
       left = sd_book_size(b, order);
-      take(c, order, left, t->size ? t->size : left);
+      take(c, order, left, t->size || rules->fills_report ? t->size : left);
     }
     return 0;
   case 'F':
@@ -143,6 +144,7 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
   case 'M':
     order = find(c, t->order_id);
     if (SD_LIKELY(order != SD_NO_ORDER)) return change(c, t, order);
+    if (rules->fills_report) return add(c, t);
     c->row->unknown++;
     return 0;
   case 'R':
@@ -166,8 +168,8 @@ static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
   *(side == SD_BID ? &row->bid_orders : &row->ask_orders) = is ? (int32_t)best->orders : 0;
 }
 
-/* Brings the row up to date. What the tick did not change is not even looked at. */
-static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
+/* Brings what a row shows of a book up to date. What has not changed is not even looked at. */
+static inline void show_book(sd_book *b, sd_book_row *row) {
   if (b->changed) {
     /* Which of the two it is, nobody can foresee. */
     const uint32_t tops = b->changed & (SD_TOP(SD_ASK) | SD_TOP(SD_BID));
@@ -182,9 +184,100 @@ static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
     b->changed = 0;
   }
   row->orders = (int32_t)b->live;
+}
+
+static inline int is_crossed(const sd_book *b, const sd_book_row *row) {
+  return SD_UNLIKELY(row->bid_price >= row->ask_price) && b->n[SD_BID] && b->n[SD_ASK];
+}
+
+static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
+  show_book(b, row);
   row->ticks++;
   row->last_ts_recv = t->ts_recv;
-  if (SD_UNLIKELY(row->bid_price >= row->ask_price) && b->n[SD_BID] && b->n[SD_ASK]) row->crossed++;
+  if (is_crossed(b, row)) row->crossed++;
+}
+
+/* ---- one tick of Databento's: publishers.h */
+
+static void remove_side(sd_book *b, int side) {
+  if (!b->n[side]) return;
+  for (uint32_t slot = 0; (slot = sd_book_order_from(b, slot)) != SD_NO_ORDER; slot++)
+    if (sd_book_side(b, slot) == side) sd_book_remove(b, slot, sd_book_size(b, slot));
+}
+
+/* The tick is a side's top, and all of the side. Without a price the side is empty. */
+static int set_top(sd_change *c, const sd_tick *t, uint8_t *tops) {
+  const int side = side_of_tick(t), is_empty = t->price == SD_UNDEF_PRICE;
+  if ((t->side != 'A' && t->side != 'B') || (!is_empty && !usable(t))) {
+    c->row->unusable++;
+    return 0;
+  }
+  /* Once it tells tops, a side has no order but its top: so it is searched for others only once. */
+  if (*tops & SD_TOP(side)) {
+    const uint32_t order = sd_book_find(c->book, sd_top_id(side));
+    if (order != SD_NO_ORDER) sd_book_remove(c->book, order, sd_book_size(c->book, order));
+  } else {
+    remove_side(c->book, side);
+    *tops |= (uint8_t)SD_TOP(side);
+  }
+  if (is_empty) return 0;
+  return done(c, sd_book_add(c->book, c->pool, sd_top_id(side), side, t->price, t->size, SD_NO_LEVEL));
+}
+
+/* Applies a record of an order, a trade or a clear to its publisher's book. Zero, or what keeps it from being handled. */
+static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_rules *rules, uint8_t *tops) {
+  const int is_new = t->action == 'A' || t->action == 'M';
+  if (is_new && t->flags & SD_EVENT_TOP) return set_top(c, t, tops);
+  if (is_new && *tops & SD_TOP(side_of_tick(t))) {
+    c->row->unusable++;
+    return 0;
+  }
+  if (t->action == 'R') *tops = 0;
+  return apply(c, t, rules);
+}
+
+/* The end of an event: the rows show what it left. */
+static inline void show_event(const sd_publishers *p, const sd_publisher_view *view, sd_book_row *row) {
+  show_book(view->book, view->shown);
+  if (SD_UNLIKELY(*view->tops)) {
+    /* Nobody says how many orders make a top. */
+    if (*view->tops & SD_TOP(SD_BID)) view->shown->bid_orders = 0;
+    if (*view->tops & SD_TOP(SD_ASK)) view->shown->ask_orders = 0;
+    view->shown->orders -= (int32_t)sd_count_tops(view->book, *view->tops);
+  }
+  if (is_crossed(view->book, view->shown)) row->crossed++;
+  sd_publishers_show(p, row);
+}
+
+static void begin_day(sd_publishers *p, const sd_change *c) {
+  for (uint32_t i = 0; i < p->n; i++) {
+    const sd_publisher_view view = sd_publisher_at(p, c->book, c->row, i);
+    sd_book_clear(view.book, c->pool);
+    *view.tops = 0;
+    show_event(p, &view, c->row);
+  }
+  c->row->state = 0;
+}
+
+static SD_NOINLINE int handle_record(const sd_book_params *params, sd_change c, const sd_tick *t) {
+  sd_publishers *p = &params->books->publishers[t->instrument_id];
+  uint8_t no_tops = 0;
+  sd_publisher_view view = {c.book, &no_tops, c.row};
+  if (t->kind != SD_KIND_STATUS) {
+    const int code = sd_publisher_find(p, c.pool, c.book, c.row, t->publisher_id, &view);
+    if (code != SD_PUBLISHER_FOUND) return code == SD_PUBLISHER_NO_MEMORY ? NO_MEMORY : TOO_MANY;
+    if (view.book != c.book) c = (sd_change){view.book, c.pool, c.row, SD_NO_ORDER, SD_NO_LEVEL};
+  }
+  if (sd_is_day(t)) {
+    begin_day(p, &c);
+  } else {
+    const int fault = apply_record(&c, t, &params->rules, view.tops);
+    if (SD_UNLIKELY(fault)) return fault;
+  }
+  if (sd_ends_event(t)) show_event(p, &view, c.row);
+  c.row->ticks++;
+  c.row->last_ts_recv = t->ts_recv;
+  return 0;
 }
 
 /* ---- a batch */
@@ -198,6 +291,9 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at) {
   if (fault == NO_MEMORY)
     return fail(ctx, fault, "no memory for one more order beside %u", book_of(books, t)->live, at);
+  if (fault == TOO_MANY)
+    return fail(ctx, fault, "symbol %u: more than 64 publishers: replay them from a file for each few of them",
+                t->instrument_id, at);
   if (fault == NO_VOLUME)
     return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
                 t->instrument_id, at);
@@ -224,6 +320,7 @@ static inline int handle(const sd_book_params *params, sd_pool *pool, unsigned c
   sd_book_row *row = row_of(rows, t, stride);
   if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
   sd_change c = {b, pool, row, guess.order, guess.level};
+  if (SD_UNLIKELY(params->rules.fills_report)) return handle_record(params, c, t);
   const int fault = apply(&c, t, &params->rules);
   if (SD_UNLIKELY(fault)) return fault;
   show(b, row, t);
@@ -272,109 +369,4 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   if (SD_UNLIKELY(s.end < (uint64_t)n))
     return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[s.end].instrument_id, (int64_t)s.end);
   return n;
-}
-
-/* ---- questions */
-
-static int side_of(int letter) { return letter == 'B' ? SD_BID : SD_ASK; }
-
-uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_book_level *levels, uint64_t n) {
-  if (symbol >= books->n) return 0;
-  const sd_book *b = &books->book[symbol];
-  const int which = side_of(side);
-  sd_level_cursor cursor = {0};
-  uint64_t got = 0;
-  for (uint32_t level; got < n && sd_book_next_level(b, which, &cursor, &level); got++) {
-    const sd_level *l = &b->levels[level];
-    levels[got] = (sd_book_level){l->price, l->size, l->orders};
-  }
-  return got;
-}
-
-static int side_in(const sd_book *b, uint32_t slot) {
-  return sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
-}
-
-/* With its stamp where what is ahead of it goes. */
-static sd_book_order describe(const sd_book *b, uint32_t slot) {
-  const sd_bucket *bucket = sd_book_bucket(b, slot);
-  const uint32_t place = sd_bucket_place(slot);
-  const int64_t price = b->levels[bucket->level[place]].price;
-  const char side = sd_bucket_side(bucket, place) == SD_BID ? 'B' : 'A';
-  return (sd_book_order){bucket->id[place], price, sd_book_size(b, slot), bucket->stamp[place], 0, (uint64_t)side};
-}
-
-/* The first order from a slot on; SD_NO_ORDER: there is none. */
-static uint32_t order_from(const sd_book *b, uint32_t slot) {
-  for (; slot >> SD_PLACE_BITS < b->n_buckets; slot++)
-    if (sd_book_bucket(b, slot)->taken >> sd_bucket_place(slot) & 1) return slot;
-  return SD_NO_ORDER;
-}
-
-/* By price, the best one first, then by the stamps that stand in for what is ahead. */
-static int before(const void *left, const void *right) {
-  const sd_book_order *a = left, *b = right;
-  if (a->price != b->price) return (a->price < b->price) == (a->side == 'B') ? 1 : -1;
-  return (a->ahead_orders > b->ahead_orders) - (a->ahead_orders < b->ahead_orders);
-}
-
-uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_book_order *orders, uint64_t n) {
-  if (symbol >= books->n) return 0;
-  const sd_book *b = &books->book[symbol];
-  uint64_t got = 0;
-  for (uint32_t slot = 0; (slot = order_from(b, slot)) != SD_NO_ORDER; slot++) {
-    if (side_in(b, slot) != side_of(side)) continue;
-    if (got < n) orders[got] = describe(b, slot);
-    got++;
-  }
-  if (got > n) return got;
-  qsort(orders, got, sizeof *orders, before);
-  for (uint64_t i = 0; i < got; i++) {
-    const int first = i == 0 || orders[i].price != orders[i - 1].price;
-    orders[i].ahead_orders = first ? 0 : orders[i - 1].ahead_orders + 1;
-    orders[i].ahead_size = first ? 0 : orders[i - 1].ahead_size + orders[i - 1].size;
-  }
-  return got;
-}
-
-int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd_book_order *order) {
-  if (symbol >= books->n) return 0;
-  const sd_book *b = &books->book[symbol];
-  uint32_t found = sd_book_find(b, order_id);
-  if (found == SD_NO_ORDER) return 0;
-  const sd_book_order mine = describe(b, found);
-  *order = mine;
-  order->ahead_orders = order->ahead_size = 0;
-  for (uint32_t slot = 0; (slot = order_from(b, slot)) != SD_NO_ORDER; slot++) {
-    const sd_book_order other = describe(b, slot);
-    if (other.price != mine.price || other.side != mine.side || other.ahead_orders >= mine.ahead_orders) continue;
-    order->ahead_orders++;
-    order->ahead_size += other.size;
-  }
-  return 1;
-}
-
-sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id) {
-  const sd_book *b = symbol < books->n ? &books->book[symbol] : NULL;
-  const uint32_t found = b ? sd_book_find(b, order_id) : SD_NO_ORDER;
-  if (found == SD_NO_ORDER) return (sd_resting){SD_UNDEF_PRICE, 'N'};
-  return (sd_resting){sd_book_price(b, found), side_in(b, found) == SD_BID ? 'B' : 'A'};
-}
-
-uint64_t sd_books_live(const sd_books *books) {
-  uint64_t live = 0;
-  for (uint64_t i = 0; i < books->n; i++) live += books->book[i].live;
-  return live;
-}
-
-uint64_t sd_books_order_bytes(const sd_books *books) {
-  uint64_t bytes = 0;
-  for (uint64_t i = 0; i < books->n; i++) bytes += sd_book_order_bytes(&books->book[i]);
-  return bytes;
-}
-
-uint64_t sd_books_bytes(const sd_books *books) {
-  uint64_t bytes = sizeof *books + books->n * sizeof(sd_book) + sd_books_order_bytes(books);
-  for (uint64_t i = 0; i < books->n; i++) bytes += sd_book_level_bytes(&books->book[i]);
-  return bytes;
 }

@@ -1,15 +1,24 @@
 /* Order-by-order books: every resting order of every symbol, from a feed's ticks.
  *
  *   A          add an order at its price, behind those that are there
- *   C          cancel `size` of it, or with size 0 all that is left
+ *   C          cancel `size` of it, or with size 0 all that is left (DBN: nothing)
  *   F          execute `size` of it; its price is the order's where the tick has none. In feeds whose fills only report
  *              (rules.fills_report: DBN, where a cancel or a modify follows), the book is left alone
  *   M          with ref_id: the order gives its place to a new one with that id, price and size (ITCH). Without: it has
  *              another price or size, and keeps its place only at the same price with no more size (DBN)
  *              A new order that is unusable, or has the old one's id, still takes the old one off (ITCH)
  *   R          clear the symbol's book; of kind STATUS: a new day, which has no trading state yet either
+ *              Of an unknown order it is an add in feeds whose fills only report (DBN)
  *   T          a trade of what was not displayed, or a cross: volume and last price
  *   N          of kind STATUS: the trading state, where it is one of H, P, Q, T
+ *
+ * Where rules.fills_report is set, the feed is Databento's, and there are more rules (publishers.h):
+ *   - each publisher_id has a book. The row shows the best price of all, with the sizes and orders of all at it
+ *   - the row's part of the book (prices, sizes, orders, levels) is as the last event left it, whose last record has flag 0x80. A
+ *     snapshot, which begins with R, is one event. A new day is shown at once
+ *   - flag 0x40: an A or M is all of its side; without a price the side is empty. Its top counts among no orders
+ *   - a C of size 0 takes nothing
+ *   - `crossed` counts events that left a publisher's own book crossed
  *
  * What counts into volume, trades and last price: handlers/trade.h. A fill of an unknown order that brings no price is counted
  * as unknown alone, a T without a price as unusable.
@@ -66,23 +75,37 @@ typedef struct sd_book_order {
 } sd_book_order;
 
 /* Books of symbols 0 .. n - 1, empty, that count the orders that come from `start` on: tests put it just below where a book
- * begins again. NULL: no memory, or n is 0. */
-sd_books *sd_books_create(uint64_t n, uint32_t start);
+ * begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
+sd_books *sd_books_create(uint64_t n, uint32_t start, int per_publisher);
 void sd_books_destroy(sd_books *books);
 
 /* Asks for the memory that n ticks will touch: for a chain, which then handles them one by one. */
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 
-/* Questions, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B'. */
+/* Questions, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B', `place` that of a publisher among the
+ * symbol's, 0 where there are none. They show a book as the last tick left it, also in the middle of an event. */
+
+enum { SD_MOST_PUBLISHERS = 64 };
+
+typedef struct sd_book_counts {
+  uint32_t asks, bids; /* levels */
+  uint32_t orders;
+} sd_book_counts;
+
+/* Writes the ids of a symbol's publishers, SD_MOST_PUBLISHERS at most, in the order they came in; returns how many there are. */
+uint64_t sd_books_publishers(const sd_books *books, uint64_t symbol, uint16_t *ids);
+sd_book_counts sd_books_counts(const sd_books *books, uint64_t symbol, uint64_t place);
 
 /* The best n levels, best first; returns how many there are of them. */
-uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, int side, sd_book_level *levels, uint64_t n);
+uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, uint64_t place, int side, sd_book_level *levels,
+                         uint64_t n);
 /* All orders of a side, best level first and oldest first within it; returns how many there are. Are they more than n, then
  * what was written means nothing. */
-uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, int side, sd_book_order *orders, uint64_t n);
+uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, uint64_t place, int side, sd_book_order *orders,
+                         uint64_t n);
 /* Zero: there is no such order. */
-int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t order_id, sd_book_order *order);
+int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t place, uint64_t order_id, sd_book_order *order);
 /* What a fill of an order meets: before its tick is handled, by who handles it. */
 sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id);
 /* Orders resting in all books, and the memory they take with all that is kept for them. */

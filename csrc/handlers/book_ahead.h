@@ -11,11 +11,13 @@
 
 #include "handlers/book.h"
 #include "handlers/book_store.h"
+#include "handlers/publishers.h"
 #include "sd_atomic.h"
 
 struct sd_books {
   uint64_t n;
   sd_book *book;
+  sd_publishers *publishers; /* by symbol; NULL: a symbol has one book */
   sd_pools pools;
 };
 

@@ -221,6 +221,17 @@ static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {
   bucket->id[place] = 0;
 }
 
+/* The first order from a slot on; SD_NO_ORDER: there is none. */
+static inline uint32_t sd_book_order_from(const sd_book *b, uint32_t slot) {
+  for (; slot >> SD_PLACE_BITS < b->n_buckets; slot++)
+    if (sd_book_bucket(b, slot)->taken >> sd_bucket_place(slot) & 1) return slot;
+  return SD_NO_ORDER;
+}
+
+static inline int sd_book_side(const sd_book *b, uint32_t slot) {
+  return sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
+}
+
 /* ---- levels
  *
  * Before the levels lie the keys of asks and of bids, each with SD_LADDER_BEST before them that are worse than any, and before

@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handlers/publishers.h"
 #include "sd_atomic.h"
 
 typedef struct sd_tape_row {
   _Alignas(SD_LINE) sd_book_row book;
+  /* Databento's: a top has been told; one more than the publisher whose book was cleared by the event under way. */
+  uint32_t told, cleared;
 } sd_tape_row;
 
 struct sd_tape {
@@ -21,7 +24,7 @@ sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules) {
   if (!tape) return NULL;
   tape->n = n;
   tape->params.rules = *rules;
-  tape->params.books = sd_books_create(n, 0);
+  tape->params.books = sd_books_create(n, 0, rules->fills_report);
   tape->rows = aligned_alloc(SD_LINE, n * sizeof *tape->rows);
   if (!tape->params.books || !tape->rows) {
     sd_tape_destroy(tape);
@@ -43,6 +46,27 @@ void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n) {
   sd_ahead_book(tape->rows, ticks, n, &ctx);
 }
 
+/* Databento's: what a tick's event left, at its end. A cleared book is told with what came in its place. */
+static void tell_event(sd_tape_row *row, const sd_tick *t, const sd_top *before, sd_event *e) {
+  const uint32_t publisher = t->publisher_id + UINT32_C(1);
+  if (e->clear == SD_CLEAR_DAY) {
+    row->cleared = 0;
+    return;
+  }
+  if (e->clear) row->cleared = publisher;
+  e->clear = SD_CLEAR_NONE;
+  if (!sd_ends_event(t)) return;
+  const int fresh = !row->told || row->cleared == publisher;
+  if (row->cleared == publisher) {
+    row->cleared = 0;
+    e->clear = SD_CLEAR_BOOK;
+  }
+  row->told = 1;
+  e->bid = fresh || row->book.bid_price != before->bid || row->book.bid_size != before->bid_size;
+  e->ask = fresh || row->book.ask_price != before->ask || row->book.ask_size != before->ask_size;
+  e->top = (sd_top){row->book.bid_price, row->book.ask_price, row->book.bid_size, row->book.ask_size};
+}
+
 int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e) {
   sd_book_row *row = &tape->rows[t->instrument_id].book;
   /* Zeroes before the first tick: no top. */
@@ -50,7 +74,8 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
                          row->bid_size, row->ask_size};
   sd_resting met = {SD_UNDEF_PRICE, 'N'};
-  if (t->action == 'F') met = sd_books_resting(tape->params.books, t->instrument_id, t->order_id);
+  const int by_event = tape->params.rules.fills_report;
+  if (t->action == 'F' && !by_event) met = sd_books_resting(tape->params.books, t->instrument_id, t->order_id);
   e->trade = sd_trade_of(t, &tape->params.rules, met, &before);
   /* No more than a book reads: the rest of a context is long. */
   sd_context inner;
@@ -63,6 +88,10 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
     return -1;
   }
   e->time = sd_time_of(t);
+  if (SD_UNLIKELY(by_event)) {
+    tell_event(&tape->rows[t->instrument_id], t, &before, e);
+    return 0;
+  }
   if (e->clear) return 0; /* an empty top that nobody cancelled an order for */
   e->bid = fresh || row->bid_price != before.bid || row->bid_size != before.bid_size;
   e->ask = fresh || row->ask_price != before.ask || row->ask_size != before.ask_size;

@@ -4,7 +4,8 @@
  * A change of one price level is no quote: what the best one is hangs on all other levels, which depth keeps.
  *
  * Feeds of single orders give fills without a price, and no quotes. There a handler keeps books of its own (sd_tape): each
- * tick meets the book as it was before, which knows the order that a fill is of, and quotes are changes of its top.
+ * tick meets the book as it was before, which knows the order that a fill is of, and quotes are changes of its top. Of Databento's
+ * feeds a quote is what an event left, at its last tick (handlers/publishers.h).
  */
 #ifndef SD_HANDLERS_TAPE_H
 #define SD_HANDLERS_TAPE_H

@@ -24,7 +24,7 @@ enum { SD_TRADE_NOT_PRINTABLE = 1, SD_TRADE_CROSS = 4 };
 
 /* What trades are in a feed, and which of them count. */
 typedef struct sd_trade_rules {
-  uint8_t fills_report; /* fills only report what a trade has said: they are none */
+  uint8_t fills_report; /* fills only report what a trade has said; books are Databento's (publishers.h) */
   uint8_t hidden;       /* a T is an execution of what was hidden, or a cross; its side says nothing */
   uint8_t resting;      /* the side of a T is the resting order's */
   uint8_t cross;        /* the flag that marks a cross; 0: the feed has none */

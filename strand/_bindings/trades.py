@@ -25,8 +25,9 @@ _CROSS: Final = int(lib.SD_TRADE_CROSS)
 class TradeRules:
     """An ``sd_trade_rules``.
 
-    ``orders``: ticks are single orders, of which books are made. ``fills_report``: fills repeat what trades said, and
-    flags are Databento's. ``crosses``: they count. ``resting``: a trade's side is that of the order that rested.
+    ``orders``: ticks are single orders, of which books are made. ``fills_report``: fills repeat what trades said,
+    and flags and books are Databento's. ``crosses``: they count. ``resting``: a trade's side is that of the order
+    that rested.
     """
 
     orders: bool = False

@@ -17,7 +17,6 @@ STATUS = 4
 class PlainBook:
     """One symbol's. ``orders``: id to [side, price, size], in queue order over all levels."""
 
-    fills_report: bool = False
     orders: dict[int, list[Any]] = field(default_factory=dict)
     count: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
 
@@ -49,7 +48,7 @@ class PlainBook:
         elif action == b"N":
             if t["kind"] == STATUS and bytes([t["flags"]]) in (b"H", b"P", b"Q", b"T"):
                 self.count["state"] = int(t["flags"])
-        elif action in (b"C", b"F", b"M") and not (action == b"F" and self.fills_report):
+        elif action in (b"C", b"F", b"M"):
             self._change(t, action, usable)
 
     def _change(self, t: Any, action: bytes, usable: bool) -> None:

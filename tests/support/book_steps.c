@@ -27,6 +27,7 @@ static inline size_t counted(size_t bytes) {
 #else
 #include "handlers/book.c"
 #include "handlers/book_store.c"
+#include "handlers/publishers.c"
 #endif
 
 static unsigned char row[4096];
@@ -38,7 +39,7 @@ uint64_t steps_of(const sd_tick *ticks, int64_t n, uint32_t max_levels) {
   const sd_depth_params params = {.depths = depths, .top = 5, .max_levels = max_levels};
 #else
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t factor) {
-  sd_books *books = sd_books_create(1, 0);
+  sd_books *books = sd_books_create(1, 0, 0);
   const sd_book_params params = {.books = books};
   sd_book_key = (sd_hash_key){mask, factor};
 #endif

@@ -72,7 +72,7 @@ class MboBook:
     """Databento's MBO schema, by its documentation: fills and trades do not touch the book."""
 
     def __init__(self) -> None:
-        self.plain = PlainBook(fills_report=True)
+        self.plain = PlainBook()
         self.volume = 0
 
     def apply(self, record: Any) -> None:

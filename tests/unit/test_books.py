@@ -36,8 +36,8 @@ def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0
     return made
 
 
-def run(*parts: npt.NDArray[Any], symbols: int = 1, fills: str = "reduce") -> Dispatcher:
-    with Dispatcher(symbols, book(fills=fills), workers=2, cores=None) as d:
+def run(*parts: npt.NDArray[Any], symbols: int = 1) -> Dispatcher:
+    with Dispatcher(symbols, book(), workers=2, cores=None) as d:
         for part in parts:
             d.publish(part)
         d.drain()
@@ -93,17 +93,17 @@ CHANGES = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(CHANGES, st.sampled_from(["reduce", "report"]), st.integers(1, 50))
-def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], fills: str, batch: int) -> None:
+@given(CHANGES, st.integers(1, 50))
+def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
     ticks = zeros(len(changes))
     for t, (action, order_id, price, size, side, ref, flags, key) in zip(ticks, changes, strict=True):
         t["action"], t["order_id"], t["price"], t["size"] = action.encode(), order_id, price, size
         t["side"], t["ref_id"], t["flags"], t["instrument_id"] = side.encode(), ref, flags, key
         t["kind"] = 4 if action == "N" else 1
     parts = [ticks[i : i + batch] for i in range(0, len(ticks), batch)]
-    d = run(*parts, symbols=2, fills=fills)
+    d = run(*parts, symbols=2)
     for key in range(2):
-        plain = PlainBook(fills_report=fills == "report")
+        plain = PlainBook()
         for t in ticks[ticks["instrument_id"] == key]:
             plain.apply(t)
         if plain.count["ticks"]:

@@ -1,0 +1,84 @@
+#include "handlers/publishers.h"
+
+#include <string.h>
+
+enum { FIRST_ROOM = 4 };
+
+sd_publisher_view sd_publisher_at(sd_publishers *p, sd_book *book, sd_book_row *row, uint32_t place) {
+  if (!p->all) return (sd_publisher_view){book, &p->tops, row};
+  sd_publisher *one = &p->all[place];
+  return (sd_publisher_view){&one->book, &one->tops, &one->shown};
+}
+
+static int make_room(sd_publishers *p, sd_pool *pool) {
+  if (p->n < p->room) return 1;
+  const uint32_t room = p->room ? 2 * p->room : FIRST_ROOM;
+  sd_publisher *all = sd_pool_take(pool, room * sizeof *all);
+  if (!all) return 0;
+  memset(all, 0, room * sizeof *all);
+  if (p->all) {
+    memcpy(all, p->all, p->n * sizeof *all);
+    sd_pool_give(pool, p->all, p->room * sizeof *all);
+  }
+  p->all = all;
+  p->room = room;
+  return 1;
+}
+
+int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_row *row, uint16_t id,
+                      sd_publisher_view *view) {
+  uint32_t at = 0;
+  if (p->all) {
+    while (at < p->n && p->all[at].id != id) at++;
+  } else if (!p->n) {
+    p->id = id;
+    p->n = 1;
+  } else {
+    at = p->id != id;
+  }
+  if (at == p->n) {
+    const int second = !p->all;
+    if (p->n == SD_MOST_PUBLISHERS) return SD_PUBLISHER_TOO_MANY;
+    if (!make_room(p, pool)) return SD_PUBLISHER_NO_MEMORY;
+    if (second) {
+      p->all[0] = (sd_publisher){.book = *book, .shown = *row, .id = p->id, .tops = p->tops};
+      memset(book, 0, sizeof *book);
+    }
+    p->all[at].id = id;
+    p->all[at].shown.bid_price = p->all[at].shown.ask_price = SD_UNDEF_PRICE;
+    p->n++;
+  }
+  *view = sd_publisher_at(p, book, row, at);
+  return SD_PUBLISHER_FOUND;
+}
+
+/* A side of the row, and one of a publisher that may be better. */
+static void take_better(int better, int64_t *price, int64_t *size, int32_t *orders, int64_t its_price, int64_t its_size,
+                        int32_t its_orders) {
+  if (its_price == SD_UNDEF_PRICE) return;
+  if (*price == its_price) {
+    *size = (int64_t)((uint64_t)*size + (uint64_t)its_size);
+    *orders += its_orders;
+  } else if (*price == SD_UNDEF_PRICE || better) {
+    *price = its_price;
+    *size = its_size;
+    *orders = its_orders;
+  }
+}
+
+void sd_publishers_show(const sd_publishers *p, sd_book_row *row) {
+  if (!p->all) return;
+  row->bid_price = row->ask_price = SD_UNDEF_PRICE;
+  row->bid_size = row->ask_size = 0;
+  row->bid_orders = row->ask_orders = row->orders = row->bid_levels = row->ask_levels = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const sd_book_row *s = &p->all[i].shown;
+    take_better(s->bid_price > row->bid_price, &row->bid_price, &row->bid_size, &row->bid_orders, s->bid_price,
+                s->bid_size, s->bid_orders);
+    take_better(s->ask_price < row->ask_price, &row->ask_price, &row->ask_size, &row->ask_orders, s->ask_price,
+                s->ask_size, s->ask_orders);
+    row->orders += s->orders;
+    row->bid_levels += s->bid_levels;
+    row->ask_levels += s->ask_levels;
+  }
+}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.feeds._arrow_limits import Expansion, FramedReader, check_blocks, check_row_group
 from strand.feeds.bytestream import InflateLimits, InputStream
 from strand.feeds.streams import RawStream, open_stream
 
@@ -69,7 +70,7 @@ def open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
         if head.startswith(PARQUET_MAGIC):
             if not isinstance(stream, RawStream):
                 raise _needs_its_end("a Parquet file", stream, path, "(its columns are compressed already)")
-            return ParquetSource(Path(path))
+            return ParquetSource(Path(path), limits)
         if head.startswith(ARROW_MAGIC) or is_arrow_stream(head):
             return IpcSource(path, limits)
     raise FormatError(
@@ -89,7 +90,7 @@ class _Reader(io.RawIOBase):
 
     def __init__(self, stream: InputStream) -> None:
         self._stream = stream
-        self.fault: FeedError | None = None
+        self.fault: FeedError | None = None  # the stream's, or what was found in it
         self.tail = b""
 
     def readable(self) -> bool:
@@ -119,10 +120,12 @@ class _Reader(io.RawIOBase):
 
 
 class ParquetSource(ArrowSource):
-    """A Parquet file: a row group at a time, a part of it at a time, and only the columns asked for."""
+    """A Parquet file: a row group at a time, a part of it at a time, and only the columns asked for, each group after
+    its pages were held against the limits."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: InflateLimits | None) -> None:
         self._path = path
+        self._limits = limits
         self._places: dict[str, int] = {}
         with self._opened() as file:
             self.schema = file.schema_arrow
@@ -136,13 +139,16 @@ class ParquetSource(ArrowSource):
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
         row = 0
-        with self._opened(texts) as file:
+        places = [at for path, at in self._places.items() if path in columns or path.split(".", 1)[0] in columns]
+        with self._opened(texts) as file, self._path.open("rb") as pages:
+            expansion = Expansion(self._limits, self._path, self._path.stat().st_size)
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
                 first, row = row, row + group.num_rows
                 if not keeps(group, self._places):
                     yield first, group.num_rows
                     continue
+                check_row_group(pages.fileno(), group, places, expansion, number)
                 batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
                 while (batch := self._next(batches, number)) is not None:
                     yield first, batch
@@ -203,7 +209,7 @@ class IpcSource(ArrowSource):
             self._by_index = odd and isinstance(stream, RawStream)
             if not self._by_index:
                 try:
-                    self.schema = self._begin(stream)[0].schema
+                    self.schema = self._begin(stream, Expansion(limits, path))[0].schema
                 except FormatError as error:
                     if not odd:
                         raise
@@ -229,7 +235,7 @@ class IpcSource(ArrowSource):
 
     def _in_turn(self) -> Generator[Any, None, None]:
         with open_stream(self._path, limits=self._limits) as stream:
-            reader, file, is_file = self._begin(stream)
+            reader, file, is_file = self._begin(stream, Expansion(self._limits, self._path))
             while (whole := self._next(reader, file)) is not None:
                 yield whole
             self._check_end(file, stream, is_file)
@@ -284,12 +290,13 @@ class IpcSource(ArrowSource):
         except (struct.error, ValueError):
             raise FormatError("its index cannot be read", path=self._path, offset=start) from None
         # What precedes the first one is the schema, which the index has too.
-        begins = [offset for offset, _ in blocks] + [start]
+        begins = [offset for offset, _, _ in blocks] + [start]
         gaps = [begins[i + 1] - sum(blocks[i]) for i in range(len(blocks))]
         if begins[0] > len(ARROW_MAGIC) + length + _PADDING or not all(0 <= gap < _PADDING for gap in gaps):
             raise FormatError("its index does not name all that is in it", path=self._path, offset=start)
+        check_blocks(file, blocks, Expansion(self._limits, self._path, file.size()))
 
-    def _begin(self, stream: InputStream) -> tuple[Any, _Reader, bool]:
+    def _begin(self, stream: InputStream, expansion: Expansion) -> tuple[Any, _Reader, bool]:
         import pyarrow as pa
         import pyarrow.ipc
 
@@ -298,7 +305,8 @@ class IpcSource(ArrowSource):
             stream.readinto(memoryview(bytearray(8)))
         file = _Reader(stream)
         try:
-            return pyarrow.ipc.open_stream(pa.PythonFile(file, mode="r")), file, is_file
+            framed = FramedReader(file, expansion)
+            return pyarrow.ipc.open_stream(pa.PythonFile(framed, mode="r")), file, is_file
         except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
             raise self._fault(error, file) from None
 
@@ -357,8 +365,9 @@ class IpcSource(ArrowSource):
             )
 
 
-def _blocks_of(footer: bytes) -> list[tuple[int, int]]:
-    """Where the messages begin that the index of an Arrow file names, and their bytes, in the order of the file.
+def _blocks_of(footer: bytes) -> list[tuple[int, int, int]]:
+    """Where the messages begin that the index of an Arrow file names, and the bytes of their metadata and bodies, in
+    the order of the file.
 
     The index is a flatbuffer (Footer in Arrow's format/File.fbs): its table's third and fourth fields are vectors of
     (offset i64, metadata's bytes i32, four bytes of padding, body's bytes i64).
@@ -378,7 +387,7 @@ def _blocks_of(footer: bytes) -> list[tuple[int, int]]:
         if count > len(footer) // 24:
             raise ValueError
         blocks += [struct.unpack_from("<qi4xq", footer, vector + 4 + 24 * i) for i in range(count)]
-    return sorted((offset, metadata + body) for offset, metadata, body in blocks)
+    return sorted(blocks)
 
 
 def _stays_within(column: Any) -> bool:

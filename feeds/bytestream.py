@@ -34,6 +34,17 @@ class InflateLimits:
         if self.ratio_after_bytes < 0:
             raise ConfigurationError(f"ratio_after_bytes: {self.ratio_after_bytes!r} must not be negative")
 
+    def excess(self, made: int, read: int) -> str | None:
+        """What is wrong with ``made`` bytes out of ``read``; None where they are within the limits."""
+        if made > self.max_bytes:
+            return f"the file expands to more than max_bytes = {self.max_bytes}"
+        if made > self.ratio_after_bytes and made > self.max_ratio * read:
+            return (
+                f"the file expands more than max_ratio = {self.max_ratio:g} times ({read} bytes to {made}); raise the "
+                "limit if it is to be trusted"
+            )
+        return None
+
 
 class ByteStream(Protocol):
     """Bytes from the start of an input to its end. One thread at a time."""

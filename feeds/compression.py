@@ -128,16 +128,8 @@ class Inflating(InputStream):
         self._source.close()
 
     def _over_limits(self) -> FeedError | None:
-        limits = self._limits
-        if self._made > limits.max_bytes:
-            return self._error(FormatError, f"the file expands to more than max_bytes = {limits.max_bytes}")
-        if self._made > limits.ratio_after_bytes and self._made > limits.max_ratio * self.bytes_in:
-            return self._error(
-                FormatError,
-                f"the file expands more than max_ratio = {limits.max_ratio:g} times ({self.bytes_in} bytes to "
-                f"{self._made}); raise the limit if it is to be trusted",
-            )
-        return None
+        excess = self._limits.excess(self._made, self.bytes_in)
+        return None if excess is None else self._error(FormatError, excess)
 
     def _error(self, kind: type[FeedError], message: str) -> FeedError:
         return kind(message, path=self.path, offset=self._made)

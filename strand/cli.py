@@ -128,6 +128,7 @@ def replay_command(
                 speed=speed,
                 **recording,
                 out=writes.outputs,
+                escape_formulas=writes.escape_formulas,
                 watch=paging.watch,
                 per_day=per_day,
                 strict=strict,
@@ -150,7 +151,7 @@ def replay_command(
             _show(as_json, plain, lambda console: report.print_replay(console, partial, None))
         raise
     if out is not None:
-        report.write_rows(out, result)
+        report.write_rows(out, result, escape_formulas=writes.escape_formulas)
     paging.write(result)
     _show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
 

@@ -92,6 +92,8 @@ class Dispatcher(StrandsView):
     default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
 
     ``out``: files for outputs that handlers emit to, by name; the others are collected in memory (``outputs``).
+    ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
+    ``@``, a tab or a carriage return) is written behind an apostrophe.
     ``output_memory``: bytes emitted and not merged yet beyond which publishing waits.
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
@@ -129,6 +131,7 @@ class Dispatcher(StrandsView):
         max_publishers: int = 8,
         memory_bytes: int | None = None,
         out: Mapping[str, str | os.PathLike[str]] | None = None,
+        escape_formulas: bool = False,
         output_memory: int = 1 << 26,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
@@ -166,7 +169,9 @@ class Dispatcher(StrandsView):
             check_conflate(capacity_ticks, n_strands, self._handler_of_symbol, alone)
         output_memory = whole("output_memory", output_memory, 1)
         self._inside = Inside()
-        self._outputs = Outputs(self._handlers, self._table, out or {}, inside=self._inside)
+        self._outputs = Outputs(
+            self._handlers, self._table, out or {}, inside=self._inside, escape_formulas=escape_formulas
+        )
         config = engine_config(
             self._reader,
             self._handlers,

@@ -5,6 +5,7 @@ The same records give the same bytes, however they come in batches. A file has i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.whole_file import create_whole_file
 from strand.output_records import NO_SEQUENCE
+from strand.tables import FORMULA_STARTS
 from strand.units import undeclared
 
 if TYPE_CHECKING:
@@ -37,15 +39,16 @@ class _Writer(Protocol):
 
 
 class OutputFile:
-    """A file being written for records of a dtype, in the form its ending says. Raises FeedError where it cannot be
-    created, or the disk does not take it."""
+    """A file being written for records of a dtype, in the form its ending says. ``escape_formulas``: see
+    ``escaped_formula``. Raises FeedError where it cannot be created, or the disk does not take it."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], table: SymbolTable) -> None:
+    def __init__(self, path: Path, dtype: np.dtype[Any], table: SymbolTable, *, escape_formulas: bool = False) -> None:
         self._stack = ExitStack()
         self._path = path
         file = self._stack.enter_context(create_whole_file(path))
         with self._failing():
-            self._writer = _WRITERS[_suffix(path)](file, dtype, table)
+            escapes = escape_formulas and _suffix(path) == ".csv"
+            self._writer = (_csv_escaped if escapes else _WRITERS[_suffix(path)])(file, dtype, table)
 
     def write(self, batch: npt.NDArray[Any]) -> None:
         """Adds records, shape (n,)."""
@@ -264,13 +267,50 @@ def _ipc(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
     return _Arrow(file, dtype, table, lambda pa, to, schema: pa.ipc.new_file(to, schema))
 
 
-def _csv(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
+def _csv_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
+    return pa.csv.CSVWriter(to, schema)
+
+
+def _csv(
+    file: BinaryIO,
+    dtype: np.dtype[Any],
+    table: SymbolTable,
+    make: Callable[[Any, BinaryIO, Any], Any] = _csv_writer,
+) -> _Writer:
     wide = [name for name in dtype.names or () if dtype[name].ndim]
     if wide:
         raise ConfigurationError(
             f"out: field {wide[0]!r} is an array, which CSV has no form for: take .parquet or .npy"
         )
-    return _Arrow(file, dtype, table, lambda pa, to, schema: pa.csv.CSVWriter(to, schema))
+    return _Arrow(file, dtype, table, make)
+
+
+class _EscapedCsv:
+    """pyarrow's writer of CSV, given text cells that no spreadsheet runs."""
+
+    def __init__(self, pa: Any, to: BinaryIO, schema: Any) -> None:
+        import pyarrow.compute
+
+        self._pa, self._compute, self._schema = pa, pyarrow.compute, schema
+        self._writer = pa.csv.CSVWriter(to, schema)
+
+    def write_table(self, table: Any) -> None:
+        columns = [
+            self._escaped(column) if self._pa.types.is_string(column.type) else column for column in table.columns
+        ]
+        self._writer.write_table(self._pa.Table.from_arrays(columns, schema=self._schema))
+
+    def _escaped(self, column: Any) -> Any:
+        runs = self._compute.match_substring_regex(column, f"^[{re.escape(FORMULA_STARTS)}]")
+        quoted = self._compute.binary_join_element_wise("'", column, "")
+        return self._compute.if_else(runs, quoted, column)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _csv_escaped(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
+    return _csv(file, dtype, table, _EscapedCsv)
 
 
 _WRITERS: Mapping[str, Callable[[BinaryIO, np.dtype[Any], SymbolTable], _Writer]] = {

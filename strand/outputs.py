@@ -169,6 +169,8 @@ class Outputs(Mapping[str, Output]):
         table: SymbolTable,
         out: Mapping[str, str | os.PathLike[str]],
         inside: Inside | None = None,
+        *,
+        escape_formulas: bool = False,
     ) -> None:
         if not isinstance(out, Mapping):
             raise ConfigurationError(f"out: {out!r} is not a dict of files by the names of outputs")
@@ -188,6 +190,7 @@ class Outputs(Mapping[str, Output]):
             for name, dtype in declared.items()
         }
         self._table = table
+        self._escape_formulas = escape_formulas
         self._files: list[OutputFile] = []
         #: What takes each output's batches, in the order of the outputs; and those that do in threads of their own.
         self._takers: list[list[Callable[[npt.NDArray[Any]], None]]] = []
@@ -260,7 +263,9 @@ class Outputs(Mapping[str, Output]):
         if output.path is not None or self._digesting:
             found.append(output.digest.add)
         if output.path is not None:
-            self._files.append(OutputFile(output.path, output.dtype, self._table))
+            self._files.append(
+                OutputFile(output.path, output.dtype, self._table, escape_formulas=self._escape_formulas)
+            )
             found.append(self._files[-1].write)
         if len(allowed) > 1:
             behind = [Behind(take, self._fail, f"strand-{output.name}", allowed, self._inside) for take in found]

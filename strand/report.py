@@ -20,7 +20,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.skipped import Skipped
 from strand.feeds.whole_file import create_whole_file
 from strand.replay import ReplayResult
-from strand.tables import Column
+from strand.tables import FORMULA_STARTS, Column
 
 __all__ = [
     "UNDATED",
@@ -255,17 +255,24 @@ def _shown(result: ReplayResult) -> dict[str, Column]:
     return found
 
 
-def _cells(column: Column) -> list[Any]:
+def _cells(column: Column, *, escape_formulas: bool) -> list[Any]:
     """Values for CSV: None, an empty cell, where one is undefined; times in UTC as ISO 8601 writes them."""
     if column.dtype.kind != "M":
         found: list[Any] = column.tolist()
-        return found
+        if not escape_formulas or column.dtype.kind in "iufb":
+            return found
+        return [
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple(FORMULA_STARTS)) else cell for cell in found
+        ]
     return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
 
 
-def write_rows(path: Path, result: ReplayResult) -> None:
-    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined. The
-    file appears under its name only when it is whole. Raises ConfigurationError for sizes whose unit nobody knows."""
+def write_rows(path: Path, result: ReplayResult, *, escape_formulas: bool = False) -> None:
+    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined.
+
+    ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
+    ConfigurationError for sizes whose unit nobody knows.
+    """
     with create_whole_file(path) as file:
         if path.name.endswith(".npy"):
             np.save(file, rows_with_names(result), allow_pickle=False)
@@ -274,6 +281,7 @@ def write_rows(path: Path, result: ReplayResult) -> None:
         writer = csv.writer(text, lineterminator="\n")
         columns = _shown(result)
         writer.writerow(columns)
-        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+        cells = [_cells(column, escape_formulas=escape_formulas) for column in columns.values()]
+        writer.writerows(zip(*cells, strict=True))
         text.flush()
         text.detach()

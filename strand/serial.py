@@ -67,6 +67,7 @@ class SerialLoop(RunView):
         handlers: Mapping[str, HandlerLike] | None = None,
         on_error: str = "stop",
         out: Mapping[str, str | os.PathLike[str]] | None = None,
+        escape_formulas: bool = False,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         fields: Mapping[str, str] | None = None,
@@ -90,7 +91,7 @@ class SerialLoop(RunView):
         opening = Opening(self._table, record, key, self._memory.stride)
         self._opened = [open_handler(h, opening) for h in self._handlers]
         self._makers = opening.makers
-        self._outputs = Outputs(self._handlers, self._table, out or {})
+        self._outputs = Outputs(self._handlers, self._table, out or {}, escape_formulas=escape_formulas)
         self._emitted = SerialEmitted(self._outputs.record_bytes)
         self._numbers = [self._outputs.numbers(h) for h in self._handlers]
         self._wishes = np.zeros(len(self._table), np.uint64)

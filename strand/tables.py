@@ -19,6 +19,9 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.units import NO_SIZE_UNIT, Unit, meaning_of, undeclared, unit_of
 
+#: A spreadsheet runs a text cell that begins with one of these, or with what follows one of the last two.
+FORMULA_STARTS: Final = "=+-@\t\r"
+
 __all__ = ["Column", "Prices", "Table", "arrow_column", "to_arrow", "to_pandas", "to_polars"]
 
 #: Prices in units of currency, or exact integers in 1e-9.

@@ -214,6 +214,7 @@ def listen(
                 on_error=on_error,
                 idle=idle,
                 out=writes.outputs,
+                escape_formulas=writes.escape_formulas,
                 watch=paging.watch,
                 strict=strict,
             )
@@ -223,7 +224,7 @@ def listen(
             _report(as_json, feed, error.partial, record, None, str(error))
         raise
     if out is not None:
-        report.write_rows(out, result)
+        report.write_rows(out, result, escape_formulas=writes.escape_formulas)
     paging.write(result)
     _report(as_json, feed, result, record, out, None)
 

@@ -21,6 +21,7 @@ class Writes:
 
     rows: Path | None
     outputs: Mapping[str, str]
+    escape_formulas: bool = False
 
 
 def writing(command: Callable[..., None]) -> Callable[..., None]:
@@ -34,14 +35,19 @@ def writing(command: Callable[..., None]) -> Callable[..., None]:
         help="Write the symbols' final rows: .npy, .csv or .csv.gz; with NAME=, which may come again, what the handler "
         "emits to that output: .parquet, .arrow, .npy or .csv.",
     )
+    @click.option(
+        "--escape-formulas",
+        is_flag=True,
+        help="In CSV files, write an apostrophe before text that a spreadsheet would run: = + - @, a tab, a return.",
+    )
     @functools.wraps(command)
-    def with_files(*, outs: tuple[str, ...], **others: Any) -> None:
-        command(writes=_writes(outs), **others)
+    def with_files(*, outs: tuple[str, ...], escape_formulas: bool, **others: Any) -> None:
+        command(writes=_writes(outs, escape_formulas=escape_formulas), **others)
 
     return with_files
 
 
-def _writes(given: tuple[str, ...]) -> Writes:
+def _writes(given: tuple[str, ...], *, escape_formulas: bool) -> Writes:
     rows: list[str] = []
     written: dict[str, str] = {}
     for text in given:
@@ -57,4 +63,4 @@ def _writes(given: tuple[str, ...]) -> Writes:
     out = Path(rows[0]) if rows else None
     if out is not None:
         report.check_rows_path(out)
-    return Writes(out, written)
+    return Writes(out, written, escape_formulas)

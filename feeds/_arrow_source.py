@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds._arrow_limits import Expansion, FramedReader, check_blocks, check_row_group
+from strand.feeds._arrow_limits import Expansion, FramedReader, check_blocks, check_row_group, chunks_of
 from strand.feeds.bytestream import InflateLimits, InputStream
 from strand.feeds.streams import RawStream, open_stream
 
@@ -134,12 +134,19 @@ class ParquetSource(ArrowSource):
             self.rows = file.metadata.num_rows
             self.row_groups = file.metadata.num_row_groups
             self._places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
+        with path.open("rb") as footer:
+            try:
+                self._chunks = chunks_of(footer)
+            except ValueError as error:
+                raise FormatError(f"cannot be read as Parquet: {error}", path=path) from None
+        if len(self._chunks) != self.row_groups or any(len(of) != len(self._places) for of in self._chunks):
+            raise FormatError("cannot be read as Parquet: its row groups lack columns", path=path)
 
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
         row = 0
-        places = [at for path, at in self._places.items() if path in columns or path.split(".", 1)[0] in columns]
+        places = [at for path, at in self._places.items() if path.split(".", 1)[0] in columns or path in columns]
         with self._opened(texts) as file, self._path.open("rb") as pages:
             expansion = Expansion(self._limits, self._path, self._path.stat().st_size)
             for number in range(file.metadata.num_row_groups):
@@ -148,7 +155,8 @@ class ParquetSource(ArrowSource):
                 if not keeps(group, self._places):
                     yield first, group.num_rows
                     continue
-                check_row_group(pages.fileno(), group, places, expansion, number)
+                chunks = [self._chunks[number][at] for at in places]
+                check_row_group(pages.fileno(), chunks, group.num_rows, expansion, number)
                 batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
                 while (batch := self._next(batches, number)) is not None:
                     yield first, batch

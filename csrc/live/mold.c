@@ -131,12 +131,12 @@ static void give_up(sd_mold *m) {
   after_progress(m);
 }
 
-static void take_suspect(sd_mold *m, uint64_t now_ns);
+static void take_suspect(sd_mold *m, mold_suspect *s, uint64_t now_ns);
 
 void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
-  if (!m->counts.started && m->suspect.len > 0 && now_ns >= m->suspect.arrived_ns &&
-      now_ns - m->suspect.arrived_ns >= m->options.gap_timeout_ns)
-    take_suspect(m, now_ns);
+  mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
+  if (first && now_ns >= first->arrived_ns && now_ns - first->arrived_ns >= m->options.gap_timeout_ns)
+    take_suspect(m, first, now_ns);
   after_progress(m);
   while (m->gap_to > m->counts.next_sequence && now_ns - m->gap_since_ns >= m->options.gap_timeout_ns &&
          now_ns >= m->gap_since_ns && !m->counts.ended)
@@ -301,17 +301,23 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
   after_progress(m);
 }
 
-/* Whether a packet vouches for the one that waits. A copy of it on its own line, as a network may make, does not. */
-static int agrees(const sd_mold *m, int line, const sd_mold_header *h) {
-  const mold_suspect *s = &m->suspect;
-  if (s->len == 0 || memcmp(s->bytes, h->session, SD_MOLD_SESSION) != 0) return 0;
-  if (line == s->line && h->sequence == s->sequence && h->sequence + h->count == s->to) return 0;
-  return (h->sequence > s->to ? h->sequence - s->to : s->to - h->sequence) <= m->options.jump_window;
+/* The packet set aside that this one vouches for; NULL: none. A copy of it on its own line, as a network may make, does
+ * not. */
+static mold_suspect *agreeing(sd_mold *m, int line, const sd_mold_header *h) {
+  for (int i = 0; i < SUSPECTS; i++) {
+    mold_suspect *s = &m->suspect[i];
+    uint64_t apart = h->sequence > s->to ? h->sequence - s->to : s->to - h->sequence;
+    int is_copy = line == s->line && h->sequence == s->sequence && h->sequence + h->count == s->to;
+    if (s->len > 0 && !is_copy && apart <= m->options.jump_window && memcmp(s->bytes, h->session, SD_MOLD_SESSION) == 0)
+      return s;
+  }
+  return NULL;
 }
 
 static void set_aside(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len,
                       uint64_t ts_recv, uint64_t now_ns) {
-  mold_suspect *s = &m->suspect;
+  mold_suspect *s = &m->suspect[m->suspects++ % SUSPECTS];
+  if (s->len > 0 && !m->counts.started) m->counts.line[s->line].jumps++; /* after the start it was counted as it came */
   s->sequence = h->sequence;
   s->to = h->sequence + h->count;
   s->ts_recv = ts_recv;
@@ -321,33 +327,42 @@ static void set_aside(sd_mold *m, int line, const sd_mold_header *h, const uint8
   memcpy(s->bytes, bytes, len);
 }
 
-static void take_suspect(sd_mold *m, uint64_t now_ns) {
-  mold_suspect *s = &m->suspect;
+/* Begins, by a packet that was set aside: the other one was none of the session. */
+static void start_with(sd_mold *m, const mold_suspect *s, const sd_mold_header *h) {
+  for (int i = 0; i < SUSPECTS; i++)
+    if (&m->suspect[i] != s && m->suspect[i].len > 0) m->counts.line[m->suspect[i].line].jumps++;
+  start(m, h);
+}
+
+/* Takes it, and drops what was set aside beside it. */
+static void take_suspect(sd_mold *m, mold_suspect *s, uint64_t now_ns) {
   sd_mold_header h;
-  uint64_t len = s->len;
+  if (!sd_mold_parse(s->bytes, s->len, &h)) return; /* it was one when it came */
+  if (!m->counts.started) start_with(m, s, &h);
+  for (int i = 0; i < SUSPECTS; i++)
+    if (&m->suspect[i] != s) m->suspect[i].len = 0;
+  accept(m, s->line, &h, s->bytes, s->len, s->ts_recv, now_ns);
   s->len = 0;
-  if (!sd_mold_parse(s->bytes, len, &h)) return; /* it was one when it came */
-  if (!m->counts.started) start(m, &h);
-  accept(m, s->line, &h, s->bytes, len, s->ts_recv, now_ns);
 }
 
 /* A packet that is the first one, or too far beyond what was heard. */
 static void doubt(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len, uint64_t ts_recv,
                   uint64_t now_ns) {
   sd_mold_counts *c = &m->counts;
-  if (line != SD_MOLD_REPLIES && agrees(m, line, h)) {
+  mold_suspect *s = line != SD_MOLD_REPLIES ? agreeing(m, line, h) : NULL;
+  if (s) {
     c->jumps_believed += c->started;
     /* The earlier one first: second it would be late, as what lies before a leap is given up. */
-    int earlier = h->sequence < m->suspect.sequence;
-    if (earlier && !c->started) start(m, h);
-    if (earlier) accept(m, line, h, bytes, len, ts_recv, now_ns);
-    take_suspect(m, now_ns);
+    int earlier = h->sequence < s->sequence;
+    if (earlier) {
+      if (!c->started) start_with(m, s, h);
+      accept(m, line, h, bytes, len, ts_recv, now_ns);
+    }
+    take_suspect(m, s, now_ns);
     if (!earlier) accept(m, line, h, bytes, len, ts_recv, now_ns);
     return;
   }
-  if (c->started) c->line[line].jumps++;
-  else if (m->suspect.len > 0 && !(line == m->suspect.line && h->sequence == m->suspect.sequence))
-    c->line[m->suspect.line].jumps++;
+  c->line[line].jumps += c->started;
   /* An answer that nobody asked for says nothing. */
   if (line != SD_MOLD_REPLIES) set_aside(m, line, h, bytes, len, ts_recv, now_ns);
 }
@@ -367,7 +382,8 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
 }
 
 int sd_mold_finish(sd_mold *m) {
-  if (!m->counts.started && m->suspect.len > 0) take_suspect(m, m->suspect.arrived_ns);
+  mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
+  if (first) take_suspect(m, first, first->arrived_ns);
   if (!m->counts.started) return SD_OK;
   /* Where the end is known a line must have come to it; else nothing can be said of what it may still bring. */
   for (int i = 0; i < SD_MOLD_REPLIES; i++) {

@@ -15,7 +15,7 @@
  *
  * One packet alone does not move the stream. A sequence more than `jump_window` beyond everything heard so far is
  * counted, and its packet is set aside. It is taken when a second packet agrees, of either line: another one whose
- * sequence is within `jump_window` of it. The last one set aside is kept, and dropped if none agrees. Without
+ * sequence is within `jump_window` of it. The last two set aside are kept, and dropped if none agrees. Without
  * `first_sequence` the first packet waits so, too, `gap_timeout_ns` at most, for it says where delivery begins.
  *
  * One thread at a time, sd_mold_wake() apart, which may be called from any. No other thread is started: every function

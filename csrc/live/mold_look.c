@@ -6,7 +6,8 @@
 /* ---- what is missing now */
 
 uint64_t sd_mold_deadline(const sd_mold *m) {
-  if (!m->counts.started && m->suspect.len > 0) return m->suspect.arrived_ns + m->options.gap_timeout_ns;
+  const mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
+  if (first) return first->arrived_ns + m->options.gap_timeout_ns;
   if (m->counts.ended || m->gap_to <= m->counts.next_sequence) return UINT64_MAX;
   return m->gap_since_ns + m->options.gap_timeout_ns;
 }

@@ -32,6 +32,9 @@ typedef struct mold_track {
   uint32_t heard_end;
 } mold_track;
 
+/* Two, so that a hostile packet between two that agree does not part them. */
+enum { SUSPECTS = 2 };
+
 /* A packet that waits for a second one to agree with it. */
 typedef struct mold_suspect {
   uint64_t sequence;
@@ -55,8 +58,9 @@ struct sd_mold {
   uint64_t gap_to; /* the head gap is [next_sequence, gap_to); none: equal */
   uint64_t gap_since_ns;
   uint64_t high_since_ns;
-  uint64_t end_sequence; /* UINT64_MAX: not heard of */
-  mold_suspect suspect;
+  uint64_t end_sequence;          /* UINT64_MAX: not heard of */
+  mold_suspect suspect[SUSPECTS]; /* the latest ones, by their turn */
+  uint32_t suspects;              /* set aside so far */
 
   uint8_t *out;
   uint64_t out_bytes;
@@ -76,6 +80,15 @@ static inline mold_slot *mold_slot_of(const sd_mold *m, uint64_t sequence) {
 static inline int mold_is_held(const sd_mold *m, uint64_t sequence) {
   const mold_slot *slot = mold_slot_of(m, sequence);
   return slot->sequence == sequence && slot->state == SLOT_HELD;
+}
+
+/* The one that has waited longest; NULL: none waits. */
+static inline mold_suspect *mold_first_suspect(const sd_mold *m) {
+  for (uint32_t i = 0; i < SUSPECTS; i++) {
+    const mold_suspect *s = &m->suspect[(m->suspects + i) % SUSPECTS];
+    if (s->len > 0) return (mold_suspect *)s;
+  }
+  return NULL;
 }
 
 /* How far what is held, or known to be missing, may reach. */

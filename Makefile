@@ -5,7 +5,7 @@
 #   make test     the test suite
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
 #   make lint types asan tsan aarch64 model mutants spin fuzz wheel    the rest of what continuous integration runs
-#   make bad-input book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
+#   make bad-input hostile book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
 
@@ -24,7 +24,7 @@ ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
 # Tests of what is Python's alone, or that run no C that others do not: they would double the time of asan.
 NOT_ASAN := behind bench book_proofs builtin_runs cli closeness compiled_handlers configuration convert csv_feed csv_profiles determinism \
-  diff empty_input endings errors examples feed_docs fingerprint grouping handler_docs handler_options hft_events lean_feed live_commands live_feed memory_order \
+  diff empty_input endings errors examples feed_docs fingerprint grouping handler_docs handler_options hft_events hostile lean_feed live_commands live_feed memory_order \
   npy_feed object_handlers open_feed output_files parameters parquet_feed peers readme recorded_files replay report_page serial \
   run_warnings sessions states statistics streams synthetic_files tables text_columns ticks timeline websocket_feed websocket_recording
 
@@ -34,7 +34,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz bad-input book-day \
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz bad-input hostile book-day \
   bench bench-books bench-feeds bench-peers wheel clean
 
 help:
@@ -78,6 +78,11 @@ book-day: install
 # Every bit of every sample flipped, where the test suite flips some of them.
 bad-input: install
 	$(BIN)/pytest -n auto tests/unit/test_bad_input.py --exhaustive $(PYTEST)
+
+# 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
+# ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".
+hostile: install
+	@$(BIN)/python tests/support/hostile.py $(ARGS)
 
 bench: install
 	$(BIN)/pytest bench --benchmark-only $(PYTEST)

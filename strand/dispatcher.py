@@ -97,7 +97,9 @@ class Dispatcher(StrandsView):
     ``output_memory``: bytes emitted and not merged yet beyond which publishing waits.
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
-    ``fields`` maps tick fields to the fields of the arrays that will be published, which are then converted.
+    ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
+    ``strand.feeds.npy.NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
+    those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``.
 
     ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
     ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
@@ -135,13 +137,17 @@ class Dispatcher(StrandsView):
         output_memory: int = 1 << 26,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
-        fields: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
+        column_options: Mapping[str, Any] | None = None,
+        fields: None = None,
         feed: TicksAre | None = None,
         _counters_start: int = 0,
     ) -> None:
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
-        self._reader = RecordReader(dtype, key, fields)
+        if fields is not None:
+            raise ConfigurationError("fields: is called columns now")
+        self._reader = RecordReader(dtype, key, columns, column_options)
         dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype, feed)
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)

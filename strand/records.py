@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
 from strand.output_records import NO_SEQUENCE
-from strand.ticks import FIELDS, TICK, named, zeros
+from strand.ticks import FIELDS, TICK, named
+
+if TYPE_CHECKING:
+    from strand.feeds.mapping.records import ArrayColumns
 
 __all__ = ["LARGEST_RECORD", "RecordReader", "joined"]
 
@@ -30,18 +33,24 @@ def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 class RecordReader:
     """Turns what users publish into records of one dtype.
 
-    ``dtype`` is the records' structured dtype, ``key`` its u32 field with the symbol's index, ``fields`` an optional
-    map of tick fields to fields of the arrays that will come, which are then converted. Raises ConfigurationError.
+    ``dtype`` is the records' structured dtype, ``key`` its u32 field with the symbol's index. With ``columns`` (by tick
+    field, the fields of the arrays that will come) and ``options`` arrays are converted. Raises ConfigurationError.
     """
 
-    def __init__(self, dtype: Any, key: str, fields: Mapping[str, str] | None) -> None:
+    def __init__(
+        self,
+        dtype: Any,
+        key: str,
+        columns: Mapping[str, str | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         try:
             self.dtype = np.dtype(dtype)
         except TypeError as error:
             raise ConfigurationError(f"dtype: {dtype!r} is no dtype: {error}") from error
         self.key = key
         self.key_offset = _key_offset(self.dtype, key)
-        self.fields = _fields(fields, self.dtype) if fields is not None else None
+        self.columns = _columns(columns, options, self.dtype)
 
     @property
     def sequence_offset(self) -> int | None:
@@ -77,32 +86,20 @@ class RecordReader:
         if array.ndim != 1:
             raise RecordTypeError(f"records: an array of shape {array.shape} has no order; give one of shape (n,)")
         if array.dtype != self.dtype:
-            if self.fields is None:
+            if self.columns is None:
                 raise RecordTypeError(_difference(array.dtype, self.dtype))
-            array = self._converted(array, self.fields)
+            array = self._converted(array, self.columns)
         return np.ascontiguousarray(array)
 
-    def _converted(self, array: npt.NDArray[Any], fields: Mapping[str, str]) -> npt.NDArray[Any]:
-        ticks = zeros(len(array))
-        for to, source in fields.items():
-            if source not in (array.dtype.names or ()):
-                there = ", ".join(array.dtype.names or ()) or f"none, it is {array.dtype}"
-                raise RecordTypeError(f"fields: the array has no field {source!r} for {to!r}; its fields: {there}")
-            given = array[source]
-            if not np.can_cast(given.dtype, FIELDS[to], "same_kind") or given.ndim != 1:
-                raise RecordTypeError(
-                    f"fields: {source!r} is {array.dtype[source]}, which {to!r} ({FIELDS[to]}) cannot hold; "
-                    "convert it first"
-                )
-            ticks[to] = given
-            if not np.can_cast(given.dtype, FIELDS[to], "safe"):
-                changed = np.flatnonzero(ticks[to] != given)
-                if len(changed):
-                    at = int(changed[0])
-                    raise RecordTypeError(
-                        f"fields: record {at}: {source!r} is {given[at]}, which {to!r} ({FIELDS[to]}) cannot hold"
-                    )
-        return ticks
+    def _converted(self, array: npt.NDArray[Any], columns: ArrayColumns) -> npt.NDArray[Any]:
+        from strand.feeds.mapping.records import BadRecordError
+
+        try:
+            return columns.ticks(array)
+        except ConfigurationError as error:
+            raise RecordTypeError(str(error)) from None
+        except BadRecordError as error:
+            raise RecordTypeError(f"record {error.index}: {error}") from None
 
 
 def _key_offset(dtype: np.dtype[Any], key: str) -> int:
@@ -121,22 +118,28 @@ def _key_offset(dtype: np.dtype[Any], key: str) -> int:
     return int(offset)
 
 
-def _fields(fields: Mapping[str, str], dtype: np.dtype[Any]) -> dict[str, str]:
+def _columns(
+    columns: Mapping[str, str | None] | None, options: Mapping[str, Any] | None, dtype: np.dtype[Any]
+) -> ArrayColumns | None:
+    if columns is None:
+        if options:
+            raise ConfigurationError("column_options: give columns= too, which say where a tick's fields come from")
+        return None
+    from strand.feeds.mapping.records import ArrayColumns
+
     if dtype != TICK:
-        raise ConfigurationError("fields: a field map converts to ticks, so dtype must be left as it is")
-    for to in fields:
-        if to not in FIELDS:
-            raise ConfigurationError(f"fields: {to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
-    if "instrument_id" not in fields:
-        raise ConfigurationError("fields: name the field that holds the symbol's index, as {'instrument_id': ...}")
-    return dict(fields)
+        raise ConfigurationError("columns: these make ticks of arrays, so dtype must be left as it is")
+    for to in columns:
+        if to not in (*FIELDS, "ask_price", "ask_size"):
+            raise ConfigurationError(f"columns: {to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
+    return ArrayColumns(columns, options or {})
 
 
 def _difference(given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
     """What is wrong with a dtype, by the first field that differs."""
     assert wanted.fields is not None
     here, there = given.fields, wanted.fields
-    hint = "convert the array, or make the dispatcher with dtype=, or with fields= to map names"
+    hint = "convert the array, or make the dispatcher with dtype=, or with columns= to map names"
     if here is None:
         return f"records: the array is {given}, not a structured array with the fields {', '.join(there)}; {hint}"
     for name, about in there.items():

@@ -54,7 +54,8 @@ class SerialLoop(RunView):
     """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
     when all of them are handled.
 
-    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``fields`` and ``feed`` as the Dispatcher takes them.
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
+    Dispatcher takes them.
     Its arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` is ``"stop"``.
     Raises ConfigurationError naming the argument that cannot work.
     """
@@ -70,7 +71,8 @@ class SerialLoop(RunView):
         escape_formulas: bool = False,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
-        fields: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
+        column_options: Mapping[str, Any] | None = None,
         feed: TicksAre | None = None,
         **of_queues: Any,
     ) -> None:
@@ -80,7 +82,7 @@ class SerialLoop(RunView):
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         self._table = SymbolTable(symbols)
-        self._reader = RecordReader(dtype, key, fields)
+        self._reader = RecordReader(dtype, key, columns, column_options)
         dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype, feed)
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.units import unit_power
 from strand.feeds.mapping.values import NS_IN, Column, integers
 
-__all__ = ["BadRecordError", "RecordColumns", "numpy_column"]
+__all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 
 Array = npt.NDArray[Any]
+_OPTIONS: Final = ("constants", "price_unit", "size_unit", "time_unit", "inexact", "nulls")
 
 
 class BadRecordError(Exception):
@@ -106,3 +109,54 @@ class RecordColumns:
             raise BadRecordError(*min(bad))
         self.rounded = 0 if made.inexact is None else int(np.count_nonzero(made.inexact))
         return made.ticks
+
+
+class ArrayColumns:
+    """Conversion of arrays in memory, of whatever dtypes come, to ticks: ``RecordColumns`` for each dtype.
+
+    ``columns`` and ``options`` are those of ``NpyFeed``: constants, price_unit, size_unit, time_unit, inexact, nulls.
+    An array without times, or without sequences, makes ticks that have none.
+    Raises ConfigurationError for an option that there is not, or that cannot be.
+    """
+
+    def __init__(self, columns: Mapping[str, str | None], options: Mapping[str, Any]) -> None:
+        for name in options:
+            if name not in _OPTIONS:
+                raise ConfigurationError(f"column_options: there is no {name!r}; there are {', '.join(_OPTIONS)}")
+        units = {name: options[name] for name in ("price_unit", "size_unit") if options.get(name) is not None}
+        powers = {name: unit_power(name, unit) for name, unit in units.items()}
+        said = check_options(columns=columns, **{name: options[name] for name in options.keys() - units.keys()})
+        self._columns, self._constants = said.columns, said.constants
+        self._reading = Reading(
+            powers.get("price_unit"),
+            powers.get("size_unit", 0),
+            said.time_unit,
+            rounds=said.rounds,
+            undefined_nulls=said.nulls == "undefined",
+        )
+        self._made: dict[np.dtype[Any], RecordColumns] = {}
+
+    def ticks(self, array: Array) -> Array:
+        """Ticks of an array of shape (n,). Raises BadRecordError for the first bad record, and ConfigurationError for
+        a dtype that does not have the columns, or a column that no value of the field can have."""
+        made = self._made.get(array.dtype)
+        if made is None:
+            made = self._made[array.dtype] = self._of(array.dtype)
+        return made.ticks(array, 0)
+
+    def _of(self, dtype: np.dtype[Any]) -> RecordColumns:
+        if dtype.names is None:
+            raise ConfigurationError(f"columns: give an array with fields: {dtype} has none")
+        there = Columns(dtype.names, {**self._columns, "symbol": None}, self._constants, own=False)
+        constants = dict(self._constants)
+        if there.time is None and not constants.keys() & {"ts_event", "ts_recv"}:
+            constants["ts_recv"] = 0
+        if "sequence" not in there.of:
+            constants.setdefault("sequence", 0)
+        made = RecordColumns(dtype, self._columns, constants, self._reading)
+        if not made.has_keys:
+            raise ConfigurationError(
+                "columns: name the field that holds the symbol's index, as {'instrument_id': ...}; there are "
+                f"{', '.join(dtype.names)}"
+            )
+        return made

@@ -168,53 +168,69 @@ OWN = np.dtype(
 def test_a_field_map_turns_arrays_into_ticks() -> None:
     own = np.zeros(4, OWN)
     own["id"], own["px"], own["qty"], own["act"] = [0, 1, 1, 0], [5, 6, 7, 8], [1, 2, 3, 4], b"T"
-    fields = {"instrument_id": "id", "price": "px", "size": "qty", "action": "act"}
-    ticks = published(own[::2], fields=fields)
+    columns = {"instrument_id": "id", "price": "px", "size": "qty", "action": "act"}
+    ticks = published(own[::2], columns=columns)
     assert sorted(ticks["price"].tolist()) == [5, 7]
     assert set(ticks["action"].tolist()) == {b"T"}
-    assert (ticks["ts_event"] == 0).all()
+    for name in ("ts_event", "ts_recv", "sequence_low"):
+        assert not ticks[name].any()
+    assert (ticks["kind"] == 2).all()  # as in a file: an action T is a trade
     already = ticks_for([0, 1])
-    assert len(published(already, fields=fields)) == 2
+    assert len(published(already, columns=columns)) == 2
+
+
+def test_columns_are_converted_by_the_rules_of_numpy_files() -> None:
+    own = np.zeros(2, OWN)
+    own["px"], own["real"] = [101, 102], [0.25, 1.5]
+    given: dict[str, Any] = {"columns": {"instrument_id": "id", "price": "px", "size": "real"}}
+    options = {"price_unit": "0.01", "size_unit": "0.01", "constants": {"kind": "trade"}}
+    ticks = published(own, **given, column_options=options)
+    assert ticks["price"].tolist() == [1_010_000_000, 1_020_000_000]
+    assert ticks["size"].tolist() == [25, 150]
+    with pytest.raises(RecordTypeError, match=r"record 0: column 'real'.*inexact='round' rounds"):
+        published(own, **given)
+    assert published(own, **given, column_options={"inexact": "round", "size_unit": "0.1"})["size"].tolist() == [2, 15]
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
+    ("given", "text"),
     [
-        ({"instrument_id": "id", "pricee": "px"}, "'pricee' is not a field of a tick"),
-        ({"price": "px"}, "name the field that holds the symbol's index"),
-        ({}, "name the field that holds the symbol's index"),
+        ({"fields": {"price": "px"}}, "fields: is called columns now"),
+        ({"column_options": {"price_unit": "0.01"}}, "column_options: give columns= too"),
+        ({"columns": {}, "column_options": {"price_scale": "1"}}, "column_options: there is no 'price_scale'"),
+        ({"columns": {}, "column_options": {"price_unit": "3"}}, "price_unit: give a power of ten"),
+        ({"columns": {}, "column_options": {"inexact": "guess"}}, "inexact: give 'raise' or 'round'"),
+        ({"columns": {"price": "px"}, "dtype": OWN, "key": "id"}, "columns: these make ticks of arrays"),
     ],
 )
-def test_a_field_map_that_cannot_work_is_refused_when_it_is_given(fields: dict[str, str], text: str) -> None:
+def test_options_of_columns_that_cannot_work_are_named(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        Dispatcher(2, "count", fields=fields)
+        Dispatcher(2, "count", **given)
+
+
+def test_a_field_that_a_tick_does_not_have_is_refused_when_it_is_given() -> None:
+    with pytest.raises(ConfigurationError, match="'pricee' is not a field of a tick"):
+        Dispatcher(2, "count", columns={"instrument_id": "id", "pricee": "px"})
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
+    ("columns", "text"),
     [
-        ({"instrument_id": "nobody"}, "the array has no field 'nobody' for 'instrument_id'; its fields: id, px"),
-        ({"instrument_id": "id", "price": "real"}, "'real' is float64, which 'price' \\(int64\\) cannot hold; convert"),
-        (
-            {"instrument_id": "id", "size": "wide"},
-            "record 2: 'wide' is 9223372036854775809, which 'size' \\(int64\\) cannot hold",
-        ),
-        ({"instrument_id": "wide"}, "record 2: 'wide' is 9223372036854775809, which 'instrument_id'"),
-        ({"instrument_id": "id", "action": "long"}, "record 1: 'long' is b'TT', which 'action'"),
+        ({"instrument_id": "nobody"}, "there is no column 'nobody' for instrument_id; there are id, px"),
+        ({"price": "px"}, "name the field that holds the symbol's index"),
+        ({"instrument_id": "id", "size": "wide"}, "record 2: column 'wide'.*9223372036854775809"),
+        ({"instrument_id": "wide"}, "record 2: column 'wide'.*9223372036854775809"),
+        ({"instrument_id": "id", "action": "long"}, "record 1: column 'long'.*TT"),
     ],
 )
-def test_a_field_map_that_does_not_fit_the_array_is_refused_by_field_and_record(
-    fields: dict[str, str], text: str
-) -> None:
+def test_columns_that_do_not_fit_the_array_are_refused_by_field_and_record(columns: dict[str, str], text: str) -> None:
     own = np.zeros(4, OWN)
-    own["wide"][2], own["long"][1] = 2**63 + 1, b"TT"
-    with Dispatcher(2, "count", workers=1, cores=None, fields=fields) as d:
+    own["wide"][2], own["long"] = 2**63 + 1, [b"T", b"TT", b"T", b"T"]
+    with Dispatcher(2, "count", workers=1, cores=None, columns=columns) as d:
         with pytest.raises(RecordTypeError, match=text):
             d.publish(own)
         assert d.statistics().accepted == 0
-        if "nobody" not in text:
-            return
-        with pytest.raises(RecordTypeError, match="its fields: none, it is float64"):
+        with pytest.raises(RecordTypeError, match="columns: give an array with fields: float64 has none"):
             d.publish(np.zeros(3))
 
 
@@ -230,7 +246,7 @@ def test_a_field_map_that_does_not_fit_the_array_is_refused_by_field_and_record(
         ({"dtype": [("key", "<i4")], "key": "key"}, "field 'key' is int32"),
         ({"dtype": [("key", "<u4")], "key": "key"}, "'count' reads strand.TICK records"),
         ({"key": "price"}, "field 'price' is int64"),
-        ({"dtype": [("key", "<u4")], "key": "key", "fields": {"size": "key"}}, "dtype must be left as it is"),
+        ({"dtype": [("key", "<u4")], "key": "key", "columns": {"size": "key"}}, "dtype must be left as it is"),
     ],
 )
 def test_a_dtype_that_cannot_work_is_refused_by_argument(options: dict[str, Any], text: str) -> None:

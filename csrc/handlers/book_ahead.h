@@ -81,7 +81,7 @@ static inline void ask_for_order(const sd_books *books, const sd_tick *t) {
   ask_for_ladder(b, side_of_tick(t));
 }
 
-static inline sd_guess ask_for_its_level(const sd_books *books, const sd_tick *t) {
+static inline __attribute__((always_inline)) sd_guess ask_for_its_level(const sd_books *books, const sd_tick *t) {
   const sd_book *b = book_of(books, t);
   sd_guess guess = {SD_NO_ORDER, SD_NO_LEVEL};
   if (t->action == 'A') {

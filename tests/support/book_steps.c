@@ -26,6 +26,7 @@ static inline size_t counted(size_t bytes) {
 #include "handlers/depth.c"
 #else
 #include "handlers/book.c"
+#include "handlers/book_events.c"
 #include "handlers/book_store.c"
 #include "handlers/publishers.c"
 #endif

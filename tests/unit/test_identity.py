@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import dbn_reference
+import numpy as np
 import pcap_reference
 import pytest
 
 import strand
 from strand.feeds.convert import convert
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.synthetic_files import write_mbo
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.handlers import BUILTIN
 
@@ -52,6 +57,39 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         convert(found["raw"], found[form], options=DAY)
     yield found
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def dbn_day(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A day of Databento's orders. Every seventh event goes on with the next one."""
+    pytest.importorskip("databento_dbn")
+    folder = tmp_path_factory.mktemp("identity-dbn")
+    feed = SyntheticFeed(20, 20_000, seed=6, date=SAMPLE_DATE)
+    write_mbo(feed, folder / "day.npy")
+    records = np.load(folder / "day.npy")
+    ends = np.flatnonzero(records["flags"] & 128)
+    records["flags"][ends[::7]] = 0
+    names = {name: [(dt.date(1970, 1, 1), dt.date(2500, 1, 1), str(i))] for i, name in enumerate(feed.symbols) if name}
+    found = {form: folder / f"day.{form}" for form in ("dbn", "dbn.gz", "parquet", "npz", "arrow")}
+    found["dbn"].write_bytes(dbn_reference.metadata(3, names, schema=_mbo()) + records.tobytes())
+    found["dbn.gz"].write_bytes(gzip.compress(found["dbn"].read_bytes(), 1))
+    for form in ("parquet", "npz", "arrow"):
+        convert(found["dbn"], found[form])
+    yield found
+    shutil.rmtree(folder)
+
+
+def _mbo() -> object:
+    import databento_dbn
+
+    return databento_dbn.Schema.MBO
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN))
+def test_a_built_in_handler_makes_the_same_of_a_dbn_day_in_every_form(name: str, dbn_day: dict[str, Path]) -> None:
+    ran = {form: strand.replay(path, name) for form, path in dbn_day.items()}
+    assert ran["dbn"].ticks > 20_000
+    assert {form: result.fingerprint for form, result in ran.items()} == dict.fromkeys(ran, ran["dbn"].fingerprint)
 
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))

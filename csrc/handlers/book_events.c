@@ -1,0 +1,91 @@
+/* Databento's rules (publishers.h), record by record. */
+#include "handlers/book_apply.h"
+
+static void remove_side(sd_book *b, int side) {
+  if (!b->n[side]) return;
+  for (uint32_t slot = 0; (slot = sd_book_order_from(b, slot)) != SD_NO_ORDER; slot++)
+    if (sd_book_side(b, slot) == side) sd_book_remove(b, slot, sd_book_size(b, slot));
+}
+
+/* The tick is a side's top, and all of the side. Without a price the side is empty. */
+static int set_top(sd_change *c, const sd_tick *t, uint8_t *tops) {
+  const int side = side_of_tick(t), is_empty = t->price == SD_UNDEF_PRICE;
+  if ((t->side != 'A' && t->side != 'B') || (!is_empty && !usable(t))) {
+    c->row->unusable++;
+    return 0;
+  }
+  /* Once it tells tops, a side has no order but its top: so it is searched for others only once. */
+  if (*tops & SD_TOP(side)) {
+    const uint32_t order = sd_book_find(c->book, sd_top_id(side));
+    if (order != SD_NO_ORDER) sd_book_remove(c->book, order, sd_book_size(c->book, order));
+  } else {
+    remove_side(c->book, side);
+    *tops |= (uint8_t)SD_TOP(side);
+  }
+  if (is_empty) return 0;
+  return done(c, sd_book_add(c->book, c->pool, sd_top_id(side), side, t->price, t->size, SD_NO_LEVEL));
+}
+
+/* Applies a record of an order, a trade or a clear to its publisher's book. Zero, or what keeps it from being handled. */
+static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_rules *rules, uint8_t *tops) {
+  const int is_new = t->action == 'A' || t->action == 'M';
+  if (is_new && t->flags & SD_EVENT_TOP) return set_top(c, t, tops);
+  if (is_new && *tops & SD_TOP(side_of_tick(t))) {
+    c->row->unusable++;
+    return 0;
+  }
+  if (t->action == 'R') *tops = 0;
+  if ((t->action == 'M' || (t->action == 'C' && t->size == 0)) && find(c, t->order_id) == SD_NO_ORDER) {
+    if (t->action == 'M') return add(c, t);
+    c->row->unknown++;
+    return 0;
+  }
+  /* Elsewhere it takes all that is left. */
+  if (t->action == 'C' && t->size == 0) return 0;
+  return apply(c, t, rules);
+}
+
+/* The end of an event: the rows show what it left. */
+static inline void show_event(const sd_publishers *p, const sd_publisher_view *view, sd_book_row *row) {
+  show_book(view->book, view->shown);
+  if (SD_UNLIKELY(*view->tops)) {
+    /* Nobody says how many orders make a top. */
+    if (*view->tops & SD_TOP(SD_BID)) view->shown->bid_orders = 0;
+    if (*view->tops & SD_TOP(SD_ASK)) view->shown->ask_orders = 0;
+    view->shown->orders -= (int32_t)sd_count_tops(view->book, *view->tops);
+  }
+  if (is_crossed(view->book, view->shown)) row->crossed++;
+  sd_publishers_show(p, row);
+}
+
+static void begin_day(sd_publishers *p, const sd_change *c) {
+  for (uint32_t i = 0; i < p->n; i++) {
+    const sd_publisher_view view = sd_publisher_at(p, c->book, c->row, i);
+    sd_book_clear(view.book, c->pool);
+    *view.tops = 0;
+    show_event(p, &view, c->row);
+  }
+  c->row->state = 0;
+}
+
+int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess) {
+  sd_change c = {book_of(params->books, t), pool, row, guess.order, guess.level};
+  sd_publishers *p = &params->books->publishers[t->instrument_id];
+  uint8_t no_tops = 0;
+  sd_publisher_view view = {c.book, &no_tops, c.row};
+  if (t->kind != SD_KIND_STATUS) {
+    const int code = sd_publisher_find(p, c.pool, c.book, c.row, t->publisher_id, &view);
+    if (code != SD_PUBLISHER_FOUND) return code == SD_PUBLISHER_NO_MEMORY ? NO_MEMORY : TOO_MANY;
+    if (view.book != c.book) c = (sd_change){view.book, c.pool, c.row, SD_NO_ORDER, SD_NO_LEVEL};
+  }
+  if (sd_is_day(t)) {
+    begin_day(p, &c);
+  } else {
+    const int fault = apply_record(&c, t, &params->rules, view.tops);
+    if (SD_UNLIKELY(fault)) return fault;
+  }
+  if (sd_ends_event(t)) show_event(p, &view, c.row);
+  c.row->ticks++;
+  c.row->last_ts_recv = t->ts_recv;
+  return 0;
+}

@@ -17,7 +17,8 @@ int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    if (e.clear) {
+    /* What came in the place of a cleared book (a snapshot of Databento's) is one change. */
+    if (e.clear && !(e.bid | e.ask)) {
       e.bid = e.ask = 1;
       e.top = none;
     }

@@ -140,6 +140,22 @@ def test_a_snapshot_is_one_event_and_no_flow_comes_of_it() -> None:
     assert (quoted["quoted_ns"], quoted["quoted"]) == (5 * SECOND, pytest.approx(2e-9))
 
 
+def test_the_table_of_tops_has_one_row_for_an_event() -> None:
+    ticks = records(
+        *QUOTED,
+        ("C", 2, "A", 102, 7, 0),
+        ("A", 4, "A", 105, 9, LAST),
+        ("R", 0, "N", NONE, 0, SNAPSHOT),
+        ("A", 8, "B", 50, 1, SNAPSHOT),
+        ("A", 9, "A", 60, 2, SNAPSHOT | LAST),
+        ("R", 0, "N", NONE, 0, LAST),
+    )
+    told = plain_run(strand.bbo(book=True, fills="report"), ticks, 1).records
+    assert as_tuples(told, ("sequence", "bid", "bid_size", "ask", "ask_size")) == [
+        (1, 100, 5, NONE, 0), (2, 100, 5, 102, 7), (4, 100, 5, 105, 9), (7, 50, 1, 60, 2), (8, NONE, 0, NONE, 0)
+    ]  # fmt: skip
+
+
 def test_an_interval_that_ends_inside_an_event_has_the_top_of_the_event_before() -> None:
     ticks = records(*QUOTED, ("C", 2, "A", 102, 7, 0), ("A", 3, "A", 104, 7, 0), ("N", 0, "N", NONE, 0, LAST))
     ran = plain_run(spread("1s", fill=True, book=True, fills="report"), ticks, 1)

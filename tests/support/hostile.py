@@ -180,7 +180,7 @@ def _read_names(rng: random.Random, folder: Path, given: list[str]) -> list[str]
     if how == 1:
         profile = {
             "message": [
-                {"kind": "trade", "symbol": "s", "fields": {"price": "p", "ts_event": {"path": "t", "unit": "ns"}}}
+                {"kind": "trade", "symbol": "s", "fields": {"price": "p", "ts_event": {"column": "t", "unit": "ns"}}}
             ]
         }
         path = write_anew(

@@ -1,5 +1,6 @@
 """Files that outputs are written to: Parquet, Arrow IPC, npy and CSV, by the name's ending.
 
+Parquet, Arrow and CSV are tables in natural units (:mod:`strand.tables`); npy has the exact integers.
 The same records give the same bytes, however they come in batches. A file has its name only once it is complete.
 """
 
@@ -17,9 +18,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.whole_file import create_whole_file
-from strand.output_records import NO_SEQUENCE
-from strand.tables import FORMULA_STARTS
-from strand.units import undeclared
+from strand.tables import FORMULA_STARTS, Table, arrow_column
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
@@ -39,16 +38,29 @@ class _Writer(Protocol):
 
 
 class OutputFile:
-    """A file being written for records of a dtype, in the form its ending says. ``escape_formulas``: see
-    ``escaped_formula``. Raises FeedError where it cannot be created, or the disk does not take it."""
+    """A file being written for records of a dtype, in the form its ending says.
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], table: SymbolTable, *, escape_formulas: bool = False) -> None:
+    ``dtype``: with what its fields declare. ``size_unit``: what 1 in a size is worth. ``escape_formulas``: see
+    ``escaped_formula``. Raises FeedError where the file cannot be created, or the disk does not take it, and
+    ConfigurationError where a table would have a size whose unit nobody knows.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        dtype: np.dtype[Any],
+        names: SymbolTable,
+        size_unit: float | None = 1.0,
+        *,
+        escape_formulas: bool = False,
+    ) -> None:
         self._stack = ExitStack()
         self._path = path
         file = self._stack.enter_context(create_whole_file(path))
         with self._failing():
             escapes = escape_formulas and _suffix(path) == ".csv"
-            self._writer = (_csv_escaped if escapes else _WRITERS[_suffix(path)])(file, dtype, table)
+            write = _csv_escaped if escapes else _WRITERS[_suffix(path)]
+            self._writer = write(file, Table(dtype, size_unit), names)
 
     def write(self, batch: npt.NDArray[Any]) -> None:
         """Adds records, shape (n,)."""
@@ -114,9 +126,9 @@ def _pyarrow(suffix: str) -> Any:
 class _Npy:
     """One structured array. Its header says how many, so it is written again at the end."""
 
-    def __init__(self, file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> None:  # noqa: ARG002
+    def __init__(self, file: BinaryIO, table: Table, names: SymbolTable) -> None:  # noqa: ARG002
         self._file = file
-        self._dtype: np.dtype[Any] = rfn.repack_fields(undeclared(dtype))
+        self._dtype: np.dtype[Any] = rfn.repack_fields(table.plain)
         self._n = 0
         self._header()
         self._start = file.tell()
@@ -144,25 +156,24 @@ class _Arrow:
     """What pyarrow writes, in tables of GROUP_ROWS, so that nothing shows how records came in batches."""
 
     def __init__(
-        self, file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any]
+        self, file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any]
     ) -> None:
         self._pa = _pyarrow(".arrow")
-        self._columns = {name: np.empty(GROUP_ROWS, dtype[name].newbyteorder("=")) for name in dtype.names or ()}
-        self._symbols = _Symbols(self._pa, table)
+        self._table = table
+        fields = table.plain
+        self._columns = {name: np.empty(GROUP_ROWS, fields[name].newbyteorder("=")) for name in fields.names or ()}
+        self._symbols = _Symbols(self._pa, names)
         self._n = 0
         self._writer = make(self._pa, file, self._group().schema)
 
     def _group(self) -> Any:
-        """What waits, as an Arrow table over the columns' own memory."""
+        """What waits, as an Arrow table."""
+        records = {name: column[: self._n] for name, column in self._columns.items()}
         found: dict[str, Any] = {}
-        for name, column in self._columns.items():
+        for name, column in self._table.columns(records).items():
             if name == "instrument_id":
-                found["symbol"] = self._symbols.of(column[: self._n])
-            values = column[: self._n]
-            if name in ("number", "sequence"):
-                found[name] = _places(self._pa, values, values >= 0 if name == "number" else values != NO_SEQUENCE)
-            else:
-                found[name] = _column(self._pa, values)
+                found["symbol"] = self._symbols.of(records[name])
+            found[name] = arrow_column(self._pa, column)
         return self._pa.Table.from_arrays(list(found.values()), names=list(found))
 
     def write(self, batch: npt.NDArray[Any]) -> None:
@@ -218,26 +229,6 @@ class _Symbols:
         return self._pa.concat_arrays([self._words, _texts(self._pa, [self._table.name(key) for key in keys.tolist()])])
 
 
-def _column(pa: Any, values: npt.NDArray[Any]) -> Any:
-    """An Arrow array of a field: bytes as text, a sub-array as a list of fixed size."""
-    if values.ndim > 1:
-        width = int(np.prod(values.shape[1:]))
-        return pa.FixedSizeListArray.from_arrays(_column(pa, values.reshape(-1)), width)
-    if values.dtype.kind == "S":
-        return _texts(pa, np.char.decode(values, "latin-1").tolist())
-    if values.dtype.kind == "U":
-        return _texts(pa, values.tolist())
-    if values.dtype.kind in "iuf":
-        return _numbers(pa, values)
-    return pa.array(values)
-
-
-def _places(pa: Any, values: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Any:
-    """Ticks' numbers or sequences as an Arrow array, null where they are not known."""
-    bits = np.packbits(known, bitorder="little")
-    return pa.Array.from_buffers(pa.int64(), len(values), [pa.py_buffer(bits), pa.py_buffer(values)])
-
-
 def _numbers(pa: Any, values: npt.NDArray[Any]) -> Any:
     """Over the same memory. pyarrow's own way imports pandas first, where that is installed: a third of a second."""
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
@@ -251,69 +242,70 @@ def _texts(pa: Any, words: list[str]) -> Any:
     return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
 
 
-def _parquet(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
-    return _Arrow(file, dtype, table, _parquet_writer)
+def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+    return _Arrow(file, table, names, _parquet_writer)
 
 
 def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
     # A market's numbers repeat too seldom for dictionaries of them: those take a third of the time, and more room.
     # Neighbours' are near each other: differences take less of both.
     texts = [field.name for field in schema if field.type == pa.string()]
-    whole = {field.name: "DELTA_BINARY_PACKED" for field in schema if pa.types.is_integer(field.type)}
-    return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=whole)
+    whole = (pa.types.is_integer, pa.types.is_timestamp)
+    near = {field.name: "DELTA_BINARY_PACKED" for field in schema if any(kind(field.type) for kind in whole)}
+    return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=near)
 
 
-def _ipc(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
-    return _Arrow(file, dtype, table, lambda pa, to, schema: pa.ipc.new_file(to, schema))
-
-
-def _csv_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
-    return pa.csv.CSVWriter(to, schema)
+def _ipc(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+    return _Arrow(file, table, names, lambda pa, to, schema: pa.ipc.new_file(to, schema))
 
 
 def _csv(
-    file: BinaryIO,
-    dtype: np.dtype[Any],
-    table: SymbolTable,
-    make: Callable[[Any, BinaryIO, Any], Any] = _csv_writer,
+    file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any] | None = None
 ) -> _Writer:
-    wide = [name for name in dtype.names or () if dtype[name].ndim]
+    wide = [name for name in table.plain.names or () if table.plain[name].ndim]
     if wide:
         raise ConfigurationError(
             f"out: field {wide[0]!r} is an array, which CSV has no form for: take .parquet or .npy"
         )
-    return _Arrow(file, dtype, table, make)
+    return _Arrow(file, table, names, make or _Csv)
 
 
-class _EscapedCsv:
-    """pyarrow's writer of CSV, given text cells that no spreadsheet runs."""
+def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+    return _csv(file, table, names, _EscapedCsv)
+
+
+class _Csv:
+    """Times are in UTC and do not say so: pyarrow takes ten times as long for those that name their zone."""
 
     def __init__(self, pa: Any, to: BinaryIO, schema: Any) -> None:
-        import pyarrow.compute
-
-        self._pa, self._compute, self._schema = pa, pyarrow.compute, schema
-        self._writer = pa.csv.CSVWriter(to, schema)
+        plain = {field.name: pa.timestamp("ns") for field in schema if pa.types.is_timestamp(field.type)}
+        self._pa = pa
+        self._schema = pa.schema([(field.name, plain.get(field.name, field.type)) for field in schema])
+        self._writer = pa.csv.CSVWriter(to, self._schema)
 
     def write_table(self, table: Any) -> None:
-        columns = [
-            self._escaped(column) if self._pa.types.is_string(column.type) else column for column in table.columns
-        ]
-        self._writer.write_table(self._pa.Table.from_arrays(columns, schema=self._schema))
-
-    def _escaped(self, column: Any) -> Any:
-        runs = self._compute.match_substring_regex(column, f"^[{re.escape(FORMULA_STARTS)}]")
-        quoted = self._compute.binary_join_element_wise("'", column, "")
-        return self._compute.if_else(runs, quoted, column)
+        self._writer.write_table(table.cast(self._schema))
 
     def close(self) -> None:
         self._writer.close()
 
 
-def _csv_escaped(file: BinaryIO, dtype: np.dtype[Any], table: SymbolTable) -> _Writer:
-    return _csv(file, dtype, table, _EscapedCsv)
+class _EscapedCsv(_Csv):
+    """Text cells are such as no spreadsheet runs."""
+
+    def write_table(self, table: Any) -> None:
+        texts = self._pa.types.is_string
+        columns = [self._escaped(column) if texts(column.type) else column for column in table.columns]
+        super().write_table(self._pa.Table.from_arrays(columns, schema=table.schema))
+
+    def _escaped(self, column: Any) -> Any:
+        import pyarrow.compute as compute
+
+        runs = compute.match_substring_regex(column, f"^[{re.escape(FORMULA_STARTS)}]")
+        return compute.if_else(runs, compute.binary_join_element_wise("'", column, ""), column)
 
 
-_WRITERS: Mapping[str, Callable[[BinaryIO, np.dtype[Any], SymbolTable], _Writer]] = {
+_WRITERS: Mapping[str, Callable[[BinaryIO, Table, SymbolTable], _Writer]] = {
     ".parquet": _parquet,
     ".arrow": _ipc,
     ".feather": _ipc,

@@ -189,6 +189,7 @@ class Outputs(Mapping[str, Output]):
             name: Output(name, dtype, paths.get(name), table, self._inside, size_unit=size_unit)
             for name, dtype in declared.items()
         }
+        self._size_unit = size_unit
         self._table = table
         self._escape_formulas = escape_formulas
         self._files: list[OutputFile] = []
@@ -263,9 +264,9 @@ class Outputs(Mapping[str, Output]):
         if output.path is not None or self._digesting:
             found.append(output.digest.add)
         if output.path is not None:
-            self._files.append(
-                OutputFile(output.path, output.dtype, self._table, escape_formulas=self._escape_formulas)
-            )
+            dtype, unit = merged_dtype(output.declared), self._size_unit
+            file = OutputFile(output.path, dtype, self._table, unit, escape_formulas=self._escape_formulas)
+            self._files.append(file)
             found.append(self._files[-1].write)
         if len(allowed) > 1:
             behind = [Behind(take, self._fail, f"strand-{output.name}", allowed, self._inside) for take in found]

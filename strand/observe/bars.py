@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.observe.canvas import matplotlib
+from strand.observe.natural import prices_of, sizes_of
 from strand.observe.palette import Palette
 from strand.observe.words import count
 from strand.observe.written import columns_of, written_records
-from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 if TYPE_CHECKING:
     from strand.replay import ReplayResult
@@ -28,9 +28,9 @@ _NEEDED: Final = frozenset((*_PRICES, "ts", "instrument_id"))
 
 
 def bars_of(result: ReplayResult, symbols: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
-    """Bars by symbol: of the first output whose records have open, high, low and close, collected or in a file; the
-    busiest symbols, or those named that have any. Empty where nothing emitted bars. Raises FeedError where their file
-    cannot be read any more."""
+    """Bars by symbol, in natural units: of the first output whose records have open, high, low and close, collected or
+    in a file; the busiest symbols, or those named that have any. Empty where nothing emitted bars. Raises FeedError
+    where their file cannot be read any more."""
     index_of = {name: i for i, name in enumerate(result.symbols) if name}
     if symbols is None:
         ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
@@ -39,9 +39,21 @@ def bars_of(result: ReplayResult, symbols: Sequence[str] | None) -> dict[str, np
     records = _records(result, list(keys.values()))
     if records is None:
         return {}
-    priced = records[(records["high"] >= records["low"]) & (records["high"] != UNDEF_PRICE)]
+    bars = _natural(records, result.info.size_unit)
+    # An undefined price is NaN, and nothing is at or above it.
+    priced = bars[bars["high"] >= bars["low"]]
     found = {name: priced[priced["instrument_id"] == key] for name, key in keys.items()}
     return {name: bars for name, bars in found.items() if len(bars)}
+
+
+def _natural(records: npt.NDArray[Any], size_unit: float | None) -> npt.NDArray[Any]:
+    """Prices in units of currency, ``volume`` in units of the instrument: NaN where there is none, or no unit."""
+    bars = np.empty(len(records), [("ts", "i8"), ("instrument_id", "u4"), *((n, "f8") for n in (*_PRICES, "volume"))])
+    bars["ts"], bars["instrument_id"] = records["ts"], records["instrument_id"]
+    for name in _PRICES:
+        bars[name] = prices_of(records[name])
+    bars["volume"] = sizes_of(records["volume"], size_unit) if "volume" in (records.dtype.names or ()) else np.nan
+    return bars
 
 
 def _records(result: ReplayResult, keys: Sequence[int]) -> npt.NDArray[Any] | None:
@@ -76,7 +88,7 @@ def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palet
             above.hlines(bar["open"], x - 0.35 * width, x, color=colour, linewidth=0.9)
             above.hlines(bar["close"], x, x + 0.35 * width, color=colour, linewidth=0.9)
         above.ticklabel_format(axis="y", useOffset=False, style="plain")
-        below.vlines(times, 0, bars["volume"], color=palette.quiet, linewidth=1.2)
+        below.vlines(times, 0, np.nan_to_num(bars["volume"]), color=palette.quiet, linewidth=1.2)
         below.set_ylim(bottom=0)
         below.yaxis.set_major_locator(matplotlib("ticker").MaxNLocator(2))
         below.yaxis.set_major_formatter(lambda n, _: count(n))
@@ -87,15 +99,14 @@ def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palet
 
 
 def thinned(records: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-    """Bars in units of the currency, ``MOST`` at most, and how many of the records make one of them."""
+    """``MOST`` bars at most, and how many of the records make one of them."""
     together = -(-len(records) // MOST)
     starts = np.arange(0, len(records), together)
     ends = np.append(starts[1:], len(records)) - 1
-    bars = np.zeros(len(starts), [("ts", "i8"), *((name, "f8") for name in (*_PRICES, "volume"))])
-    bars["ts"] = records["ts"][ends]
-    bars["open"], bars["close"] = records["open"][starts] / PRICE_SCALE, records["close"][ends] / PRICE_SCALE
-    bars["high"] = np.maximum.reduceat(records["high"], starts) / PRICE_SCALE
-    bars["low"] = np.minimum.reduceat(records["low"], starts) / PRICE_SCALE
-    if "volume" in (records.dtype.names or ()):
-        bars["volume"] = np.add.reduceat(records["volume"].astype(np.float64), starts)
+    bars = np.empty(len(starts), records.dtype)
+    bars["ts"], bars["instrument_id"] = records["ts"][ends], records["instrument_id"][ends]
+    bars["open"], bars["close"] = records["open"][starts], records["close"][ends]
+    bars["high"] = np.maximum.reduceat(records["high"], starts)
+    bars["low"] = np.minimum.reduceat(records["low"], starts)
+    bars["volume"] = np.add.reduceat(records["volume"], starts)
     return bars, together

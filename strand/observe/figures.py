@@ -220,7 +220,7 @@ def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None
 
 
 def _prices(part: Any, result: ReplayResult, palette: Palette, symbols: Sequence[str] | None) -> None:
-    draw_prices(part, _watched(result, symbols), palette)
+    draw_prices(part, _watched(result, symbols), palette, size_unit=result.info.size_unit)
 
 
 def _watched(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.observe.canvas import matplotlib
+from strand.observe.natural import prices_of, sizes_of
 from strand.observe.palette import Palette
 from strand.observe.words import count
-from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 
 __all__ = ["draw_prices", "has_prices"]
 
@@ -21,8 +21,10 @@ def has_prices(rows: npt.NDArray[Any]) -> bool:
     return any(np.isfinite(values).any() for values in _prices(rows).values())
 
 
-def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:
-    """A panel a symbol: prices above, the volume so far below."""
+def draw_prices(
+    part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette, *, size_unit: float | None
+) -> None:
+    """A panel a symbol: prices above, the volume so far below, in units of the instrument."""
     dates = matplotlib("dates")
     axes = part.subplots(
         2 * len(symbols), 1, sharex=True, squeeze=False, height_ratios=[3, 1] * len(symbols)
@@ -32,7 +34,7 @@ def draw_prices(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Pal
         _draw(above, rows, palette)
         above.set_title(name)
         above.set_ylabel("price")
-        _draw_volume(below, rows, palette)
+        _draw_volume(below, rows, palette, size_unit)
     axes[0].legend(
         loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=7, labelcolor="linecolor", handlelength=1.2
     )
@@ -67,10 +69,8 @@ def _prices(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
         if field not in (rows.dtype.names or ()) or rows.dtype[field].names is not None:
             continue
         raw = rows[field]
-        values = raw.astype(np.float64)
-        # A price of 0 is that of a row before its first tick; a VWAP is a number of the currency already.
-        values[(raw == 0) | (raw == UNDEF_PRICE)] = np.nan
-        found[field] = values / (1 if raw.dtype.kind == "f" else PRICE_SCALE)
+        # A price of 0 is that of a row before its first tick.
+        found[field] = np.where(raw == 0, np.nan, prices_of(raw))
     return found
 
 
@@ -99,11 +99,11 @@ def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
     return float(kept.min()), float(kept.max())
 
 
-def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
+def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette, size_unit: float | None) -> None:
     """All so far: what was traded from one moment to the next would look large where moments are far apart."""
     axis.set_ylabel("volume\nso far")
-    if "volume" in (rows.dtype.names or ()):
-        times, volume = _times(rows), rows["volume"].astype(np.float64)
+    if "volume" in (rows.dtype.names or ()) and size_unit is not None:
+        times, volume = _times(rows), sizes_of(rows["volume"], size_unit)
         axis.fill_between(times, volume, step="post", color=palette.quiet, alpha=0.25, linewidth=0)
         axis.step(times, volume, where="post", color=palette.quiet, linewidth=0.9)
     axis.set_ylim(bottom=0)

@@ -1,4 +1,7 @@
-"""Records of an output that went to a file, read again: of a few symbols, and the columns that matter."""
+"""Records of an output that went to a file, read again: of a few symbols, and the columns that matter.
+
+Parquet, Arrow and CSV have natural units, npy exact integers.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +55,17 @@ def _read(path: Path, _mtime: int, _size: int, columns: tuple[str, ...], keys: t
 
         wanted = pyarrow.compute.field("instrument_id").isin(list(keys))
         table = _dataset(path).to_table(columns=list(columns), filter=wanted)
-        found = {name: table.column(name).to_numpy() for name in columns}
+        found = {name: _numbers(table.column(name).to_numpy()) for name in columns}
     out = np.empty(len(next(iter(found.values()))), [(name, values.dtype) for name, values in found.items()])
     for name, values in found.items():
         out[name] = values
     out.flags.writeable = False
     return out
+
+
+def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Times as i8 in ns."""
+    return values.astype("<M8[ns]").view("<i8") if values.dtype.kind == "M" else values
 
 
 def _dataset(path: Path) -> Any:

@@ -27,6 +27,8 @@ from strand.errors import ConfigurationError, FeedError, HandlerError, MissingEx
 from strand.output_files import OutputFile
 from strand.outputs import AT_END, AT_TIMER, NO_SEQUENCE, Outputs, merged_dtype
 from strand.symbols import SymbolTable
+from strand.ticks import UNDEF_PRICE
+from strand.units import COUNT, INNER, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare, undeclared
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
@@ -63,6 +65,9 @@ def read(path: Path) -> dict[str, list[Any]]:
         table = pa.ipc.open_file(path).read_all()
     else:
         table = pa.csv.read_csv(path)
+    # Times are moments in UTC there, and ns since 1970 in arrays.
+    moments = table["ts"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+    table = table.set_column(table.schema.get_field_index("ts"), "ts", moments)
     columns: dict[str, list[Any]] = table.to_pydict()
     return columns
 
@@ -151,7 +156,7 @@ def test_fields_of_all_kinds_over_several_groups_and_symbols_that_come_late(
     expected = {name: records[name].tolist() for name in dtype.names or ()}
     if suffix != "npy":
         expected["symbol"] = [names[key] for key in expected["instrument_id"]]
-        expected["text"] = [text.decode("latin-1") for text in expected["text"]]
+        expected["text"] = [text.decode("ascii", "backslashreplace") for text in expected["text"]]
     assert found == expected
 
 
@@ -240,6 +245,66 @@ def test_a_record_that_no_tick_emitted_has_no_number_and_no_sequence_in_tables(t
     assert piece["number"].tolist() == expected
     missing = {"csv": "", "npy": -1}.get(ending)
     assert [str(n) for n in piece["sequence"]] == [str(n) for n in (7, missing, 2**39, missing)]
+
+
+DECLARED = np.dtype(
+    [
+        ("at", TIME),
+        ("price", PRICE),
+        ("size", SIZE),
+        ("notional", NOTIONAL),
+        ("side", declare(LETTER, "S1")),
+        ("high", declare(PRICE, given={"trades": 1})),
+        ("trades", COUNT),
+        ("half", INNER),
+    ]
+)
+FACTS: dict[str, list[Any]] = {
+    "at": [5, UNDEF_PRICE, 1_700_000_000_123_456_789],
+    "price": [7_280_000_001, UNDEF_PRICE, -1],
+    "size": [1, 0, 123_456_789_012],
+    "notional": [150.0, np.nan, 1e18],
+    "side": [b"A", b"N", b"B"],
+    "high": [7, 0, 5_000_000_000],
+    "trades": [1, 0, 2],
+    "half": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "npy"])
+def test_files_that_are_tables_have_natural_units_and_npy_exact_integers(tmp_path: Path, ending: str) -> None:
+    dtype = merged_dtype(DECLARED)
+    records = np.zeros(3, undeclared(dtype))
+    for name, values in FACTS.items():
+        records[name] = values
+    path = tmp_path / f"o.{ending}"
+    file = OutputFile(path, dtype, SymbolTable(["A"]), 1e-8)
+    file.write(records)
+    file.close()
+    found = read(path)
+    if ending == "npy":
+        assert {name: found[name] for name in FACTS if name != "notional"} == {
+            name: values for name, values in FACTS.items() if name != "notional"
+        }
+        return
+    assert "half" not in found
+    assert found["symbol"] == ["A"] * 3
+    assert found["price"] == [7.280000001, None, -1e-9]
+    assert found["size"] == [1e-8, 0.0, 1234.56789012]
+    assert found["notional"] == [150e-8, None, 1e10]
+    assert found["side"] == ["A", "N", "B"]
+    assert found["high"] == [7e-9, None, 5.0]
+    assert found["trades"] == [1, 0, 2]
+    moments = [None if at is None else np.datetime64(at.replace(tzinfo=None), "us").astype(int) for at in found["at"]]
+    assert moments == [0, None, 1_700_000_000_123_456]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_table_of_sizes_without_one_unit_is_refused_when_it_is_opened(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(ConfigurationError, match="size: read the files with one size unit"):
+        OutputFile(tmp_path / f"o.{ending}", merged_dtype(DECLARED), SymbolTable(["A"]), None)
+    assert list(tmp_path.iterdir()) == []
+    OutputFile(tmp_path / "o.npy", merged_dtype(DECLARED), SymbolTable(["A"]), None).close()
 
 
 def test_out_without_any_outputs_says_so() -> None:

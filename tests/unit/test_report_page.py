@@ -320,6 +320,25 @@ def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(tmp_pat
         written.plot("bars")
 
 
+@pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])
+def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str) -> None:
+    from strand.observe.bars import bars_of
+    from strand.observe.figures import plot
+
+    path = tmp_path / "trades.csv"
+    lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
+    lines += [f"x,BTC,{at}000000,{at}000000,{at},buy,{20_000 + at % 7}.5,0.2500000{at % 3}" for at in range(1, 3001)]
+    path.write_text("\n".join([*lines, ""]))
+    out = {"bars": tmp_path / f"bars{ending}"} if ending else {}
+    result = replay(path, strand.chain("count", strand.bars("10m")), out=out, watch=1)
+    (bars,) = bars_of(result, None).values()
+    assert bars["volume"].tolist() == pytest.approx([149.75 + 600e-8, 150 + 600e-8, 150 + 600e-8, 150 + 600e-8,
+                                                     150 + 600e-8, 0.25], rel=1e-12)  # fmt: skip
+    assert (bars["open"][0], bars["high"].max(), bars["low"].min()) == (20_001.5, 20_006.5, 20_000.5)
+    sofar = plot(result, "prices").axes[1]
+    assert sofar.lines[-1].get_ydata().max() == pytest.approx(bars["volume"].sum(), rel=1e-9)
+
+
 def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path) -> None:
     result = replay(sample_path(), strand.trade_stats("30m"), out={"trade_stats": tmp_path / "stats.csv"})
     assert "cannot be read" not in Reader(page(result)).text
@@ -332,10 +351,10 @@ def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() 
     drawn, together = bars.thinned(records)
     assert (len(drawn), together) == (234, 3)
     assert drawn["volume"].sum() == records["volume"].sum() == 70_000
-    assert drawn["open"].tolist() == (records["open"][::3] / 1e9).tolist()
-    assert drawn["high"][1] == records["high"][3:6].max() / 1e9
-    assert drawn["low"][1] == records["low"][3:6].min() / 1e9
-    assert drawn["close"][-1] == records["close"][-1] / 1e9
+    assert drawn["open"].tolist() == records["open"][::3].tolist()
+    assert drawn["high"][1] == records["high"][3:6].max()
+    assert drawn["low"][1] == records["low"][3:6].min()
+    assert drawn["close"][-1] == records["close"][-1]
     assert drawn["ts"][0] == records["ts"][2]
 
 

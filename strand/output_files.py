@@ -299,7 +299,7 @@ class _EscapedCsv(_Csv):
         super().write_table(self._pa.Table.from_arrays(columns, schema=table.schema))
 
     def _escaped(self, column: Any) -> Any:
-        import pyarrow.compute as compute
+        from pyarrow import compute
 
         runs = compute.match_substring_regex(column, f"^[{re.escape(FORMULA_STARTS)}]")
         return compute.if_else(runs, compute.binary_join_element_wise("'", column, ""), column)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strand.units import NO_SIZE_UNIT
+
 if TYPE_CHECKING:
     from strand.replay_result import ReplayResult
     from strand.rows import Rows
@@ -153,7 +155,7 @@ def warnings_of(result: ReplayResult) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
     times, its symbols and its pace."""
     parts = [*_of_unused(result), *_of_rows(result), *_of_feed(result)]
-    return (*parts, *_of_times(result), *_of_symbols(result), *_of_pace(result))
+    return (*parts, *_of_units(result), *_of_times(result), *_of_symbols(result), *_of_pace(result))
 
 
 def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -240,6 +242,11 @@ def _of_feed(result: ReplayResult) -> Iterator[RunWarning]:
     for counter in _OF_FEEDS:
         if count := result.feed_statistics.get(counter.field, 0):
             yield RunWarning(counter.kind, count, f"in {result.info.path}", counter.cure)
+
+
+def _of_units(result: ReplayResult) -> Iterator[RunWarning]:
+    if result.info.size_unit is None and result.ticks:
+        yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
 
 
 def _of_times(result: ReplayResult) -> Iterator[RunWarning]:

@@ -214,8 +214,29 @@ def test_files_that_count_sizes_differently_have_no_unit_together(crypto: Path, 
     merged = merge_feeds([strand.feeds.open(crypto), _whole(other)])
     result: ReplayResult = replay(merged, "count")
     assert result.rows.units["volume"] == Unit("size", None)
+    (warning,) = result.warnings
+    assert (warning.kind, warning.count) == ("mixed size units", result.ticks)
     with pytest.raises(ConfigurationError, match="volume: read the files with one size unit"):
         result.rows.to_pandas()
+
+
+def test_an_output_of_mixed_sizes_is_refused_as_a_table_before_the_run_and_not_as_integers(
+    crypto: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(crypto.read_text().replace("XBTUSD", "ETHUSD"))
+    whole = _whole(other)
+    for ending in (".csv", ".npy"):
+        out = tmp_path / f"trades{ending}"
+        merged = merge_feeds([strand.feeds.open(crypto), whole])
+        if ending == ".csv":
+            with pytest.raises(ConfigurationError, match="size: read the files with one size unit") as refused:
+                replay(merged, strand.trades(), out={"trades": out})
+            assert getattr(refused.value, "partial", None) is None
+            assert not out.exists()
+            whole = strand.feeds.open(other, size_unit="1")
+        else:
+            assert replay(merged, strand.trades(), out={"trades": out}).written["trades"][1] > 0
 
 
 def _whole(path: Path) -> Any:

@@ -58,6 +58,12 @@ def choose(head: bytes, path: str | Path) -> Match:
         raise UnknownFormatError(f"could be {names}: say which with profile={found[0].profile.name!r}", path=path)
     first = _decoded(_first_lines(head, 1)[0], ("utf-8", "gb18030", "latin-1"))[0] if _first_lines(head, 1) else ""
     known = ", ".join(profile.name for profile in built_in())
+    if "rtype" in first.split(",") and "publisher_id" in first.split(","):
+        raise UnknownFormatError(
+            "looks like Databento's CSV of a schema without a profile: read its DBN file, or have symbols written into "
+            "it (map_symbols) if it is of mbo, trades, mbp, tbbo, bbo or ohlcv",
+            path=path,
+        )
     raise UnknownFormatError(
         f"no profile knows its first line, {first[:200]!r}: name one of {known}, or a .toml file of your own, with "
         "profile=",

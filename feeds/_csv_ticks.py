@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -16,7 +16,6 @@ from strand._bindings.text import (
     DATE,
     DECIMAL,
     EPOCH,
-    FAULT_NAME,
     FAULT_PRECISION,
     FAULT_RANGE,
     ID,
@@ -25,7 +24,6 @@ from strand._bindings.text import (
     STAMP,
     Faults,
     Letters,
-    Names,
     Numbers,
     TextColumn,
     blank_ticks,
@@ -34,12 +32,12 @@ from strand.errors import ConfigurationError, FormatError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
 from strand.feeds._csv_profile import Profile
+from strand.feeds._csv_symbols import SymbolReader
 from strand.feeds.base import TickBatch
-from strand.feeds.mapping.rules import FieldRule
+from strand.feeds.mapping.rules import FieldRule, Plus
 from strand.feeds.mapping.scalars import IDS, PLACES, PRICES, SIZES
 from strand.feeds.mapping.units import PRICE_POWER, nearest, nearest_units
 from strand.feeds.selection import Selection
-from strand.symbols import name_problem
 from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["Made", "TickMaker"]
@@ -57,7 +55,7 @@ class Made:
     """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick.
 
     ``times``: their ts_recv once more, in one run of memory. ``inexact``: how many rows have a number that was rounded
-    on request.
+    on request, ``count``: how many rows the ticks are of, where a row may have several (None: one each).
     """
 
     ticks: TickBatch
@@ -65,6 +63,7 @@ class Made:
     faults: Faults
     rows: Chosen | None
     inexact: int = 0
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,8 @@ class _Time:
     numbers: Numbers
     local: bool
     of_day: bool
+    undefined: bytes | None
+    plus: Plus | None
 
 
 class TickMaker:
@@ -99,16 +100,13 @@ class TickMaker:
         self._offsets: dict[int, int] = {}
         self._size_power = size_power
         self.columns: dict[int, str] = {}  # by position: what it is called in errors
-        self._rules = [rule for rule in profile.fields if self._present(rule)]
+        self._rules = [self._settled(rule, sample) for rule in profile.fields if self._present(rule)]
         self._times = [self._time(rule, sample) for rule in self._rules if rule.unit]
         self._day_column = self._place(profile.date_columns) if profile.date_columns else None
         self.needs_date = self._day_column is None and any(time.of_day for time in self._times)
-        self._symbol_column = self._place(profile.symbol.columns) if profile.symbol.columns else None
-        self._names = None if self._symbol_column is None else Names(max_symbols)
-        self._encoding = found.encoding
+        self._symbols = SymbolReader(profile.symbol, self._place, found.encoding, max_symbols)
         #: Names by index, if there is a column of them; "" for a text that is none, whose rows have a fault.
-        self.names: list[str] | None = None if self._symbol_column is None else []
-        self._no_names: list[int] = []
+        self.names: list[str] | None = self._symbols.names if profile.symbol.columns else None
         self._template = self._blank(profile)
         if profile.end is not None:
             self.columns.setdefault(0, found.columns[0])
@@ -122,6 +120,19 @@ class TickMaker:
 
     def _present(self, rule: FieldRule) -> bool:
         return not rule.columns or not rule.optional or self.found.column(rule.columns) is not None
+
+    def _settled(self, rule: FieldRule, sample: dict[int, str]) -> FieldRule:
+        """The rule with the unit of whole numbers where the file's first row has one in its column."""
+        if rule.whole_power is None:
+            return rule
+        text = sample.get(self._place(rule.columns), "").strip()
+        whole = text.removeprefix("-").isdecimal()
+        return replace(rule, power=rule.whole_power) if whole else rule
+
+    @property
+    def price_power(self) -> int | None:
+        """The power of ten that 1 in the file's prices is worth; None where it has no prices."""
+        return next((rule.power for rule in self._rules if "price" in rule.field and rule.columns), None)
 
     def _place(self, names: tuple[str, ...]) -> int:
         at = self.found.column(names)
@@ -162,7 +173,11 @@ class TickMaker:
                 form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
             # What stands for an empty one is below every time of day, and told apart by that.
             numbers = Numbers(form, scale, 0, highest, empty=None if empty is None else -1)
-            found = _Time(rule.field, at, numbers, of_day or unit == "stamp", of_day)
+            undefined = None if rule.undefined is None else rule.undefined.encode()
+            plus = rule.plus if rule.plus is not None and self.found.column(rule.plus.columns) is not None else None
+            if plus is not None:
+                self._place(plus.columns)
+            found = _Time(rule.field, at, numbers, of_day or unit == "stamp", of_day, undefined, plus)
             if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
                 return found
         raise AssertionError(rule)
@@ -202,7 +217,7 @@ class TickMaker:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         chosen: Chosen | None = None
         self._inexact.clear()
-        ids, id_faults = self._symbols(block)
+        ids, id_faults = self._symbols.read(block)
         if select is not None and select.symbols and ids is not None:
             kept = keeps()[ids]
             if not kept.all():
@@ -231,41 +246,52 @@ class TickMaker:
         assert recv is not None
         if ids is not None and chosen is not None:
             ids = ids[chosen]
+        recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
         ticks = blank_ticks(self._template, first + 1, event, recv, ids)
         if chosen is not None or block.at is not None:
             places = block.places()
             ticks["sequence"] = (places if chosen is None else places[chosen]) + (first + 1)
         made = Made(ticks, recv, faults, chosen)
+        self._fill_all(block, made)
+        if self._inexact:
+            inexact = self.rounded_rows()
+            made.inexact = len(inexact) if chosen is None else int(np.isin(inexact, chosen).sum())
+        return made
+
+    def again(self, block: Block, base: Made) -> Made:
+        """Other ticks of the rows of ``base``: what no rule here gives is as there."""
+        ticks = base.ticks.copy()
+        for rule in self._rules:
+            if rule.constant is not None:
+                field = PLACES.get(rule.field, rule.field)
+                ticks[field] = self._template[field]
+        made = Made(ticks, base.times, np.zeros(len(ticks), np.uint16), base.rows)
+        self._inexact.clear()
+        self._fill_all(block, made)
+        return made
+
+    def rounded_rows(self) -> npt.NDArray[np.int64]:
+        """The rows of the block at hand with a number that was rounded, some that are not selected among them."""
+        return np.unique(np.concatenate(self._inexact)) if self._inexact else np.zeros(0, np.int64)
+
+    def _fill_all(self, block: Block, made: Made) -> None:
         for rules, tables in self._steps:
             if tables is None:
                 self._fill(rules[0], block, made)
             else:
                 self._fill_letters(rules, tables, block, made)
-        if self._inexact:
-            inexact = np.unique(np.concatenate(self._inexact))
-            made.inexact = len(inexact) if chosen is None else int(np.isin(inexact, chosen).sum())
-        return made
-
-    def _symbols(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
-        faults = np.zeros(block.rows, np.uint16)
-        if self._names is None or self._symbol_column is None or self.names is None:
-            return None, faults
-        ids = np.zeros(block.rows, np.uint32)
-        self._names.read(block.columns[self._symbol_column], self._symbol_column, ids, faults)
-        for text in self._names.all()[len(self.names) :]:
-            name = text.decode(self._encoding, "surrogateescape")  # which no name has
-            if name_problem(name):
-                self._no_names.append(len(self.names))
-                name = ""
-            self.names.append(name)
-        if self._no_names:
-            faults[np.isin(ids, self._no_names) & (faults == 0)] = self._symbol_column << 8 | FAULT_NAME
-        return ids, faults
 
     def _read_time(self, time: _Time, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
         values = np.zeros(len(faults), np.int64)
         self._read(time.numbers, time.column, block.columns[time.column], values, (faults, chosen))
+        if time.undefined is not None:
+            for place in np.flatnonzero(faults == (time.column << 8 | FAULT_RANGE)).tolist():
+                row = place if chosen is None else int(chosen[place])
+                if block.columns[time.column].text(row).strip() == time.undefined:
+                    values[place], faults[place] = -1, 0
         missing = None if time.numbers.empty is None else values < 0
+        if time.plus is not None:
+            values += self._added(time.plus, block, faults, chosen)
         if time.local:
             if time.of_day:
                 values += self._days(block, faults, chosen)
@@ -277,6 +303,19 @@ class TickMaker:
             values[early] = 0
             faults[early & (faults == 0)] = time.column << 8 | FAULT_RANGE
         return values
+
+    def _added(self, plus: Plus, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
+        at = self._place(plus.columns)
+        if not plus.ns:
+            below = np.zeros(len(faults), np.int64)
+            Numbers(DECIMAL, 0, 0, 999_999_999, empty=0).read(block.columns[at], at, below, faults, chosen)
+            return below
+        codes = np.zeros(len(faults), np.uint8)
+        encoding = self.found.encoding
+        letters = Letters(({text.encode(encoding): code for code, (text, _) in enumerate(plus.ns)}, None))
+        letters.read(block.columns[at], at, [codes], faults, chosen)
+        spans = np.array([ns for _, ns in plus.ns], np.int64)
+        return spans[np.minimum(codes, len(spans) - 1)]
 
     def _days(self, block: Block, faults: Faults, chosen: Chosen | None) -> Any:
         if self._day_column is not None:

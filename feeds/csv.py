@@ -22,10 +22,11 @@ from strand._bindings.text import FAULT_WORDS
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds._csv_lines import LONGEST_LINE, Block, blocks
 from strand.feeds._csv_match import Match, choose, match
+from strand.feeds._csv_parts import PartsMaker, tick_maker
 from strand.feeds._csv_profile import built_in, named_profile
 from strand.feeds._csv_ticks import Made, TickMaker
 from strand.feeds._zip import split_member
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.read_ahead import Chunks, read_chunks
@@ -68,6 +69,7 @@ class CsvFeed(BaseFeed):
     ``inexact``: what happens to a number with more decimals than a tick has (``35821.088778456004`` s, where times are
     in ns; an amount of 0.0015 where ``size_unit`` is 0.001): ``"raise"``, or ``"round"`` to the nearest, ties to even;
     ``statistics()["rows_rounded"]`` counts such rows. A size above 0 that rounds to 0 is an error.
+    ``levels``: how many levels of a row that holds a book become ticks, 1 to 64; by default all.
     ``max_symbols``: the most there may be in a symbol column.
     ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
     ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
@@ -92,6 +94,7 @@ class CsvFeed(BaseFeed):
         date: dt.date | str | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
+        levels: int | None = None,
         max_symbols: int = _MAX_SYMBOLS,
         threads: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
@@ -103,6 +106,9 @@ class CsvFeed(BaseFeed):
         said = check_options(inexact=inexact, on_error=on_error)
         if batch_ticks < 1:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
+        if levels is not None and not 1 <= levels <= 64:
+            raise ConfigurationError(f"levels: {levels!r} is not 1 to 64")
+        self._levels = levels
         if not 1 <= max_symbols <= 1 << 30:
             raise ConfigurationError(f"max_symbols: {max_symbols!r} is not 1 to 2^30")
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
@@ -131,7 +137,7 @@ class CsvFeed(BaseFeed):
     @property
     def info(self) -> FeedInfo:
         found = self._match
-        power = next((rule.power for rule in found.profile.fields if "price" in rule.field), None)
+        power = self._maker.price_power
         day = self._date if self._maker.needs_date else None
         details = {
             "profile": found.profile.name,
@@ -149,7 +155,7 @@ class CsvFeed(BaseFeed):
             details=details,
             undated=self._date is None and self._maker.needs_date,
             size_unit=float(f"1e{self._size_power}"),
-            ticks=_ticks_of(found.profile.name, found.columns),
+            ticks=found.profile.ticks,
         )
 
     @property
@@ -230,10 +236,11 @@ class CsvFeed(BaseFeed):
             f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
         )
 
-    def _new_maker(self) -> TickMaker:
-        return TickMaker(
+    def _new_maker(self) -> TickMaker | PartsMaker:
+        return tick_maker(
             self._match,
             self._sample,
+            self._levels,
             date=self._date,
             size_power=self._size_power,
             max_symbols=self._max_symbols,
@@ -297,7 +304,7 @@ class CsvFeed(BaseFeed):
         counts["records"] += block.lines - len(block.empty)
         counts["ticks"] += len(ticks)
         counts["empty_lines"] += len(block.empty)
-        counts["not_selected"] += block.rows - len(made.ticks)
+        counts["not_selected"] += block.rows - (len(made.ticks) if made.count is None else made.count)
         counts["rows_rounded"] += made.inexact
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes
@@ -326,13 +333,6 @@ def _sample(found: Match, head: bytes) -> dict[int, str]:
             text = line.decode(found.encoding, "replace")
             return dict(enumerate(next(csv.reader([text], delimiter=found.delimiter), [])))
     return {}
-
-
-def _ticks_of(profile: str, columns: Sequence[str]) -> TicksAre:
-    """What the ticks of a profile's files mean."""
-    if profile in ("databento", "databento-raw"):
-        return "dbn-orders" if "order_id" in columns else "dbn"
-    return "orders" if profile == "lobster" else "plain"
 
 
 def _date_of(names: list[str]) -> dt.date | None:

@@ -49,7 +49,7 @@ __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_prof
 
 _ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
 #: Keys of fields that only tables of text have, and units of times.
-_NOT_HERE: Final = ("since", "digits", "text", "later_of", "earlier_of")
+_NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
 _UNITS: Final = ("s", "ms", "us", "ns", "stamp")
 
 Path_ = tuple[str, ...]
@@ -247,11 +247,14 @@ def _plain(value: Any) -> Any:
 
 def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str) -> MessageRule:
     given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
-    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name",))
+    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix"))
     columns = names_of(symbol.column)
     if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
         raise ConfigurationError(f"{where}.symbol: give the column of the name, or {{ constant = NAME }}")
     rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
+    for rule in rules:
+        if rule.whole_power is not None:
+            raise ConfigurationError(f"{where}.fields.{rule.field}.unit: give one unit")
     fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}") for rule in rules)
     if keys.gapless and not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
         raise ConfigurationError(f"{where}.gapless: give the column of each record's sequence, or leave gapless out")

@@ -26,7 +26,7 @@ from strand.feeds.mapping.scalars import (
 )
 from strand.feeds.mapping.units import unit_power
 
-__all__ = ["FieldRule", "SymbolKeys", "checked", "field_rules", "names_of", "text_of"]
+__all__ = ["FieldRule", "Plus", "SymbolKeys", "checked", "field_rules", "names_of", "text_of"]
 
 T = TypeVar("T")
 Unit = Literal["s", "ms", "us", "ns", "auto", "clock", "stamp"]
@@ -45,10 +45,17 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     empty: Literal["none"] | None = None
 
 
+class _PlusKeys(msgspec.Struct, frozen=True):
+    column: Names
+    seconds: dict[str, int] = {}
+
+
 class _TimeKeys(Keys, frozen=True):
     unit: Unit | list[Unit] = []
     since: Literal["epoch", "midnight"] = "epoch"
     digits: int = 0
+    undefined: str | None = None
+    plus: dict[str, Any] | None = None
 
 
 class _IdKeys(Keys, frozen=True):
@@ -79,6 +86,7 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Where the symbol is: ``file_name`` is a pattern whose first group it is."""
 
     column: Names = []
+    suffix: Names = []
     file_name: str | None = None
     constant: str | None = None
 
@@ -92,12 +100,21 @@ _THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS}
 
 
 @dataclass(frozen=True, slots=True)
+class Plus:
+    """What is added to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds."""
+
+    columns: tuple[str, ...]
+    ns: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FieldRule:
     """Where a field of the tick comes from. ``columns``: what its column may be called; empty for a constant.
 
     ``constant``, and what texts stand for in ``map`` and ``otherwise``: values of the tick's field, letters as bytes. 1
-    in the file is ten to the ``power`` of currency or shares, ``unit`` a time's, or those it may be in. ``pair``: the
-    columns of two order numbers, the buyer's first.
+    in the file is ten to the ``power`` of currency or shares (``whole_power``, if there is one, where the file's first
+    line has a whole number there), ``unit`` a time's, or those it may be in. ``undefined``: a text that stands for no
+    time. ``pair``: the columns of two order numbers, the buyer's first.
     """
 
     field: str
@@ -115,6 +132,9 @@ class FieldRule:
     otherwise: int | bytes | None = None
     pair: tuple[tuple[str, ...], ...] = ()
     earlier: bool = False
+    whole_power: int | None = None
+    undefined: str | None = None
+    plus: Plus | None = None
 
 
 def names_of(value: Any) -> tuple[str, ...]:
@@ -212,7 +232,7 @@ def _rule(name: str, given: Any, where: str, size_power: int, but: Collection[st
     if pair and (len(pair) != 2 or not all(pair)):
         raise ConfigurationError(f"{where}.later_of: give two columns, not {pair!r}")
     units: tuple[str, ...] = ()
-    power = since = digits = None
+    power = whole_power = since = digits = None
     if isinstance(keys, _TimeKeys):
         units, since, digits = names_of(keys.unit), keys.since, keys.digits
         if columns and not units:
@@ -220,7 +240,7 @@ def _rule(name: str, given: Any, where: str, size_power: int, but: Collection[st
         if not 0 <= digits <= 9:
             raise ConfigurationError(f"{where}.digits: give 0 to 9, not {digits}")
     elif told["unit"] is not None:
-        power = unit_power(f"{where}.unit", told["unit"])
+        power, whole_power = _powers(told["unit"], f"{where}.unit")
     map_ = told["map"] or {}
     if columns and not map_ and name in _THEMSELVES:
         map_ = {text: text for text in _THEMSELVES[name]}
@@ -250,4 +270,28 @@ def _rule(name: str, given: Any, where: str, size_power: int, but: Collection[st
         value(getattr(keys, "otherwise", None), "otherwise"),
         tuple(map(names_of, pair)),
         bool(told["earlier_of"]),
+        whole_power,
+        getattr(keys, "undefined", None),
+        _plus(getattr(keys, "plus", None), f"{where}.plus"),
     )
+
+
+def _powers(given: Any, where: str) -> tuple[int, int | None]:
+    """What 1 is worth: of every number, or of those with a decimal point and of whole ones."""
+    if not isinstance(given, list):
+        return unit_power(where, given), None
+    if len(given) != 2:
+        raise ConfigurationError(f"{where}: give one unit, or two (of decimals, of whole numbers), not {given!r}")
+    return unit_power(where, given[0]), unit_power(where, given[1])
+
+
+def _plus(given: Any, where: str) -> Plus | None:
+    if given is None:
+        return None
+    if "column" not in given:
+        raise ConfigurationError(f"{where}.column: is needed: what is added to the time")
+    keys = checked(_PlusKeys, given, where)
+    for text, seconds in keys.seconds.items():
+        if not 0 <= seconds <= 86_400:
+            raise ConfigurationError(f"{where}.seconds.{text}: give 0 to 86400, not {seconds}")
+    return Plus(names_of(keys.column), tuple((text, seconds * 10**9) for text, seconds in keys.seconds.items()))

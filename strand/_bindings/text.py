@@ -34,6 +34,7 @@ __all__ = [
     "Whole",
     "blank_ticks",
     "count_byte",
+    "holds",
     "line_ends",
 ]
 
@@ -53,6 +54,7 @@ LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
 FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
 FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
 FAULT_NAME: Final[int] = lib.SD_FAULT_NAME
+FAULT_NAMES: Final[int] = lib.SD_FAULT_NAMES
 
 FAULT_WORDS: Final[Mapping[int, str]] = {
     lib.SD_FAULT_EMPTY: "empty",
@@ -228,6 +230,13 @@ class Names:
             text = lib.sd_names_get(self._names, index, length)
             self._known.append(bytes(ffi.buffer(text, length[0])))
         return self._known
+
+
+def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Which of the rows have this text (at most eight bytes) in the column."""
+    found = np.zeros(len(rows), np.uint8)
+    Letters(({text: 1}, 0)).read(column, 0, [found], np.zeros(len(rows), np.uint16), rows)
+    return found.view(np.bool_)
 
 
 def blank_ticks(

@@ -12,13 +12,18 @@ from csv_reference import (
     binance_agg,
     binance_quote,
     binance_trade,
-    databento,
-    databento_raw,
+    databento_bar,
+    databento_book,
+    databento_order,
+    databento_sample,
+    databento_trade,
     histdata,
     lean_fx,
     lean_quote,
     lean_trade,
     lobster,
+    polygon_quote,
+    polygon_trade,
     sse_order,
     sse_tick,
     sse_trade,
@@ -28,10 +33,14 @@ from csv_reference import (
     taq_trade,
     tardis_book,
     tardis_quote,
+    tardis_snapshot,
+    tardis_ticker,
     tardis_trade,
     truefx,
     wind_order,
     wind_trade,
+    wrds_quote,
+    wrds_trade,
 )
 
 
@@ -179,6 +188,70 @@ def _szse_order_line(rng: random.Random, at: int) -> list[str]:
         _side(rng, "1", "2", "49", "50"),
         _side(rng, "1", "2", "U", "49", "85"),
     ]
+
+
+def _cut(names: str) -> list[str]:
+    return names.split(",")
+
+
+_UNDEFINED = "9223372036854775807"
+
+
+def _databento_columns(own: str) -> list[str]:
+    return f"ts_recv,ts_event,rtype,publisher_id,instrument_id,{own},symbol".split(",")
+
+
+def _levels(count: int) -> str:
+    fields = ("bid_px", "ask_px", "bid_sz", "ask_sz", "bid_ct", "ask_ct")
+    return ",".join(f"{field}_{level:02}" for level in range(count) for field in fields)
+
+
+def _databento_head(at: int) -> list[str]:
+    undefined = "" if at % 2 else str((1 << 64) - 1)
+    recv = undefined if at and at % 7 == 0 else str(1_700_000_000_000_000_000 + at)
+    event = undefined if at and at % 7 == 1 else str(1_699_999_999_000_000_000 + at)
+    return [recv, event, "1", "1", "5482"]
+
+
+def _databento_px(rng: random.Random, defined: bool, decimals: bool) -> str:
+    number = rng.randint(-(10**13), 10**13)
+    if decimals:
+        text = f"{'-' if number < 0 else ''}{abs(number) // 10**9}.{abs(number) % 10**9:09}"
+        return text if defined else rng.choice(["", text])
+    return str(number) if defined else rng.choice([_UNDEFINED, str(number)])
+
+
+def _databento_level(rng: random.Random, defined: bool, decimals: bool) -> list[str]:
+    prices = [_databento_px(rng, defined, decimals) for _ in range(2)]
+    return [*prices, *(str(rng.randint(0, 1 << 32 - 1)) for _ in range(2)), "1", "1"]
+
+
+def _databento_line(rng: random.Random, at: int, *, decimals: bool, levels: int = 0, mbo: str = "") -> list[str]:
+    px = _databento_px(rng, at == 0, decimals)
+    size, delta = str(rng.randint(0, (1 << 32) - 1)), "22993"
+    event = [_side(rng, *"ACMRTFN"), _side(rng, *"ABN")]
+    own = [*event, px, size, mbo, str(647784973705 + at), "128"] if mbo else [*event, str(at % 10), px, size, "128"]
+    books = [cell for _ in range(levels) for cell in _databento_level(rng, at == 0, decimals)]
+    return [*_databento_head(at), *own, delta, str(at), *books, rng.choice(["ESH1", "NQH1"])]
+
+
+def _tardis_head(rng: random.Random, at: int) -> list[str]:
+    return ["deribit", rng.choice(["BTC-PERPETUAL", "ETH-PERPETUAL"]), _us(rng, at), _us(rng, at)]
+
+
+def _snapshot(rng: random.Random) -> list[str]:
+    cells = []
+    for _ in range(10):
+        cells += rng.choice([["", ""], [f"{rng.randint(1, 10**7) / 100:.2f}", _amount(rng)]])
+    return cells
+
+
+def _wrds_time(rng: random.Random) -> str:
+    return f"{rng.randint(4, 19)}:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}.{rng.randint(0, 10**6 - 1):06}"
+
+
+def _root(rng: random.Random) -> list[str]:
+    return rng.choice([["BRK", "A"], ["BRK", "B"], ["BRK", ""], ["A", ""]])
 
 
 KINDS: dict[str, Kind] = {
@@ -531,81 +604,222 @@ KINDS: dict[str, Kind] = {
         taq_quote,
         footer="END,20161024,2705,,,,,,,,\n",
     ),
-    "databento": Kind(
+    "databento-mbo": Kind(
         "mbo.csv",
-        [
-            "ts_recv",
-            "ts_event",
-            "rtype",
-            "publisher_id",
-            "instrument_id",
-            "action",
-            "side",
-            "price",
-            "size",
-            "channel_id",
-            "order_id",
-            "flags",
-            "ts_in_delta",
-            "sequence",
-            "symbol",
-        ],
-        lambda rng, at: [
-            str(1_700_000_000_000_000_000 + at),
-            str(1_699_999_999_000_000_000 + at),
-            "160",
-            "1",
-            "5482",
-            _side(rng, *"ACMRTFN"),
-            _side(rng, *"ABN"),
-            _side(rng, "", "3720.250000000") if at else "1.5",
-            "1",
-            "0",
-            str(647784973705 + at),
-            "128",
-            "22993",
-            str(at),
-            "ESH1",
-        ],
-        databento,
+        _databento_columns("action,side,price,size,channel_id,order_id,flags,ts_in_delta,sequence"),
+        lambda rng, at: _databento_line(rng, at, mbo="0", decimals=True),
+        databento_order,
     ),
-    "databento-raw": Kind(
+    "databento-mbo in units of 1e-9": Kind(
         "mbo.csv",
-        [
-            "ts_recv",
-            "ts_event",
-            "rtype",
-            "publisher_id",
-            "instrument_id",
-            "action",
-            "side",
-            "price",
-            "size",
-            "channel_id",
-            "order_id",
-            "flags",
-            "ts_in_delta",
-            "sequence",
-            "symbol",
-        ],
+        _databento_columns("action,side,price,size,channel_id,order_id,flags,ts_in_delta,sequence"),
+        lambda rng, at: _databento_line(rng, at, mbo="0", decimals=False),
+        databento_order,
+    ),
+    "databento-trades": Kind(
+        "trades.csv",
+        _databento_columns("action,side,depth,price,size,flags,ts_in_delta,sequence"),
+        lambda rng, at: _databento_line(rng, at, decimals=True),
+        databento_trade,
+    ),
+    "databento-books": Kind(
+        "mbp.csv",
+        _databento_columns("action,side,depth,price,size,flags,ts_in_delta,sequence," + _levels(3)),
+        lambda rng, at: _databento_line(rng, at, decimals=True, levels=3),
+        databento_book,
+    ),
+    "databento-books in units of 1e-9": Kind(
+        "mbp.csv",
+        _databento_columns("action,side,depth,price,size,flags,ts_in_delta,sequence," + _levels(3)),
+        lambda rng, at: _databento_line(rng, at, decimals=False, levels=3),
+        databento_book,
+    ),
+    "databento-bbo": Kind(
+        "bbo.csv",
+        _databento_columns("side,price,size,flags,sequence," + _levels(1)),
         lambda rng, at: [
-            str(1_700_000_000_000_000_000 + at),
-            str(1_699_999_999_000_000_000 + at),
-            "160",
+            *_databento_head(at),
+            "A",
+            "",
             "1",
-            "5482",
-            _side(rng, *"ACMRTFN"),
-            _side(rng, *"ABN"),
-            _side(rng, "9223372036854775807", "3720250000000", "-500"),
-            "1",
-            "0",
-            str(647784973705 + at),
             "128",
-            "22993",
             str(at),
+            *_databento_level(rng, at == 0, True),
             "ESH1",
         ],
-        databento_raw,
+        databento_sample,
+    ),
+    "databento-ohlcv": Kind(
+        "ohlcv.csv",
+        ["ts_event", "rtype", "publisher_id", "instrument_id", "open", "high", "low", "close", "volume", "symbol"],
+        lambda rng, at: [
+            str(1_700_000_000_000_000_000 + at),
+            str(rng.randint(32, 36)),
+            "1",
+            "5482",
+            *(str(rng.randint(-(10**12), 10**12)) for _ in range(4)),
+            str(rng.randint(0, 10**12)),
+            rng.choice(["ESH1", "NQH1"]),
+        ],
+        databento_bar,
+    ),
+    "tardis-snapshots": Kind(
+        "book_snapshot_5.csv",
+        [*_TARDIS, *(f"{s}s[{n}].{what}" for n in range(5) for s in ("ask", "bid") for what in ("price", "amount"))],
+        lambda rng, at: [*_tardis_head(rng, at), *_snapshot(rng)],
+        tardis_snapshot,
+    ),
+    "tardis-tickers": Kind(
+        "derivative_ticker.csv",
+        [
+            *_TARDIS,
+            "funding_timestamp",
+            "funding_rate",
+            "predicted_funding_rate",
+            "open_interest",
+            "last_price",
+            "index_price",
+            "mark_price",
+        ],
+        lambda rng, at: [
+            *_tardis_head(rng, at),
+            "",
+            rng.choice(["", "0.0001", "-0.00000375"]),
+            rng.choice(["", "1e-7"]),
+            *(rng.choice(["", f"{rng.randint(1, 10**9) / 100:.2f}"]) for _ in range(4)),
+        ],
+        tardis_ticker,
+    ),
+    "polygon-trades": Kind(
+        "2024-03-01.csv",
+        [
+            "ticker",
+            "conditions",
+            "correction",
+            "exchange",
+            "id",
+            "participant_timestamp",
+            "price",
+            "sequence_number",
+            "sip_timestamp",
+            "size",
+            "tape",
+            "trf_id",
+            "trf_timestamp",
+        ],
+        lambda rng, at: [
+            rng.choice(["A", "BRK.B"]),
+            rng.choice(["", '"12,37"']),
+            rng.choice(["0", "1", "8", "12"]),
+            "4",
+            rng.choice(["52983525029461", "62x"]),
+            str(1_709_283_600_000_000_001 + at),
+            f"{rng.randint(1, 10**6)}e-4",
+            str(at),
+            str(1_709_283_600_000_400_001 + at),
+            str(rng.randint(0, 10**6)),
+            "1",
+            "0",
+            "0",
+        ],
+        polygon_trade,
+    ),
+    "polygon-quotes": Kind(
+        "2024-03-01.csv",
+        [
+            "Ticker",
+            "ask_exchange",
+            "ask_price",
+            "ask_size",
+            "bid_exchange",
+            "bid_price",
+            "bid_size",
+            "conditions",
+            "indicators",
+            "participant_timestamp",
+            "sequence_number",
+            "sip_timestamp",
+            "tape",
+            "trf_timestamp",
+        ],
+        lambda rng, at: [
+            rng.choice(["A", "BRK.B"]),
+            "12",
+            rng.choice(["0", "", "131.25"]),
+            "3",
+            "11",
+            rng.choice(["0", "131.2"]),
+            "1",
+            '"1,81"',
+            "604",
+            str(1_709_283_600_000_000_001 + at),
+            str(at),
+            str(1_709_283_600_000_400_001 + at),
+            "1",
+            "0",
+        ],
+        polygon_quote,
+    ),
+    "wrds-trades": Kind(
+        "ctm_20190102.csv",
+        [
+            "DATE",
+            "TIME_M",
+            "EX",
+            "SYM_ROOT",
+            "SYM_SUFFIX",
+            "TR_SCOND",
+            "SIZE",
+            "PRICE",
+            "TR_STOP_IND",
+            "TR_CORR",
+            "TR_SEQNUM",
+            "TR_ID",
+            "TR_SOURCE",
+            "TR_RF",
+            "PART_TIME",
+            "TIME_M_NANO",
+        ],
+        lambda rng, at: [
+            rng.choice(["20190102", "2019-07-02"]),
+            _wrds_time(rng),
+            _side(rng, *"NTPQ"),
+            *_root(rng),
+            "@F I",
+            "100",
+            f"{rng.randint(1, 10**6)}e-4",
+            "",
+            rng.choice(["00", "01", "08", "12", "0"]),
+            str(at),
+            str(at + 1),
+            "N",
+            "",
+            rng.choice(["", _wrds_time(rng)]),
+            rng.choice(["", "0", "999"]),
+        ],
+        wrds_trade,
+    ),
+    "wrds-quotes": Kind(
+        "cqm_20190102.csv",
+        _cut(
+            "DATE,TIME_M,EX,BID,BIDSIZ,ASK,ASKSIZ,QU_COND,QU_SEQNUM,NATBBO_IND,QU_CANCEL,QU_SOURCE,SYM_ROOT,SYM_SUFFIX"
+        ),
+        lambda rng, at: [
+            "20190102",
+            _wrds_time(rng),
+            "N",
+            _side(rng, "0", "", "10.5"),
+            "3",
+            _side(rng, "0", "10.75"),
+            "",
+            "R",
+            str(at),
+            "",
+            rng.choice(["", "A", "B"]),
+            "N",
+            *_root(rng),
+        ],
+        wrds_quote,
     ),
     "lean-trades": Kind(
         "20131009_aig_Trade_Tick.csv",

@@ -27,7 +27,7 @@ class Kind:
     file: str
     columns: list[str]
     line: Callable[[random.Random, int], list[str]]
-    tick: Callable[[Row], Tick]
+    tick: Callable[[Row], Tick | list[Tick]]
     header: bool = True
     delimiter: str = ","
     encoding: str = "utf-8"
@@ -49,12 +49,14 @@ def reference(kind: Kind, data: bytes) -> list[Tick]:
     if kind.header:
         next(rows)
     for number, values in enumerate((row for row in rows if row and row[0] != "END"), 1):
-        tick: Tick = {"sequence": number, "order_id": 0, "ref_id": 0, "publisher_id": 0, "flags": 0, "depth": 0}
-        tick |= {"symbol": kind.symbol, "price": NONE, "size": 0, "side": "N", "action": "N"}
-        tick |= kind.tick(dict(zip(kind.columns, values, strict=False)))
-        tick.setdefault("ts_recv", tick.get("ts_event"))
-        tick.setdefault("ts_event", tick["ts_recv"])
-        ticks.append(tick)
+        made = kind.tick(dict(zip(kind.columns, values, strict=False)))
+        for own in made if isinstance(made, list) else [made]:
+            tick: Tick = {"sequence": number, "order_id": 0, "ref_id": 0, "publisher_id": 0, "flags": 0, "depth": 0}
+            tick |= {"symbol": kind.symbol, "price": NONE, "size": 0, "side": "N", "action": "N"}
+            tick |= own
+            tick.setdefault("ts_recv", tick.get("ts_event"))
+            tick.setdefault("ts_event", tick["ts_recv"])
+            ticks.append(tick)
     return ticks
 
 
@@ -341,25 +343,139 @@ def taq_quote(row: Row) -> Tick:
     return _taq(row) | sides | {"sequence": int(row["Sequence Number"]), "kind": 3}
 
 
-def databento(row: Row) -> Tick:
+def _databento(row: Row) -> Tick:
+    """What all of Databento's rows have. A time that is empty, or all ones, is the other one."""
+    stamps = [0 if row[name] in ("", str((1 << 64) - 1)) else int(row[name]) for name in ("ts_event", "ts_recv")]
     return {
-        "ts_recv": int(row["ts_recv"]),
-        "ts_event": int(row["ts_event"]),
+        "ts_event": stamps[0] or stamps[1],
+        "ts_recv": stamps[1] or stamps[0],
         "publisher_id": int(row["publisher_id"]),
-        "action": row["action"],
-        "side": row["side"],
-        "size": int(row["size"]),
-        "order_id": int(row["order_id"]),
-        "price": NONE if row["price"] == "" else price(row["price"]),
         "flags": int(row["flags"]),
-        "sequence": int(row["sequence"]),
         "symbol": row["symbol"],
-        "kind": 2 if row["action"] == "T" else 1,
-    }
+    } | ({"sequence": int(row["sequence"])} if "sequence" in row else {})
 
 
-def databento_raw(row: Row) -> Tick:
-    return databento(row | {"price": ""}) | {"price": int(row["price"])}
+def _databento_price(text: str) -> int:
+    """A decimal with its point, or a whole number of 1e-9; an empty one is none."""
+    return NONE if text == "" else price(text) if "." in text else int(text)
+
+
+def _databento_event(row: Row) -> Tick:
+    own = {"action": row["action"], "side": row["side"], "size": int(row["size"]), "depth": int(row.get("depth", "0"))}
+    return _databento(row) | own | {"price": _databento_price(row["price"]), "kind": 2}
+
+
+def databento_order(row: Row) -> Tick:
+    kind = {"T": 2, "N": 0}.get(row["action"], 1)
+    return _databento_event(row) | {"order_id": int(row["order_id"]), "kind": kind}
+
+
+def databento_trade(row: Row) -> Tick:
+    return _databento_event(row)
+
+
+def _databento_level(row: Row, level: str) -> Tick:
+    bid, ask = (_databento_price(row[f"{side}_px_{level}"]) for side in ("bid", "ask"))
+    sides = _both_sides(bid, int(row[f"bid_sz_{level}"]), ask, int(row[f"ask_sz_{level}"]))
+    return sides | {"depth": int(level), "kind": 3, "order_id": ask % (1 << 64)}
+
+
+def databento_book(row: Row) -> list[Tick]:
+    levels = [_databento_level(row, f"{level:02}") for level in range(3)]
+    book = [level for level in levels if level["depth"] == 0 or (level["price"], level["order_id"]) != (NONE, NONE)]
+    ticks = [_databento(row) | {"action": row["action"]} | level for level in book]
+    return [*ticks, _databento_event(row)] if row["action"] == "T" else ticks
+
+
+def databento_sample(row: Row) -> Tick:
+    return _databento(row) | _databento_level(row, "00")
+
+
+def databento_bar(row: Row) -> list[Tick]:
+    start = int(row["ts_event"])
+    length = {"32": 1, "33": 60, "34": 3600, "35": 86400, "36": 86400}[row["rtype"]]
+    bar = {"ts_event": start, "ts_recv": start + length * 10**9, "symbol": row["symbol"], "action": "T", "kind": 2}
+    bar["publisher_id"] = int(row["publisher_id"])
+    corners = [bar | {"depth": at, "price": int(row[name])} for at, name in enumerate(("open", "high", "low", "close"))]
+    return [*corners[:3], corners[3] | {"size": int(row["volume"])}]
+
+
+def tardis_snapshot(row: Row) -> list[Tick]:
+    ticks = []
+    for level in range(5):
+        prices = [NONE if (text := row[f"{side}s[{level}].price"]) == "" else price(text) for side in ("bid", "ask")]
+        sizes = [
+            0 if (text := row[f"{side}s[{level}].amount"]) == "" else times(text, 10**8) for side in ("bid", "ask")
+        ]
+        if level == 0 or prices != [NONE, NONE]:
+            ticks.append(
+                _tardis(row) | _both_sides(prices[0], sizes[0], prices[1], sizes[1]) | {"depth": level, "kind": 3}
+            )
+    return ticks
+
+
+def tardis_ticker(row: Row) -> list[Tick]:
+    names = ("last_price", "index_price", "mark_price", "open_interest", "funding_rate", "predicted_funding_rate")
+    ticks = []
+    for number, name in enumerate(names, 1):
+        if row[name]:
+            own = {"size": times(row[name], 10**8)} if name == "open_interest" else {"price": price(row[name])}
+            ticks.append(_tardis(row) | own | {"kind": 4, "flags": 16, "ref_id": number})
+    return ticks
+
+
+def _quote_of(row: Row, names: tuple[str, str, str, str], size: int = 1) -> Tick:
+    """Of bid, its size, ask, its size: an empty price and one of 0 are none."""
+    bid, bid_size, ask, ask_size = (row[name] for name in names)
+    prices = [NONE if text == "" or Decimal(text) == 0 else price(text) for text in (bid, ask)]
+    sizes = [0 if text == "" else times(text, size) for text in (bid_size, ask_size)]
+    return _both_sides(prices[0], sizes[0], prices[1], sizes[1]) | {"kind": 3}
+
+
+def _polygon(row: Row) -> Tick:
+    recv = int(row["sip_timestamp"])
+    event = int(row["participant_timestamp"] or recv)
+    symbol = row["Ticker"] if "Ticker" in row else row["ticker"]
+    return {"ts_recv": recv, "ts_event": event, "sequence": int(row["sequence_number"]), "symbol": symbol}
+
+
+def _correction(text: str) -> int:
+    number = int(text or "0")
+    return number * 16 + (1 if number > 1 else 0)
+
+
+def polygon_trade(row: Row) -> Tick:
+    own = {"price": price(row["price"]), "size": int(row["size"]), "ref_id": hashed(row["id"]), "action": "T"}
+    own["flags"] = _correction(row["correction"])
+    return _polygon(row) | own | {"publisher_id": int(row["exchange"]), "kind": 2}
+
+
+def polygon_quote(row: Row) -> Tick:
+    return _polygon(row) | _quote_of(row, ("bid_price", "bid_size", "ask_price", "ask_size"))
+
+
+def _wrds(row: Row, sequence: str) -> Tick:
+    months = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+    text = row["DATE"]
+    month = f"{months.index(text[2:5]) + 1:02}" if text[2:5] in months else ""
+    digits = f"{text[5:]}{month}{text[:2]}" if month else text.replace("-", "")
+    date = dt.datetime.strptime(digits, "%Y%m%d").date()
+    recv = local(date, clock_ns(row["TIME_M"], 9), "America/New_York") + int(row.get("TIME_M_NANO") or 0)
+    tick: Tick = {"ts_recv": recv, "publisher_id": ord(row["EX"]), "sequence": int(row[sequence])}
+    tick["ts_event"] = recv
+    if row.get("PART_TIME"):
+        tick["ts_event"] = local(date, clock_ns(row["PART_TIME"], 9), "America/New_York")
+    return tick | {"symbol": row["SYM_ROOT"] + (f" {row['SYM_SUFFIX']}" if row["SYM_SUFFIX"] else "")}
+
+
+def wrds_trade(row: Row) -> Tick:
+    own = {"price": price(row["PRICE"]), "size": int(row["SIZE"]), "ref_id": hashed(row["TR_ID"]), "action": "T"}
+    return _wrds(row, "TR_SEQNUM") | own | {"flags": _correction(row["TR_CORR"]), "kind": 2}
+
+
+def wrds_quote(row: Row) -> Tick:
+    sides = _quote_of(row, ("BID", "BIDSIZ", "ASK", "ASKSIZ"))
+    return _wrds(row, "QU_SEQNUM") | sides | {"flags": 1 if row["QU_CANCEL"] == "B" else 0}
 
 
 def _lean(row: Row) -> Tick:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import sys
 import zipfile
 from decimal import Decimal
@@ -18,12 +19,13 @@ from csv_reference import reference, text_of
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.csv import CsvFeed, profiles, recognise
+from strand.feeds.dbn import DbnFeed
 from strand.ticks import FIELDS, zeros
 
 pytest.importorskip("pyarrow")
 
 
-def as_dicts(feed: CsvFeed) -> list[dict[str, Any]]:
+def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
     batches = list(feed.batches())
     ticks = np.concatenate(batches) if batches else zeros(0)
     rows = []
@@ -46,9 +48,10 @@ def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_
     if not KINDS[name].file.startswith("mdl_6"):
         assert recognise(data[:4096])
     expected = reference(kind, data)
-    assert len(expected) == 500
+    assert len(expected) >= 500
     assert as_dicts(feed) == expected
-    assert feed.statistics()["ticks"] == 500
+    assert feed.statistics()["ticks"] == len(expected)
+    assert feed.statistics()["not_selected"] == 0
     assert feed.statistics()["end_lines"] == (1 if kind.footer else 0)
 
 
@@ -99,16 +102,123 @@ def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> N
     assert CsvFeed(path, profile="tardis-trades").info.details["profile"] == "tardis-trades"
 
 
-def test_prices_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
+def test_whole_prices_of_databento_are_units_of_1e_9_and_a_file_has_one_way_throughout(tmp_path: Path) -> None:
     path = tmp_path / "mbo.csv"
-    columns = KINDS["databento"].columns
-    for price, said in (("1.5", "databento"), ("1500000000", "databento-raw")):
-        line = ["1700000000000000000"] * 2 + ["160", "1", "5", "A", "B", price, "1", "0", "7", "0", "0", "1", "ES"]
-        path.write_text("\n".join([",".join(columns), ",".join(line), ""]))
-        feed = CsvFeed(path)
-        assert (feed.info.details["profile"], as_dicts(feed)[0]["price"]) == (said, 1_500_000_000)
-    with pytest.raises(FormatError, match=r"price is '1500000000' in its first line of data"):
-        CsvFeed(path, profile="databento")
+    lines = made_up("databento-mbo", 2)
+    at = KINDS["databento-mbo"].columns.index("price")
+    for price in ("1.5", "1500000000"):
+        lines[0][at] = lines[1][at] = price
+        path.write_bytes(text_of(KINDS["databento-mbo"], lines))
+        assert [tick["price"] for tick in as_dicts(CsvFeed(path))] == [1_500_000_000] * 2
+    lines[0][at], lines[1][at] = "1500000000", "1.5"
+    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
+    with pytest.raises(FormatError, match="column price: too precise"):
+        as_dicts(CsvFeed(path))
+    lines[0][at], lines[1][at] = "1.5", "15000000000"
+    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
+    with pytest.raises(FormatError, match="column price: out of range"):
+        as_dicts(CsvFeed(path))
+
+
+SCHEMAS = (
+    "mbo", "trades", "mbp-1", "mbp-10", "tbbo", "bbo-1s", "bbo-1m", "cmbp-1", "cbbo-1s", "ohlcv-1s", "ohlcv-1m",
+)  # fmt: skip
+
+
+def csv_of_dbn(path: Path, *, pretty_px: bool = False, pretty_ts: bool = False) -> bytes:
+    databento = pytest.importorskip("databento_dbn")
+    out = io.BytesIO()
+    coder = databento.Transcoder(
+        out, databento.Encoding.CSV, databento.Compression.NONE,
+        pretty_px=pretty_px, pretty_ts=pretty_ts, map_symbols=True,
+    )  # fmt: skip
+    coder.write(path.read_bytes())
+    coder.flush()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("pretty_ts", [False, True])
+@pytest.mark.parametrize("pretty_px", [False, True])
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_databentos_csv_gives_the_ticks_of_its_dbn(
+    schema: str, pretty_px: bool, pretty_ts: bool, tmp_path: Path, shared_data: Path
+) -> None:
+    source = shared_data / "dbn" / f"test_data.{schema}.dbn"
+    path = tmp_path / f"{schema}.csv"
+    path.write_bytes(csv_of_dbn(source, pretty_px=pretty_px, pretty_ts=pretty_ts))
+    feed, of_dbn = CsvFeed(path), DbnFeed(source, levels=10)
+    found = as_dicts(feed)
+    assert found == as_dicts(of_dbn)
+    assert found
+    assert feed.info.ticks == of_dbn.info.ticks
+
+
+@pytest.mark.parametrize("schema", ["definition", "statistics", "status", "imbalance"])
+def test_a_schema_of_databento_that_no_profile_reads_is_refused(schema: str, tmp_path: Path, shared_data: Path) -> None:
+    path = tmp_path / f"{schema}.csv"
+    path.write_bytes(csv_of_dbn(shared_data / "dbn" / f"test_data.{schema}.dbn"))
+    with pytest.raises(UnknownFormatError, match="Databento's CSV of a schema without a profile: read its DBN file"):
+        CsvFeed(path)
+
+
+def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, made_up("tardis-snapshots", 100)))
+    expected = reference(kind, path.read_bytes())
+    for levels in (1, 3, 64):
+        few = [tick for tick in expected if int(str(tick["depth"])) < levels]
+        assert as_dicts(CsvFeed(path, levels=levels)) == few
+    with pytest.raises(ConfigurationError, match="levels: 0 is not 1 to 64"):
+        CsvFeed(path, levels=0)
+
+
+def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    path = tmp_path / kind.file
+    lines = []
+    for at in range(40):
+        levels = [(100 + n, n + 1, 99 - n, n + 2) for n in range(1 + at % 5)]
+        cells = [str(cell) for level in levels for cell in level] + [""] * 4 * (5 - len(levels))
+        lines.append(
+            ["deribit", f"S{at % 3}", str(1_700_000_000_000_000 + at), str(1_700_000_000_000_000 + at), *cells]
+        )
+    path.write_bytes(text_of(kind, lines))
+    result = strand.replay(path, strand.depth(top=5))
+    for line in lines[-3:]:
+        cells = [Decimal(cell) for cell in line[4:] if cell]
+        asks = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[0::4], cells[1::4], strict=True)]
+        bids = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[2::4], cells[3::4], strict=True)]
+        assert result.books[line[1]].asks().tolist() == asks
+        assert result.books[line[1]].bids().tolist() == bids
+
+
+def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    lines = made_up("tardis-snapshots", 30)
+    expected = reference(kind, text_of(kind, lines))
+    lines[10][-2] = "cheap"
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, lines))
+    feed = CsvFeed(path, on_error="skip")
+    assert as_dicts(feed) == [tick for tick in expected if tick["sequence"] != 11]
+    assert sum(feed.skipped.counts.values()) == 1
+    with pytest.raises(FormatError, match=r"line 12: .*column bids\[4\].price|column bids\[4\].price"):
+        as_dicts(CsvFeed(path))
+
+
+def test_float_tails_in_a_part_are_rounded_on_request_and_counted_by_row(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    lines = made_up("tardis-snapshots", 30)
+    lines[3][4:8] = ["1854.980000000000018", "1", "1854.970000000000018", "1"]
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, lines))
+    with pytest.raises(FormatError, match="inexact='round'"):
+        as_dicts(CsvFeed(path))
+    feed = CsvFeed(path, inexact="round")
+    tick = next(tick for tick in as_dicts(feed) if tick["sequence"] == 4)
+    assert (tick["order_id"], tick["price"]) == (1_854_980_000_000, 1_854_970_000_000)
+    assert feed.statistics()["rows_rounded"] == 1
 
 
 def test_a_folder_opens_what_is_known_in_it(shared_data: Path) -> None:

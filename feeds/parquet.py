@@ -23,6 +23,7 @@ from strand.feeds._arrow_keys import Keys
 from strand.feeds._arrow_numpy import mask_of
 from strand.feeds._arrow_source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
 from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
+from strand.feeds._nautilus import NautilusSource, is_nautilus
 from strand.feeds._own_metadata import OWN_KEY, own_from
 from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
@@ -121,6 +122,10 @@ class ParquetFeed(BaseFeed):
         self._counts = dict.fromkeys(names, 0)
 
         self._source = open_arrow(self._path, limits)
+        catalogue = NautilusSource(self._source, self._path) if is_nautilus(self._source) else None
+        if catalogue is not None:
+            self._source = catalogue
+            size_unit = f"1e{catalogue.size_power}" if size_unit is None else size_unit
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         text = self._source.metadata.get(OWN_KEY)
         own = None if text is None else own_from(text, self._path)
@@ -133,7 +138,7 @@ class ParquetFeed(BaseFeed):
             said.time_unit,
             said.time_zone,
             rounds=said.rounds,
-            undefined_nulls=said.nulls == "undefined",
+            undefined_nulls=said.nulls == "undefined" or catalogue is not None,
             own=own is not None,
         )
         self._columns = Columns(self._source.names, said.columns, said.constants, own is not None)
@@ -146,7 +151,7 @@ class ParquetFeed(BaseFeed):
         self._keys = Keys(
             self._columns,
             names=None if own is None else own.symbols,
-            one=symbol,
+            one=catalogue.symbol if symbol is None and catalogue is not None else symbol,
             keeps=self._select.keeps,
             capacity=_SPARE if capacity is None else _whole("capacity", capacity, 1 << 24),
             path=self._path,
@@ -166,7 +171,8 @@ class ParquetFeed(BaseFeed):
         name = "parquet" if self._source.row_groups is not None else "arrow"
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
         if own is None:
-            self._info = FeedInfo(name, str(self._path), details=details, size_unit=unit)
+            venue = None if catalogue is None else catalogue.symbol.rpartition(".")[2]
+            self._info = FeedInfo(name, str(self._path), venue=venue, details=details, size_unit=unit)
         else:
             self._info = own.info.info(name, str(self._path), details, unit)
 

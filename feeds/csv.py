@@ -231,7 +231,7 @@ class CsvFeed(BaseFeed):
         assert rule.file_name is not None
         for name in names:
             if found := rule.file_name.search(Path(name).name):
-                return check_name("symbol, from the file's name", found[1].upper())
+                return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
         raise ConfigurationError(
             f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
         )

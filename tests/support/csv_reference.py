@@ -483,6 +483,24 @@ def _lean(row: Row) -> Tick:
     return {"ts_event": local(dt.date(2013, 10, 9), of_day, "America/New_York"), "flags": int(row["suspicious"])}
 
 
+def _lean_future(row: Row) -> Tick:
+    return {"ts_event": local(dt.date(2013, 10, 7), int(row["time"]) * 10**6, "UTC"), "flags": int(row["suspicious"])}
+
+
+def lean_future_trade(row: Row) -> Tick:
+    return _lean_future(row) | {"price": price(row["price"]), "size": int(row["size"]), "action": "T", "kind": 2}
+
+
+def lean_future_quote(row: Row) -> Tick:
+    quote = _lean_future(row) | _quote_of(row, ("bid", "bid_size", "ask", "ask_size"))
+    bid, ask = quote["price"] != NONE, quote["order_id"] != NONE
+    if bid and not ask:
+        quote |= {"side": "B", "order_id": 0, "ref_id": 0}
+    if ask and not bid:
+        quote |= {"side": "A", "price": quote["order_id"], "size": quote["ref_id"], "order_id": 0, "ref_id": 0}
+    return quote
+
+
 def lean_trade(row: Row) -> Tick:
     return _lean(row) | {"price": price(row["price"], "0.0001"), "size": int(row["size"]), "action": "T", "kind": 2}
 

@@ -161,6 +161,37 @@ def test_a_schema_of_databento_that_no_profile_reads_is_refused(schema: str, tmp
         CsvFeed(path)
 
 
+def test_contracts_of_a_lean_archive_are_opened_by_name_and_merged(tmp_path: Path) -> None:
+    path = tmp_path / "future" / "cme" / "tick" / "es" / "20131007_trade.zip"
+    path.parent.mkdir(parents=True)
+    members = {
+        "20131007_es_tick_trade_201312_20131220.csv": "939243,1669.75,203,usa,null,0\n939245,1670,1,usa,null,1\n",
+        "20131007_es_tick_trade_201403_20140321.csv": "939244,1660,2,usa,null,0\n",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    with pytest.raises(UnknownFormatError, match=r"name a file in it, as in .*/NAME"):
+        strand.feeds.open(path)
+    feed = strand.feeds.open([path / name for name in members])
+    ticks = [(feed.symbols[tick["instrument_id"]], tick["price"], tick["size"]) for batch in feed for tick in batch]
+    assert ticks == [
+        ("ES_201312_20131220", 1_669_750_000_000, 203),
+        ("ES_201403_20140321", 1_660_000_000_000, 2),
+        ("ES_201312_20131220", 1_670_000_000_000, 1),
+    ]
+
+
+def test_a_lean_archive_of_one_future_with_whole_prices_is_not_taken_for_an_equity(tmp_path: Path) -> None:
+    path = tmp_path / "tick" / "es" / "20131007_trade.zip"
+    path.parent.mkdir(parents=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("20131007_es_tick_trade_20131220.csv", "939243,1669,203,usa,null,0\n")
+    feed = strand.feeds.open(path)
+    (batch,) = feed
+    assert (list(feed.symbols), int(batch["price"][0])) == (["ES_20131220"], 1_669_000_000_000)
+
+
 def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
     kind = KINDS["tardis-snapshots"]
     path = tmp_path / kind.file

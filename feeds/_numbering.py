@@ -25,18 +25,21 @@ _Key = tuple[str, str, int]
 class Numbering:
     """Numbers by name for the ids of several feeds, growing as theirs do; ``feeds._merge.Numbers``.
 
-    Names that the feeds already have come first, by feed and index; others in the order in which they are met. An
-    index without a name is one symbol in all feeds (of a venue, where venues are in the names). When it gets a name
-    later, so does its number, unless the name has one already or another feed shares it: then ticks from there on bear
-    the name's.
+    Names that the feeds already have come first, by feed and index; others in the order in which they are met. A stock
+    locate without a name has the one that another file of its venue and date has for it: a day in parts has its
+    directory in the first. Any other index without a name is one symbol in all feeds (of a venue, where venues are in
+    the names). When it gets a name later, so does its number, unless the name has one already or another feed shares
+    it: then ticks from there on bear the name's.
     """
 
     def __init__(self, feeds: Sequence[Feed], *, venue_in_name: bool, capacity: int | None) -> None:
         self._feeds = feeds
-        self._endings = [_ending(feed) if venue_in_name else "" for feed in feeds]
+        #: By feed: what its names end with.
+        self.endings = [_ending(feed) if venue_in_name else "" for feed in feeds]
         self._numbers: dict[_Key, int] = {}
         self._names: list[str] = []
         self._sharing: dict[int, set[int]] = {}  # by number without a name: the feeds that have it
+        self._same_day = [[other for other in feeds if _same_locates(feed, other)] for feed in feeds]
         self._nameless: list[dict[int, int]] = [{} for _ in feeds]  # by feed: own ids without a name, and their numbers
         self._tables = [np.full(max(1, len(feed.symbols)), UNMAPPED, np.uint32) for feed in feeds]
         self._known = [0] * len(feeds)
@@ -73,11 +76,11 @@ class Numbering:
             table = self._room(stream, len(found) - 1) if found else before
             for own_id in np.flatnonzero(table[: len(found)] == UNMAPPED).tolist():
                 if found[own_id]:
-                    table[own_id] = self._number((found[own_id] + self._endings[stream], "", 0))
+                    table[own_id] = self._number((found[own_id] + self.endings[stream], "", 0))
             self._known[stream] = len(found)
         nameless = self._nameless[stream]
         for own_id in [own_id for own_id in nameless if own_id < len(names) and names[own_id]]:
-            self._name(stream, own_id, nameless.pop(own_id), names[own_id] + self._endings[stream])
+            self._name(stream, own_id, nameless.pop(own_id), names[own_id] + self.endings[stream])
         table = self._tables[stream]
         return table if table is not before else None
 
@@ -89,11 +92,11 @@ class Numbering:
             )
         before = self._tables[stream]
         table = self._room(stream, own_id)
-        name = feed.symbols[own_id] if own_id < len(feed.symbols) else ""
+        name = next(filter(None, (_name_in(one, own_id) for one in (feed, *self._same_day[stream]))), "")
         if name:
-            table[own_id] = self._number((name + self._endings[stream], "", 0))
+            table[own_id] = self._number((name + self.endings[stream], "", 0))
         else:
-            number = self._number(("", self._endings[stream], own_id))
+            number = self._number(("", self.endings[stream], own_id))
             table[own_id] = number
             self._nameless[stream][own_id] = number
             self._sharing.setdefault(number, set()).add(stream)
@@ -115,7 +118,7 @@ class Numbering:
         key = (name, "", 0)
         sharing = self._sharing.get(number, set())
         if sharing == {stream} and key not in self._numbers:
-            del self._numbers["", self._endings[stream], own_id]
+            del self._numbers["", self.endings[stream], own_id]
             del self._sharing[number]
             self._numbers[key] = number
             self._names[number] = name
@@ -137,7 +140,7 @@ class Numbering:
             return capacity
         complete: set[_Key] = set()
         growing = []
-        for feed, ending in zip(self._feeds, self._endings, strict=True):
+        for feed, ending in zip(self._feeds, self.endings, strict=True):
             if len(feed.symbols) < feed.capacity:
                 growing.append(feed.capacity)
                 continue
@@ -146,6 +149,18 @@ class Numbering:
         if not growing:
             return max(1, len(complete))
         return len(complete) + min(sum(growing), max(_CAPACITY, *growing))
+
+
+def _name_in(feed: Feed, own_id: int) -> str:
+    return feed.symbols[own_id] if own_id < len(feed.symbols) else ""
+
+
+def _same_locates(feed: Feed, other: Feed) -> bool:
+    """Whether one number is one stock in both: stock locates of one venue on one date."""
+    if other is feed or not (getattr(feed, "locates", False) and getattr(other, "locates", False)):
+        return False
+    info, its = feed.info, other.info
+    return info.date is not None and (info.date, info.venue) == (its.date, its.venue)
 
 
 def _ending(feed: Feed) -> str:

@@ -24,7 +24,8 @@ OWN_MEMBER: Final = "strand.json"
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The source's ``FeedInfo``, as far as it says what the ticks are. ``profile``: what its columns were read by."""
+    """The source's ``FeedInfo``, as far as it says what the ticks are. ``profile``: what its columns were read by.
+    ``feeds``: of several files that were merged each one's format, name, date and venue."""
 
     format: str = ""
     profile: str | None = None
@@ -34,17 +35,19 @@ class Source(msgspec.Struct, frozen=True):
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
     undated: bool = False
+    feeds: list[dict[str, str | None]] = []
 
     def info(self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None) -> FeedInfo:
         """Of the file of format ``name`` that keeps it. ``details["source"]``: the source's format and profile."""
         source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
+        details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
         return FeedInfo(
             format=name,
             path=path,
             date=self.date,
             venue=self.venue,
             price_scale=self.price_scale,
-            details={**details, "source": source},
+            details=details,
             undated=self.undated,
             size_unit=size_unit,
             ticks=self.ticks,
@@ -71,6 +74,7 @@ def own_text(feed: Feed) -> bytes:
         size_unit=info.size_unit,
         ticks=info.ticks,
         undated=info.undated,
+        feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
     )
     return msgspec.json.encode(
         Own([check_name("symbols", name) for name in feed.symbols], told, dict(getattr(feed, "directory", {})))

@@ -109,6 +109,9 @@ class ItchFeed(DecodedFeed):
     ConfigurationError for an option that cannot work.
     """
 
+    #: An index is a stock locate: in all files of a venue and date the same stock.
+    locates: Final = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._files import positive
+from strand.feeds._itch_directory import StockAttributes
 from strand.feeds._merge import MERGED_TICKS, merge_streams
 from strand.feeds._numbering import Numbering
 from strand.feeds._reorder import DISORDER, OnDisorder, Reorder
@@ -132,6 +133,15 @@ class MergedFeed(BaseFeed):
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),
         )
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the feeds' sources say of each stock, by the merged name; of several feeds' words the last one's."""
+        found: dict[str, StockAttributes] = {}
+        for feed, ending in zip(self._feeds, self._numbering.endings, strict=True):
+            theirs: Mapping[str, StockAttributes] = getattr(feed, "directory", {})
+            found |= {name + ending: stock for name, stock in theirs.items()}
+        return found
 
     @property
     def reads(self) -> Sequence[str]:

@@ -63,6 +63,9 @@ class PcapFeed(DecodedFeed):
     for an option that cannot work.
     """
 
+    #: As of ``ItchFeed``.
+    locates: Final = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -139,6 +139,9 @@ class RecordedFeed(BaseFeed):
     Raises FeedError, FormatError where the times are no such file, and what ItchFeed raises.
     """
 
+    #: As of ``ItchFeed``.
+    locates: Final = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import EmptyFeedError, UnknownSymbolError
+from strand.feeds._itch_directory import StockAttributes
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.days import is_clear
 from strand.feeds.selection import Selection
@@ -104,6 +105,12 @@ class SelectedFeed(BaseFeed):
     @property
     def capacity(self) -> int:
         return self._feed.capacity
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the other feed's source says of each stock, by name; empty where it says nothing."""
+        found: Mapping[str, StockAttributes] = getattr(self._feed, "directory", {})
+        return found
 
     @property
     def reads(self) -> Sequence[str]:

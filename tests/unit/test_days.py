@@ -517,3 +517,60 @@ def test_the_command_carries_over(folder: Path, tmp_path: Path) -> None:
     assert plain.exit_code == carried.exit_code == 0
     assert '"days_cleared": 20' in plain.output
     assert '"days_cleared": 0' in carried.output
+
+
+# ---- what merged files say of themselves
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    """A day in two parts, the directory in the first, and the next day with the same locates for other stocks."""
+    first = [message("S", 0, 1, b"O"), *(directory(at, name) for at, name in NAMES.items())]
+    first += [message("A", at, 100 + at, at, b"B", 100, name.ljust(8), 10_000) for at, name in NAMES.items()]
+    second = [message("E", at, 1_000 + at, at, 40, 7) for at in NAMES]
+    next_day = [directory(at, b"N" + name) for at, name in NAMES.items()]
+    next_day += [
+        message("A", at, 100 + at, at, b"B", 300, (b"N" + name).ljust(8), 10_000) for at, name in NAMES.items()
+    ]
+    paths = []
+    for name, bodies in (("a", first), ("b", second), ("c", next_day)):
+        path = tmp_path / f"{DATES[name == 'c']}-{name}.itch50"
+        path.write_bytes(b"".join(map(frame, bodies)))
+        paths.append(path)
+    return paths
+
+
+def with_ticks(result: Any) -> list[str]:
+    return sorted(result.symbols[at] for at in np.flatnonzero(result.ticks_by_symbol).tolist())
+
+
+def test_locates_of_a_day_s_later_part_have_the_names_of_its_first(parts: list[Path]) -> None:
+    found = strand.replay(parts, "book")
+    assert with_ticks(found) == ["AA", "BB", "CC", "NAA", "NBB", "NCC"]
+    assert not found.warnings
+    assert [int(found.rows[name]["volume"]) for name in ("AA", "BB", "CC")] == [40] * 3
+    assert [int(found.rows[name]["bid_size"]) for name in ("NAA", "NBB", "NCC")] == [300] * 3
+
+
+def test_a_part_alone_has_locates_without_a_name(parts: list[Path]) -> None:
+    alone = strand.replay([parts[1], parts[2]], "count")
+    assert [w.kind for w in alone.warnings] == ["unnamed symbols"]
+    # Another day's locates are other stocks.
+    assert with_ticks(alone) == ["#3", "#4", "#5", "NAA", "NBB", "NCC"]
+
+
+@pytest.mark.parametrize("end", ["npz", "parquet"])
+def test_a_converted_merge_keeps_the_dates_of_its_files_and_what_they_say_of_stocks(
+    parts: list[Path], tmp_path: Path, end: str
+) -> None:
+    out = tmp_path / f"both.{end}"
+    made = CliRunner().invoke(cli, ["convert", *map(str, parts), str(out)])
+    assert made.exit_code == 0, made.output
+    with strand.feeds.open(out) as feed:
+        assert [(one["path"], one["date"]) for one in feed.info.details["feeds"]] == [
+            (path.name, path.name[:10]) for path in parts
+        ]
+        assert {name: stock.locate for name, stock in feed.directory.items()} == {
+            name.decode(): at for at, plain in NAMES.items() for name in (plain, b"N" + plain)
+        }
+    assert strand.replay(out, "book").fingerprint == strand.replay(parts, "book").fingerprint

@@ -158,7 +158,7 @@ def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
         (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "/"], "it is a folder"),
         (["convert", SAMPLE, "--to", "npz", "."], "it is a folder"),
         (["replay", SAMPLE, "--strands", "many"], "not auto, per-symbol or a number"),
-        (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, book, count, depth, imbalance, spin, "),
+        (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, bbo, book, count, depth, imbalance, spin, "),
         (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
         (["replay", SAMPLE, "--symbols", "NOSUCH"], "NOSUCH"),
         (["replay", SAMPLE, "--symbols", ","], "symbols: ',' names none"),

@@ -41,8 +41,8 @@ typedef struct ready_chain {
   uint32_t strand[SPLICE];
 } ready_chain;
 
-/* What conflating takes: room for a strand's records and a chunk's. Made with the publisher, because a strand is conflated under
- * its lock. All NULL where no strand conflates. */
+/* Scratch memory for conflating: room for the records of a strand and of a chunk. It is allocated with the publisher, so that no
+ * allocation happens under a strand's lock. All NULL where no strand conflates. */
 typedef struct sd_conflation {
   unsigned char *records;
   sd_mark *marks;

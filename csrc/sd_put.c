@@ -38,9 +38,9 @@ static uint32_t next_round(sd_conflation *c, uint32_t symbols) {
 }
 
 /* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
- * of the n are dealt with: those from the first one on that found no block have to wait. A strand's bound is at least twice its
- * symbols, so at least half of it is free afterwards: a record is copied a few times, however many symbols there are. Under
- * the lock. */
+ * of the n are dealt with: those from the first one on that found no block have to wait. The bound of a shared
+ * strand is at least twice its symbols. So half of it is free afterwards, and the copies per record do not grow with the
+ * symbols. Under the lock. */
 static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, sd_conflation *c, const sd_batch *batch,
                          const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
@@ -56,7 +56,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
     memcpy(to + batch->key_offset, &batch->keys[pick[i]], sizeof *batch->keys);
     if (batch->marks) mark[queued + i] = batch->marks[pick[i]];
   }
-  /* From the back, the first record seen of a symbol is the one to keep. */
+  /* Going backwards, keep the first record met of each symbol: it is the latest. */
   uint32_t kept = all;
   for (uint32_t i = all; i-- > 0;) {
     const uint32_t key = sd_key_of(d, copy + i * size);

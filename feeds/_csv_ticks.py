@@ -105,7 +105,7 @@ class TickMaker:
         self._day_column = self._place(profile.date_columns) if profile.date_columns else None
         self.needs_date = self._day_column is None and any(time.of_day for time in self._times)
         self._symbols = SymbolReader(profile.symbol, self._place, found.encoding, max_symbols)
-        #: Names by index, if there is a column of them; "" for a text that is none, whose rows have a fault.
+        #: Names by index, if a column holds them. A text that is no name is "" here, and its rows have a fault.
         self.names: list[str] | None = self._symbols.names if profile.symbol.columns else None
         self._template = self._blank(profile)
         if profile.end is not None:

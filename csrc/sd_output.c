@@ -214,6 +214,8 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
   return SD_OK;
 }
 
+uint64_t sd_outputs_below(const sd_dispatcher *d) { return d->outputs->frontier; }
+
 uint64_t sd_outputs_late(sd_dispatcher *d) { return d->outputs->late; }
 
 uint64_t sd_outputs_look_ns(sd_dispatcher *d) { return sd_clock_ns(d->outputs->looked); }

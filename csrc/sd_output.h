@@ -142,6 +142,8 @@ int sd_outputs_round(struct sd_dispatcher *d, int how);
 /* Hands out up to `room` merged records of an output, in order: number, sequence, time, key, then the declared bytes, without padding.
  * `to` has 8 bytes more than they take. Returns how many; fewer than `room`: there are no more before the next round. */
 int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t room);
+/* Of the last round: records below this number are handed out when all outputs have been taken. */
+uint64_t sd_outputs_below(const struct sd_dispatcher *d);
 /* Records left out because they were emitted on a strand that had been quarantined, and passed. */
 uint64_t sd_outputs_late(struct sd_dispatcher *d);
 /* What it took to find out, which is time that strands' lines are away from workers. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -41,6 +41,7 @@ def merge_streams(
     batch_ticks: int = MERGED_TICKS,
     numbers: Numbers | None = None,
     days: Boundaries | None = None,
+    tell: Callable[[npt.NDArray[np.int32]], None] | None = None,
 ) -> Iterator[TickBatch]:
     """Merge streams, each in batches that stay valid until its next one is asked for, into full batches that do so too.
 
@@ -48,22 +49,33 @@ def merge_streams(
     if it bore the latest time before it. A stream that raises has been merged up to its last tick: the batch until then
     comes first, then what it raised.
     ``days``, which need ``numbers``: clear records come as batches of their own, behind one that is not full.
+    ``tell`` is told before each batch which stream each of its ticks is of, -1 for a clear record, in an array that
+    stays valid as long as the batch.
     """
     if not streams:
         return
     sources = _Sources(streams, numbers, days)
-    out = aligned_ticks(batch_ticks)
+    out, stream_of = aligned_ticks(batch_ticks), np.empty(batch_ticks, np.int32)
     filled = 0
+
+    def made_so_far() -> TickBatch:
+        if tell is not None:
+            tell(stream_of[:filled])
+        made_ticks: TickBatch = out[:filled]
+        return made_ticks
+
     fault: Exception | None = None
     while fault is None:
-        made, need, stream = sources.merger.take(out[filled:])
+        made, need, stream = sources.merger.take(out[filled:], stream_of[filled:])
         filled += made
         if sources.begins(need, stream):
             clears = sources.begin(stream, out[:filled])
             if len(clears):
                 if filled:
-                    yield out[:filled]
+                    yield made_so_far()
                     filled = 0
+                if tell is not None:
+                    tell(np.full(len(clears), -1, np.int32))
                 yield clears
             continue
         try:
@@ -76,10 +88,10 @@ def merge_streams(
             days.took(out[:filled])
         if filled < len(out):
             break
-        yield out
+        yield made_so_far()
         filled = 0
     if filled:
-        yield out[:filled]
+        yield made_so_far()
     if fault is not None:
         raise fault
 

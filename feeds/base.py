@@ -117,6 +117,12 @@ class BaseFeed(ABC):
         """The files it writes itself, as a live feed its recording: no output of a run may be one of them either."""
         return ()
 
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        """Of a merge, which feed each tick of the latest batch came from, shape (n,), by its place in
+        ``info.details["feeds"]``; -1: from none. None: it is no merge."""
+        return None
+
     @abstractmethod
     def batches(self) -> Iterator[TickBatch]: ...
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import Feed, TickBatch
@@ -40,12 +41,19 @@ class DatedFeed(SelectedFeed):
         super().__init__(feed, Selection())
         self._zone = zone
         self._cleared = 0
+        #: Of the latest batch: it is so many clear records.
+        self._clears = 0
 
     @property
     def plain_symbols(self) -> Sequence[str]:
         """The names as files have them, without venues."""
         found: Sequence[str] = getattr(self._feed, "plain_symbols", self._feed.symbols)
         return found
+
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        theirs = super().tick_feeds
+        return theirs if theirs is None or not self._clears else np.full(self._clears, -1, np.int32)
 
     def batches(self) -> Iterator[TickBatch]:
         """As the other feed gives them, cut where a day begins; clear records come as batches of their own."""
@@ -60,6 +68,8 @@ class DatedFeed(SelectedFeed):
                 end = int(np.argmax(later)) if later.any() else len(rest)
                 if end:
                     touched[rest["instrument_id"][:end]] = True
+                    at = len(batch) - len(rest)
+                    self._chosen, self._clears = slice(at, at + end), 0
                     yield rest[:end]
                 rest = rest[end:]
                 if not len(rest):
@@ -69,6 +79,7 @@ class DatedFeed(SelectedFeed):
                 symbols = np.flatnonzero(touched).astype(np.uint32)
                 touched[:] = False
                 self._cleared += len(symbols)
+                self._clears = len(symbols)
                 yield clear_records(symbols, time)
 
     def statistics(self) -> dict[str, int]:

@@ -8,6 +8,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._files import positive
 from strand.feeds._itch_directory import StockAttributes
@@ -107,6 +110,7 @@ class MergedFeed(BaseFeed):
             capacity=None if capacity is None else positive("capacity", capacity),
         )
         self._reorders = self._new_reorders()
+        self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
         self._closed = False
 
     @property
@@ -150,6 +154,12 @@ class MergedFeed(BaseFeed):
     @property
     def writes(self) -> Sequence[str]:
         return [path for feed in self._feeds for path in files_written(feed)]
+
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        """Which feed each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``; -1
+        for a clear record between two days. Valid as long as the batch. None where there is one feed alone."""
+        return self._tick_feeds if len(self._feeds) > 1 else None
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -209,9 +219,14 @@ class MergedFeed(BaseFeed):
                 streams.append(stream)
             infos = [feed.info for feed in self._feeds]
             self._days = days = None if self._carry_over else days_of(infos, self._new_day)
-            for batch in merge_streams(streams, batch_ticks=self._batch_ticks, numbers=self._numbering, days=days):
+            for batch in merge_streams(
+                streams, batch_ticks=self._batch_ticks, numbers=self._numbering, days=days, tell=self._told
+            ):
                 yield batch
                 self._check_open()
+
+    def _told(self, tick_feeds: npt.NDArray[np.int32]) -> None:
+        self._tick_feeds = tick_feeds
 
     def count(self) -> int | None:
         """The sum of the feeds' counts where each is known, no tick may be skipped, and no day may end."""

@@ -24,6 +24,7 @@ __all__ = [
     "files_read",
     "files_written",
     "skipped_of",
+    "tick_feeds_of",
     "unknown_symbol",
 ]
 
@@ -41,6 +42,12 @@ def skipped_of(feed: Feed) -> Skipped:
     """What a feed passed over under ``on_error="skip"``; nothing where it does not say."""
     found = getattr(feed, "skipped", None)
     return found if isinstance(found, Skipped) else Skipped()
+
+
+def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
+    """``BaseFeed.tick_feeds`` of any feed."""
+    found: npt.NDArray[np.int32] | None = getattr(feed, "tick_feeds", None)
+    return found
 
 
 def files_read(feed: Feed) -> Sequence[str]:
@@ -93,6 +100,7 @@ class SelectedFeed(BaseFeed):
         self.skipped = skipped_of(feed)
         self._passed_over = 0
         self._known, self._wanted = -1, np.zeros(0, np.bool_)
+        self._chosen: npt.NDArray[np.bool_] | slice = slice(None)
 
     @property
     def info(self) -> FeedInfo:
@@ -120,6 +128,11 @@ class SelectedFeed(BaseFeed):
     def writes(self) -> Sequence[str]:
         return files_written(self._feed)
 
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        theirs = tick_feeds_of(self._feed)
+        return None if theirs is None else theirs[self._chosen]
+
     def batches(self) -> Iterator[TickBatch]:
         """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""
         self._passed_over = 0
@@ -128,6 +141,7 @@ class SelectedFeed(BaseFeed):
             kept = self._kept(batch)
             count = int(np.count_nonzero(kept))
             self._passed_over += len(batch) - count
+            self._chosen = kept
             if count == len(batch):
                 yield batch
             elif count:

@@ -70,9 +70,9 @@ def packed(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _assign(out: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-    """Field by field: numpy copies a whole record much more slowly."""
-    for name in rows.dtype.names or ():
-        if rows.dtype[name].names is None:
+    """The fields that ``out`` has, one by one: numpy copies a whole record much more slowly."""
+    for name in out.dtype.names or ():
+        if out.dtype[name].names is None:
             out[name] = rows[name]
         else:
             _assign(out[name], rows[name])

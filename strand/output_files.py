@@ -36,6 +36,8 @@ class _Writer(Protocol):
 
     def close(self) -> None: ...
 
+    def give_up(self) -> None: ...
+
 
 class OutputFile:
     """A file being written for records of a dtype, in the form its ending says.
@@ -56,6 +58,7 @@ class OutputFile:
     ) -> None:
         self._stack = ExitStack()
         self._path = path
+        self._writer: _Writer | None = None
         file = self._stack.enter_context(create_whole_file(path))
         with self._failing():
             escapes = escape_formulas and _suffix(path) == ".csv"
@@ -64,17 +67,21 @@ class OutputFile:
 
     def write(self, batch: npt.NDArray[Any]) -> None:
         """Adds records, shape (n,)."""
+        assert self._writer is not None
         with self._failing():
             self._writer.write(batch)
 
     def close(self) -> None:
         """Completes the file: now it has its name."""
+        assert self._writer is not None
         with self._failing():
             self._writer.close()
         self._stack.close()
 
     def give_up(self) -> None:
         """Leaves no file; what had the name before stays."""
+        if self._writer is not None:
+            self._writer.give_up()
         with suppress(_GivenUp):
             self._stack.__exit__(_GivenUp, _GivenUp(), None)
 
@@ -151,6 +158,9 @@ class _Npy:
         # numpy leaves room for more digits; a header of another length would have overwritten records.
         assert self._file.tell() == self._start
 
+    def give_up(self) -> None:
+        """Nothing waits to be written."""
+
 
 class _Arrow:
     """What pyarrow writes, in tables of GROUP_ROWS, so that nothing shows how records came in batches."""
@@ -195,6 +205,11 @@ class _Arrow:
     def close(self) -> None:
         self._flush()
         self._writer.close()
+
+    def give_up(self) -> None:
+        """A Parquet writer would try to write the file's end when it is collected."""
+        if isinstance(self._writer, self._pa.parquet.ParquetWriter):
+            self._writer.is_open = False
 
 
 class _Symbols:

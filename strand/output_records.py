@@ -4,8 +4,10 @@ A record goes out with four columns before the declared ones: ``number`` (i8: th
 publishing, from 0; ``AT_TIMER`` for what a timer emitted, ``AT_END`` for what the run's end did), ``sequence`` (i8: the
 feed's own, of its tick; ``NO_SEQUENCE`` where there is none: of a timer and of the end, and of all where records have
 no such field), ``ts`` (i8: the feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since
-the UNIX epoch) and ``instrument_id`` (u4). What is negative in ``number`` and ``NO_SEQUENCE`` are null in Parquet,
-Arrow and CSV.
+the UNIX epoch) and ``instrument_id`` (u4). Of a merge of several feeds there is a fifth, ``feed`` (i4: which of them
+the tick came from, by its place in ``info.details["feeds"]``; ``NO_FEED`` for what a timer, the end or a clear record
+between two days emitted). What is negative in ``number``, ``NO_SEQUENCE`` and ``NO_FEED`` are null in Parquet, Arrow and
+CSV.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from strand.tick_feeds import NO_FEED, TickFeeds
 from strand.units import COUNT, TIME, declare
 
-__all__ = ["AT_END", "AT_TIMER", "NO_SEQUENCE", "merged_dtype"]
+__all__ = ["AT_END", "AT_TIMER", "FEED", "HEAD_BYTES", "NO_FEED", "NO_SEQUENCE", "merged_dtype", "with_feed"]
 
 #: ``number`` of a record that a timer emitted, and of one that the end of the run did: no place of a tick.
 AT_TIMER = -1
@@ -30,17 +34,33 @@ HEAD = (
     ("instrument_id", np.dtype("<u4")),
 )
 HEAD_BYTES = 28
+FEED = declare(COUNT, "<i4", none=(NO_FEED,))
+_OFFSETS = (0, 8, 16, 24, HEAD_BYTES)
+
+Bytes = npt.NDArray[np.uint8]
 
 
-def merged_dtype(declared: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of an output's records, from the one its handler declares."""
+def merged_dtype(declared: np.dtype[Any], *, merge: bool = False) -> np.dtype[Any]:
+    """The dtype of an output's records, from the one its handler declares. ``merge``: of a merge of several feeds."""
     assert declared.fields is not None
     assert declared.names is not None
+    head = [*HEAD, ("feed", FEED)] if merge else HEAD
+    before = HEAD_BYTES + (FEED.itemsize if merge else 0)
     return np.dtype(
         {
-            "names": [*(name for name, _ in HEAD), *declared.names],
-            "formats": [*(form for _, form in HEAD), *(declared.fields[n][0] for n in declared.names)],
-            "offsets": [0, 8, 16, 24, *(HEAD_BYTES + declared.fields[n][1] for n in declared.names)],
-            "itemsize": HEAD_BYTES + declared.itemsize,
+            "names": [*(name for name, _ in head), *declared.names],
+            "formats": [*(form for _, form in head), *(declared.fields[n][0] for n in declared.names)],
+            "offsets": [*_OFFSETS[: len(head)], *(before + declared.fields[n][1] for n in declared.names)],
+            "itemsize": before + declared.itemsize,
         }
     )
+
+
+def with_feed(records: Bytes, n: int, feeds: TickFeeds, into: Bytes) -> None:
+    """Copies ``n`` records, 1 or more, and puts the feed of each behind its head."""
+    declared = len(records) // n - HEAD_BYTES
+    narrow: Any = records.view([("head", f"V{HEAD_BYTES}"), ("declared", f"V{declared}")])
+    wide: Any = into.view([("head", f"V{HEAD_BYTES}"), ("feed", FEED.str), ("declared", f"V{declared}")])
+    wide["head"] = narrow["head"]
+    wide["feed"] = feeds.of(np.ndarray(n, "<i8", records, 0, (HEAD_BYTES + declared,)))
+    wide["declared"] = narrow["declared"]

@@ -24,18 +24,19 @@ from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
-from strand.output_memory import Memory, as_one
-from strand.output_records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
+from strand.output_memory import PIECE_BYTES, Memory, as_one
+from strand.output_records import AT_END, AT_TIMER, FEED, HEAD_BYTES, NO_FEED, NO_SEQUENCE, merged_dtype, with_feed
 from strand.publishers import NONE
 from strand.tables import Table
 from strand.threads import WAITS_FOR_ITSELF, Inside, join
-from strand.units import Unit
+from strand.tick_feeds import TickFeeds
+from strand.units import Unit, undeclared
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["AT_END", "AT_TIMER", "NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
+__all__ = ["AT_END", "AT_TIMER", "NO_FEED", "NO_SEQUENCE", "Output", "Outputs", "merged_dtype", "output_digests"]
 
 #: Between two looks at what is final: at least, where there is something to hand out and where there is not, at most,
 #: and as a multiple of what a look takes, which takes workers' lines away. What is handed out soon is still in caches,
@@ -49,6 +50,9 @@ class Source(Protocol):
     def settle_outputs(self, until: Until) -> int: ...
 
     def take_output(self, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int: ...
+
+    @property
+    def outputs_below(self) -> int: ...
 
     @property
     def late_outputs(self) -> int: ...
@@ -74,20 +78,29 @@ class Output:
         self.name = name
         self._inside = inside or Inside()
         self.declared = declared
-        self._table = Table(merged_dtype(declared), size_unit)
-        self.dtype = self._table.plain
+        self._size_unit = size_unit
+        self._tell_of(merge=False)
         self.path = path
         self.records = 0
+        self._names = names
         #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digest_all``.
-        self.digest = OutputDigest(self.dtype, names)
+        self.digest = self._new_digest()
         #: Whether somebody takes what is collected while the run goes on, and gives it back.
         self.goes_on = False
-        self._names = names
         self._batches: list[npt.NDArray[Any]] = []
         self._ended = False
         self._more = threading.Condition()
         #: Hands out what is final, while the run goes on. Not to be called with ``_more`` held, which it takes.
         self._refresh: Callable[[], None] | None = None
+
+    def _tell_of(self, *, merge: bool) -> None:
+        """Before the start: whether its records say which feed they came from."""
+        self._table = Table(merged_dtype(self.declared, merge=merge), self._size_unit)
+        self.dtype = self._table.plain
+
+    def _new_digest(self) -> OutputDigest:
+        """Of the records alone: the same ticks out of one file give the same one."""
+        return OutputDigest(undeclared(merged_dtype(self.declared)), self._names)
 
     def __iter__(self) -> Iterator[EmittedRecords]:
         self._check_collected()
@@ -140,7 +153,7 @@ class Output:
         """The digest of what went to the file, or of what was collected and not iterated over."""
         if self.path is not None:
             return self.digest
-        made = OutputDigest(self.dtype, self._names)
+        made = self._new_digest()
         made.add(self.array())
         return made
 
@@ -203,6 +216,8 @@ class Outputs(Mapping[str, Output]):
         #: One thread at a time finds out what is final and hands it out.
         self._round_lock = threading.Lock()
         self._digesting = False
+        self._tick_feeds: TickFeeds | None = None
+        self._narrow = np.empty(0, np.uint8)
         #: One an output: a batch that waits to be written keeps no more than its own output's piece.
         self._memory = [Memory(as_one=output.path is None) for output in self._outputs.values()]
         #: Records left out: emitted on a quarantined strand that was released after publishing could not wait for it.
@@ -239,6 +254,14 @@ class Outputs(Mapping[str, Output]):
         assert self._engine is None
         self._digesting = True
 
+    def tell_feeds(self, tick_feeds: TickFeeds) -> None:
+        """Before the start: ticks are a merge's, and records say which feed theirs came from."""
+        assert self._engine is None
+        self._tick_feeds = tick_feeds
+        self._narrow = np.empty(PIECE_BYTES, np.uint8)
+        for output in self._outputs.values():
+            output._tell_of(merge=True)
+
     def start(self, engine: Source, *, allowed: Sequence[int] | None) -> None:
         """Opens the files and starts merging, in a thread on the cores ``allowed``; where there are none, whoever emits
         calls ``hand_out``. Raises FeedError where a file cannot be created."""
@@ -264,7 +287,7 @@ class Outputs(Mapping[str, Output]):
         if output.path is not None or self._digesting:
             found.append(output.digest.add)
         if output.path is not None:
-            dtype, unit = merged_dtype(output.declared), self._size_unit
+            dtype, unit = merged_dtype(output.declared, merge=self._tick_feeds is not None), self._size_unit
             file = OutputFile(output.path, dtype, self._table, unit, escape_formulas=self._escape_formulas)
             self._files.append(file)
             found.append(self._files[-1].write)
@@ -374,6 +397,8 @@ class Outputs(Mapping[str, Output]):
                     looked_ns = engine.settle_outputs(until)
                     for number, output in enumerate(self._outputs.values()):
                         self._hand_out(engine, number, output)
+                    if self._tick_feeds is not None:
+                        self._tick_feeds.forget(engine.outputs_below)
                     return looked_ns / 1e9
             except Exception as error:
                 self._fail(error)
@@ -390,7 +415,7 @@ class Outputs(Mapping[str, Output]):
         while True:
             buffer = memory.rest(size + 8)
             room = (len(buffer) - 8) // size
-            n = engine.take_output(number, buffer, room)
+            n = self._take(engine, number, buffer, room)
             if n:
                 memory.use(n * size)
                 batch = buffer[: n * size].view(output.dtype)
@@ -399,6 +424,17 @@ class Outputs(Mapping[str, Output]):
                     take(batch)
             if n < room:
                 return
+
+    def _take(self, engine: Source, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int:
+        if self._tick_feeds is None:
+            return engine.take_output(number, buffer, room)
+        size = HEAD_BYTES + self.record_bytes[number]
+        if len(self._narrow) < room * size + 8:
+            self._narrow = np.empty(room * size + 8, np.uint8)
+        n = engine.take_output(number, self._narrow, room)
+        if n:
+            with_feed(self._narrow[: n * size], n, self._tick_feeds, buffer[: n * (size + FEED.itemsize)])
+        return n
 
     # ---- files
 

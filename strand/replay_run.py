@@ -15,13 +15,16 @@ from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds._decoded import DecodedFeed
+from strand.feeds.selected import tick_feeds_of
 from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
+from strand.outputs import Outputs
 from strand.recorder import NoRecorder
 from strand.serial import SerialLoop
+from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 
-__all__ = ["Run", "Timed", "chain", "pinned"]
+__all__ = ["Run", "Timed", "chain", "pinned", "tell_feeds"]
 
 _NOTHING = empty(0)
 
@@ -49,6 +52,7 @@ class Run:
         self.seen = Seen()
         self.unpriced = np.zeros(feed.capacity, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
+        self._tick_feeds = tell_feeds(feed, dispatcher.outputs)
 
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         """The batches as they are to be published: cut where the run comes to rest, and with names for their symbols,
@@ -139,10 +143,22 @@ class Run:
     def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         known = -1
         for batch in batches:
+            if self._tick_feeds is not None and (theirs := tick_feeds_of(self._feed)) is not None:
+                # A position may have passed over ticks at the batch's beginning.
+                self._tick_feeds.add(theirs[len(theirs) - len(batch) :])
             if len(self._dispatcher.outputs) and len(self._feed.symbols) != known:
                 self._dispatcher.learn_symbols(self._feed.symbols)
                 known = len(self._feed.symbols)
             yield batch
+
+
+def tell_feeds(feed: Feed, outputs: Outputs) -> TickFeeds | None:
+    """Where a merge's ticks are told, for outputs that have not started; None where there is no need."""
+    if not len(outputs) or tick_feeds_of(feed) is None:
+        return None
+    tick_feeds = TickFeeds()
+    outputs.tell_feeds(tick_feeds)
+    return tick_feeds
 
 
 class Timed(Iterator[TickBatch]):

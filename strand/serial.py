@@ -161,6 +161,7 @@ class SerialLoop(RunView):
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
             self._emitted.sort(min(cut, self._failed_at), self._failed_timers)
+            self._emitted.outputs_below = self._accepted
             self._outputs.hand_out()
         if end < len(array):
             raise UnknownSymbolError(

@@ -37,6 +37,8 @@ class SerialEmitted:
         self.at_timer = False
         self._number = TIMER
         self._time = 0
+        #: What belongs to ticks below this number has been handed out after the next sort.
+        self.outputs_below = 0
 
     @staticmethod
     def _merged(sink: SerialOutput) -> np.dtype[Any]:

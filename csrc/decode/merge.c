@@ -59,7 +59,7 @@ static inline int copy_tick(const sd_merge_source *s, sd_tick *out) {
   return out->instrument_id != SD_MERGE_UNMAPPED;
 }
 
-int sd_merge_take(sd_merge *merge, sd_tick *out, uint64_t capacity) {
+int sd_merge_take(sd_merge *merge, sd_tick *out, int32_t *from, uint64_t capacity) {
   if (!merge->built) {
     merge->nodes[0] = winner_below(merge, 1);
     merge->built = 1;
@@ -85,6 +85,7 @@ int sd_merge_take(sd_merge *merge, sd_tick *out, uint64_t capacity) {
           code = SD_E_KEY;
           break;
         }
+        from[made] = (int32_t)first.source;
         s->at++;
         made++;
       } while (made < capacity && s->at != s->end && before((sd_merge_node){receive_time(s->at), first.source}, bound));

@@ -40,10 +40,10 @@ typedef struct sd_merge {
   uint64_t wanted;      /* the source that the last call stopped for */
 } sd_merge;
 
-/* Copies ticks in order until `out` is full, all sources are at their end (SD_OK with made < capacity), or it cannot
+/* Copies ticks in order, and the source of each to `from`, until `out` is full, all sources are at their end (SD_OK with made < capacity), or it cannot
  * tell what comes next: SD_AGAIN when source `wanted` has to be given more ticks or its end, SD_E_KEY when the
  * instrument_id of its next tick has no number. made ticks are in `out`, whatever the code. */
-int sd_merge_take(sd_merge *merge, sd_tick *out, uint64_t capacity);
+int sd_merge_take(sd_merge *merge, sd_tick *out, int32_t *from, uint64_t capacity);
 
 /* The position of the first tick whose receive time is before `latest` or before that of a tick in front of it; n where
  * there is none. The latest receive time of those before it, or `latest`, goes to *reached. */

@@ -166,6 +166,11 @@ class Engine:
         return int(lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
 
     @property
+    def outputs_below(self) -> int:
+        """Of the latest ``settle_outputs``: all records of lower numbers are out when all outputs have been taken."""
+        return int(lib.sd_outputs_below(self._d))
+
+    @property
     def late_outputs(self) -> int:
         """Records left out: emitted on a strand that was quarantined, and passed, before it was released."""
         return int(lib.sd_outputs_late(self._d))

@@ -57,12 +57,16 @@ class Merger:
         self._sources[source].ids = held
         self._sources[source].n_ids = len(table)
 
-    def take(self, out: Ticks) -> tuple[int, Need, int]:
-        """Merges into ``out``: the ticks made, what is needed to go on if it is not full, and of which source.
+    def take(self, out: Ticks, sources: npt.NDArray[np.int32]) -> tuple[int, Need, int]:
+        """Merges into ``out``, and the source of each tick into ``sources`` of the same length: the ticks made, what is
+        needed to go on if it is not full, and of which source.
 
         Where nothing is needed and ``out`` is not full, all sources are at their end.
         """
-        code = lib.sd_merge_take(self._state, ffi.from_buffer("sd_tick[]", out, require_writable=True), len(out))
+        to = ffi.from_buffer("sd_tick[]", out, require_writable=True)
+        code = lib.sd_merge_take(
+            self._state, to, ffi.from_buffer("int32_t[]", sources, require_writable=True), len(out)
+        )
         return self._state.made, Need(code), self._state.wanted
 
     def next_id(self, source: int) -> int:

@@ -229,6 +229,8 @@ def _print_difference(say: Any, difference: RecordDifference) -> None:
         where += _NO_TICKS.get(str(difference.number), f", number {difference.number}")
     if difference.sequence is not None:
         where += f", sequence {difference.sequence}"
+    if difference.feed is not None:
+        where += f", feed {difference.feed}"
     if difference.only_in is not None:
         say(f"[red]only {difference.only_in.upper()} has[/] {where}")
         own = {name: a if difference.only_in == "a" else b for name, (a, b) in difference.fields.items()}

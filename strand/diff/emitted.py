@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from strand.diff.runs import OutputParting, Parting
 from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatcher import Dispatcher
 from strand.fingerprint_file import OutputState
+from strand.output_records import NO_FEED
 from strand.records import joined
+from strand.replay_run import tell_feeds
 
 __all__ = ["RecordParting", "narrow_outputs"]
 
@@ -36,7 +38,15 @@ class _Emitted(Table):
         self._records = records
         self._names = names
         fields = {name: str(records.dtype[name]) for name in records.dtype.names or ()}
+        #: Shown and not compared: the same ticks may lie in other files.
+        self.feeds = records["feed"] if fields.pop("feed", None) else None
         self.types = {"symbol" if name == "instrument_id" else name: form for name, form in fields.items()}
+
+    def feed(self, record: int | None) -> int | None:
+        """The feed of a merge that a record came from."""
+        if self.feeds is None or record is None or self.feeds[record] == NO_FEED:
+            return None
+        return int(self.feeds[record])
 
     def pieces(self) -> Iterator[Columns]:
         for start in range(0, len(self._records), PIECE):
@@ -75,7 +85,9 @@ def narrow_outputs(
             continue
         difference, _ = diff_tables(tables[0], tables[1])
         if difference is not None:
-            found.append(RecordParting(output.name, difference.moved(output.before)))
+            shown = tables[1] if difference.only_in == "b" else tables[0]
+            feed = shown.feed(difference.record)
+            found.append(RecordParting(output.name, replace(difference, feed=feed).moved(output.before)))
         elif not wrong:
             notes.append(f"run again, both emit the same {output.name}: what made them differ is not in the files")
     return found, notes
@@ -86,7 +98,7 @@ class _Side:
     """One run again: by output how many records there were and their digest, and those since both were the same."""
 
     states: Mapping[str, OutputState]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, _Emitted]
 
 
 def _run_again(parting: Parting, side: int, source: Sequence[str] | None, load: Load | None) -> _Side:
@@ -98,6 +110,7 @@ def _run_again(parting: Parting, side: int, source: Sequence[str] | None, load: 
         dispatcher = Dispatcher(ticks.names(), handlers=handlers, workers=1, cores=None)
         kept = {output.name: _Kept(output) for output in parting.outputs if output.name in dispatcher.outputs}
         dispatcher.outputs.digest_all()
+        ticks.tick_feeds = tell_feeds(ticks.feed, dispatcher.outputs)
         recorded = {output.name: (output.a, output.b)[side] for output in parting.outputs}
         with dispatcher:
             _publish(dispatcher, ticks, by, kept)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from strand.diff.plain import plain
 from strand.diff.tables import Columns, Table, open_table
 from strand.errors import ConfigurationError
-from strand.output_records import NO_SEQUENCE
+from strand.output_records import NO_FEED, NO_SEQUENCE
 
 __all__ = ["RecordDifference", "diff_records", "diff_tables"]
 
@@ -23,15 +23,17 @@ class RecordDifference:
     """The first record in which two files differ.
 
     ``record`` counts from 0 (None: the columns differ, as ``columns`` says), ``symbol`` (its name, or its
-    ``instrument_id`` where names are not there), ``number`` and ``sequence`` (the feed's) are that record's where there
-    are such columns and it has them, of A or else of B. ``fields``: name to the values in A and B. ``only_in``: ``"a"``
-    or ``"b"`` where just that file has the record: the other one ends, or goes on with the next record.
+    ``instrument_id`` where names are not there), ``number``, ``sequence`` (the feed's) and ``feed`` (its place among
+    those that were merged) are that record's where there are such columns and it has them, of A or else of B.
+    ``fields``: name to the values in A and B. ``only_in``: ``"a"`` or ``"b"`` where just that file has the record: the
+    other one ends, or goes on with the next record.
     """
 
     record: int | None
     symbol: str | None = None
     number: int | str | None = None
     sequence: int | str | None = None
+    feed: int | str | None = None
     fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     only_in: str | None = None
     columns: tuple[str, ...] = ()
@@ -167,12 +169,13 @@ def _difference(at: int, one: _Reader, two: _Reader) -> RecordDifference:
         assert b is not None
         fields = {n: (plain(a[n]), plain(b[n])) for n in a if not _same({n: a[n]}, {n: b[n]})}
     symbol = shown.get("symbol", shown.get("instrument_id"))
-    number, sequence = (shown.get(name) for name in ("number", "sequence"))
+    number, sequence, feed = (shown.get(name) for name in ("number", "sequence", "feed"))
     return RecordDifference(
         at,
         None if symbol is None else str(plain(symbol)),
         None if number in (None, "") else plain(number),
         None if sequence in (None, NO_SEQUENCE, "") else plain(sequence),
+        None if feed in (None, NO_FEED, "") else plain(feed),
         fields,
         only,
     )

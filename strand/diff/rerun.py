@@ -12,13 +12,14 @@ import numpy.typing as npt
 from strand import feeds
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
-from strand.feeds.selected import batches_from
+from strand.feeds.selected import batches_from, tick_feeds_of
 from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
 from strand.run_header import describe_source
 from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
+from strand.tick_feeds import TickFeeds
 from strand.ticks import named
 
 __all__ = ["Load", "Rerun", "Ticks", "chosen", "handlers_of", "open_input"]
@@ -35,11 +36,15 @@ class Ticks:
         self.feed = feed
         self._position = position
         self._limit = limit
+        #: Told of each batch before it is given, where this is a merge's.
+        self.tick_feeds: TickFeeds | None = None
 
     def __iter__(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         at = 0
         for batch in batches_from(self.feed, self._position):
             part = batch if self._limit is None else batch[: self._limit - at]
+            if self.tick_feeds is not None and (theirs := tick_feeds_of(self.feed)) is not None:
+                self.tick_feeds.add(theirs[len(theirs) - len(batch) :][: len(part)])
             if len(part):
                 yield at, part
             at += len(part)

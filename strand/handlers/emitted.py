@@ -13,7 +13,7 @@ from strand.handlers.state import row_dtype
 __all__ = ["output_dtypes"]
 
 #: Columns that every output has beside the declared ones, in some kinds of files at least.
-TAKEN = ("number", "sequence", "ts", "instrument_id", "symbol")
+TAKEN = ("number", "sequence", "ts", "instrument_id", "symbol", "feed")
 #: Bytes of the largest record.
 LARGEST = 16_384
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import subprocess
@@ -455,3 +456,18 @@ def test_names_that_a_feed_tells_while_it_is_read_are_written_beside_what_their_
     assert columns["symbol"] == [result.symbols[key] for key in columns["instrument_id"]]
     assert not any(name.startswith("#") for name in columns["symbol"])
     assert path.stat().st_size < result.ticks * TICK.itemsize
+
+
+@pytest.mark.parametrize("ending", SUFFIXES)
+def test_a_file_that_is_given_up_is_not_heard_of_again(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+    file = OutputFile(tmp_path / f"o.{ending}", merged_dtype(np.dtype([("n", "<i8")])), SymbolTable(["A"]))
+    file.write(np.zeros(3, merged_dtype(np.dtype([("n", "<i8")]))))
+    file.give_up()
+    del file
+    gc.collect()
+    assert not heard
+    assert not list(tmp_path.iterdir())

@@ -6,8 +6,8 @@ feed's own, of its tick; ``NO_SEQUENCE`` where there is none: of a timer and of 
 no such field), ``ts`` (i8: the feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since
 the UNIX epoch) and ``instrument_id`` (u4). Of a merge of several feeds there is a fifth, ``feed`` (i4: which of them
 the tick came from, by its place in ``info.details["feeds"]``; ``NO_FEED`` for what a timer, the end or a clear record
-between two days emitted). What is negative in ``number``, ``NO_SEQUENCE`` and ``NO_FEED`` are null in Parquet, Arrow and
-CSV.
+between two days emitted). What is negative in ``number``, ``NO_SEQUENCE`` and ``NO_FEED`` are null in Parquet, Arrow
+and CSV.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 /* Claiming: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
- * their publish locks and handles the records itself, from a copy that no other thread can change. Order holds: a strand is
+ * their publish locks and handles the records itself: from a copy, where another thread could change them. Order holds: a strand is
  * claimed only when nothing of it is queued or in a worker's hands, and stays claimed until all its records of the run are done.
  *
  * Which of the two ways pays is measured here and now: the better one is taken, the other one tried at the start and then more
@@ -222,23 +222,25 @@ static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32
 
 static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) { return d->map[sd_key_of(d, record)]; }
 
-/* Copies records to p->slice, counts them by strand, in group_of, lists the strands that are new in groups[], and asks for the
- * records' rows. Returns the position of the first key that is out of range, else n. `left`: the call's records from the first
- * one on; size: theirs; far: d->far. */
+/* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows; copies them
+ * to p->copy unless `own`, p->own. Returns the position of the first key that is out of range, else n. `left`: the call's records
+ * from the first one on; size: theirs; far: d->far. */
 static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
-                                    int64_t left, const size_t size, const int far) {
+                                    int64_t left, const size_t size, const int far, const int own) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
   const size_t key_offset = d->arena->key_offset, stride = d->arena->row_stride;
   uint32_t *counts = p->group_of, n_groups = p->n_groups;
   const unsigned char *at = records + key_offset;
-  unsigned char *to = p->slice;
+  unsigned char *to = p->copy;
   int64_t i;
   for (i = 0; i < n; i++, at += size, to += size) {
     const uint32_t key = sd_key_at(at);
     if (SD_UNLIKELY(key >= symbols)) break;
     sd_prefetch(at + RECORDS_AHEAD * size);
-    sd_copy(to, at - key_offset, size);
-    memcpy(to + key_offset, &key, sizeof key);
+    if (!own) {
+      sd_copy(to, at - key_offset, size);
+      memcpy(to + key_offset, &key, sizeof key);
+    }
     sd_prefetch_write(d->rows + key * stride);
     if (far) prefetch_lookups(d, p, at, left - i);
     const uint32_t strand = map[key];
@@ -256,16 +258,18 @@ static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from,
   for (int64_t i = 0; i < n; i++) p->group_of[strand_of(d, records + (size_t)i * d->pool.record_size)]--;
 }
 
-/* Copies and counts the next records and claims what strands are new. Returns how many may be handled; 0: none. */
+/* Counts the next records, a slice, and claims what strands are new. Returns how many may be handled; 0: none. */
 static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
                                   int64_t n) {
   const uint32_t known = p->n_groups;
   const size_t size = d->pool.record_size;
   if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
+  p->slice = p->own ? records : p->copy;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
-  if (d->far) n = count_records(d, p, records, n, p->n - (records - p->records) / (int64_t)size, size, 1);
-  else if (SD_LIKELY(size == 64)) n = count_records(d, p, records, n, 0, 64, 0);
-  else n = count_records(d, p, records, n, 0, size, 0);
+  if (d->far) n = count_records(d, p, records, n, p->n - (records - p->records) / (int64_t)size, size, 1, p->own);
+  else if (p->own) n = count_records(d, p, records, n, 0, size, 0, 1);
+  else if (SD_LIKELY(size == 64)) n = count_records(d, p, records, n, 0, 64, 0, 0);
+  else n = count_records(d, p, records, n, 0, size, 0, 0);
   if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
   uncount(d, p, 0, n);
   p->n_groups = known;

@@ -247,6 +247,8 @@ void sd_publishers_destroy(sd_dispatcher *d);
 /* Publishes n records; the records must stay until it has ended. Returns SD_OK; SD_AGAIN after slice_ns of waiting for room:
  * look for signals and call sd_publish_more; or an error, and then sd_publish_rejected tells which records did not go in. */
 int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns);
+/* The same of records that no other thread can change meanwhile: those that are handled at once are not copied first. */
+int sd_publish_own(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns);
 int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
 /* How many records were not accepted; fills `positions` (may be NULL) with up to `room` of them, in order. */
 int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int nested, int64_t *positions, int64_t room);

@@ -57,8 +57,8 @@ int sd_publishers_create(sd_dispatcher *d) {
     }
     if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
     p->chains = calloc(d->n_slots, sizeof *p->chains);
-    if (!p->nested) p->slice = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
-    if (!p->nested && !p->slice) return SD_E_NO_MEMORY;
+    if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
+    if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
     if (!p->group_of || !p->in_group || !p->keys || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
       return SD_E_NO_MEMORY;
   }
@@ -73,7 +73,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->group_of);
     free(p->in_group);
     free(p->keys);
-    free(p->slice);
+    free(p->copy);
     free(p->usual);
     free(p->order);
     free(p->groups);
@@ -346,9 +346,19 @@ static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *r
   return go_on(d, slot, p, slice_ns);
 }
 
-int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
+static int publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns, int own) {
   if (n < 0 || slot < d->n_workers || slot >= d->n_slots) return SD_E_ARGUMENT;
-  return begin(d, slot, publisher_of(d, slot, 0), records, n, slice_ns);
+  sd_publisher *p = publisher_of(d, slot, 0);
+  p->own = own;
+  return begin(d, slot, p, records, n, slice_ns);
+}
+
+int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, slot, records, n, slice_ns, 0);
+}
+
+int sd_publish_own(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, slot, records, n, slice_ns, 1);
 }
 
 int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {

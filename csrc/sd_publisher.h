@@ -63,12 +63,14 @@ typedef struct sd_cost {
 enum { BY_QUEUE = 0, BY_CLAIM = 1 };
 
 struct sd_publisher {
-  uint32_t *group_of;   /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
-  uint16_t *in_group;   /* a record of the chunk: its group, ... */
-  uint32_t *keys;       /* ... and its key, as it was when it was checked */
-  uint16_t *order;      /* records that wait, grouped by strand */
-  unsigned char *slice; /* records that are handled without being queued, copied: their keys can change no more */
-  sd_mark *marks;       /* the chunk's, or a slice's; NULL where records carry none */
+  uint32_t *group_of;  /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
+  uint16_t *in_group;  /* a record of the chunk: its group, ... */
+  uint32_t *keys;      /* ... and its key, as it was when it was checked */
+  uint16_t *order;     /* records that wait, grouped by strand */
+  unsigned char *copy; /* room for records that are handled without being queued, ... */
+  const unsigned char
+      *slice;     /* ... which lie there, or where they were unless others can change them: a key is read twice */
+  sd_mark *marks; /* the chunk's, or a slice's; NULL where records carry none */
   sd_conflation conflation;
   group *groups; /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
@@ -86,6 +88,7 @@ struct sd_publisher {
   int one_core;  /* which the workers use too */
   int cheap;     /* the handler, when it last ran over records where they lay */
   int open;      /* a call is under way, perhaps between two slices */
+  int own;       /* of whose records nobody else knows */
   int within;    /* a nested call in the middle of the slot's own */
   uint64_t since_look;
   uint64_t number, end_time; /* of what was numbered last: the first number, and the feed's time after it */

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strand._bindings.text import TextColumn, count_byte, line_ends
 from strand.errors import FeedError, FormatError, MissingExtraError
-from strand.feeds._csv_match import Match
+from strand.feeds._csv_match import BOM, Match
 from strand.feeds.read_ahead import Chunks
 
 __all__ = ["LONGEST_LINE", "BadLine", "Block", "blocks"]
@@ -167,6 +167,8 @@ class _Parser:
         if text is None:
             problem = f"no end within {LONGEST_LINE} bytes"
             return Block(0, 1, 0, {}, [BadLine(0, "line too long", problem, "")], at=np.zeros(0, np.int64))
+        if bytes(text[: len(BOM)]) == BOM:  # which Arrow would pass over; the file's own was passed over before
+            return self._sifted(bytes(text))
         ends, odd = line_ends(text)
         quoted = odd and count_byte(text, ord(_QUOTE)) > 0
         try:
@@ -203,6 +205,8 @@ class _Parser:
             count = self._fields_of(line)
             if not line:
                 empty.append(at)
+            elif line.startswith(BOM):
+                bad.append(BadLine(at, "byte order mark", "a byte order mark in mid-file", _shown(line)))
             elif count == len(self._names):
                 good.append(line)
                 places.append(at)

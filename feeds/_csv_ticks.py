@@ -18,6 +18,7 @@ from strand._bindings.text import (
     EPOCH,
     FAULT_PRECISION,
     FAULT_RANGE,
+    HEX,
     ID,
     LETTER_TARGETS,
     MAX_LETTERS,
@@ -377,7 +378,7 @@ class TickMaker:
             )  # fmt: skip
         empty = 0 if rule.empty else None
         if rule.field in IDS:
-            return Numbers(ID, empty=empty, hash=rule.hash)
+            return Numbers(HEX if rule.text == "hex" else ID, empty=empty, hash=rule.text == "hash")
         if rule.field in SIZES:
             return Numbers(DECIMAL, rule.power - self._size_power, 0, limits("size")[1], empty=empty)
         return Numbers(DECIMAL, 0, *limits(rule.field), empty=empty)

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.feeds.mapping.records import BadRecordError
-from strand.feeds.mapping.units import PRICE_POWER, Units, float_units
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
+from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.records import BadRecordError, numpy_column
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE
 
 __all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
 
@@ -38,6 +38,12 @@ _EVENTS: Final = {
 }
 _KINDS: Final = {"ev": "u8", "exch_ts": "i8", "local_ts": "i8", "px": "f8", "qty": "f8", "order_id": "u8",
                  "ival": "i8", "fval": "f8"}  # fmt: skip
+#: The columns that ticks are made of, by field; the first ones as they lie in the events.
+_AS_THEY_ARE: Final = ("exch_ts", "local_ts", "px", "qty")
+_COLUMNS: Final = dict(
+    zip(("ts_event", "ts_recv", "price", "size"), _AS_THEY_ARE, strict=True), order_id="order_id", ref_id="ival",
+    action="action", side="side", kind="kind", flags="flags",
+)  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +59,7 @@ def symbol_of(path: Path) -> str:
 
 
 class HftEvents:
-    """Conversion of hftbacktest's events to ticks of key 0.
+    """Conversion of hftbacktest's events to ticks of key 0, by the rules of columns.
 
     ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
     position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out, and
@@ -64,11 +70,13 @@ class HftEvents:
     """
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
-        self._size_power, self._rounds, self.rounded = size_power, rounds, 0
-        self._actions = np.zeros(256, "S1")
+        self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, own=True)
+        self._reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, own=True)
+        self.rounded = 0
+        self._actions = np.zeros(256, np.uint8)
         self._kinds = np.zeros(256, np.uint16)
         for number, (action, kind) in _EVENTS.items():
-            self._actions[number], self._kinds[number] = action, kind
+            self._actions[number], self._kinds[number] = ord(action), kind
 
     def ticks(self, records: Array, position: int) -> Array:
         """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
@@ -76,61 +84,35 @@ class HftEvents:
         Raises BadRecordError for the first one that cannot be a tick.
         """
         events = records["ev"].astype(np.uint64)
-        kept = (events & _LOCAL_EVENT != 0) | (events & _EXCHANGE_EVENT == 0)
-        rows = np.flatnonzero(kept)
+        rows = np.flatnonzero((events & _LOCAL_EVENT != 0) | (events & _EXCHANGE_EVENT == 0))
         records, events = records[rows], events[rows]
         numbers = (events & _NUMBER).astype(np.uint8)
-        price = float_units(records["px"].astype("<f8"), PRICE_POWER)
-        size = float_units(records["qty"].astype("<f8"), -self._size_power)
-        self._check(records, rows, numbers, (price, size))
-        prices, sizes = price.values, size.values
-        rounded = [each.inexact for each in (price, size) if each.inexact is not None]
-        self.rounded = int(np.count_nonzero(np.logical_or.reduce(rounded))) if rounded else 0
-
-        out = zeros(len(records))
-        out["ts_event"] = records["exch_ts"]
-        out["ts_recv"] = records["local_ts"]
-        out["order_id"] = np.where(self._kinds[numbers] == KIND_QUOTE, 0, records["order_id"])
-        out["price"] = np.where(np.isnan(records["px"]), UNDEF_PRICE, prices)
-        out["size"] = sizes
-        out["sequence"] = rows + (position + 1)
-        out["ref_id"] = records["ival"].astype(np.int64).view(np.uint64)
-        out["action"] = np.where((numbers == _DEPTH) & (sizes == 0), b"C", self._actions[numbers])
-        out["side"] = np.where(events & _BUY_EVENT != 0, b"B", np.where(events & _SELL_EVENT != 0, b"A", b"N"))
-        out["kind"] = self._kinds[numbers]
-        out["flags"] = (
+        of = {name: records[name] for name in _AS_THEY_ARE}
+        of["order_id"] = np.where(self._kinds[numbers] == KIND_QUOTE, 0, records["order_id"])
+        of["ival"] = records["ival"].astype(np.int64).view(np.uint64)
+        of["action"] = self._actions[numbers]
+        ask = np.where(events & _SELL_EVENT != 0, ord("A"), ord("N"))
+        of["side"] = np.where(events & _BUY_EVENT != 0, ord("B"), ask)
+        of["kind"] = self._kinds[numbers]
+        of["flags"] = (
             numbers
             | np.where(events & _EXCHANGE_EVENT != 0, EXCHANGE, 0).astype(np.uint8)
             | np.where(events & _LOCAL_EVENT != 0, LOCAL, 0).astype(np.uint8)
         )
-        return out
-
-    def _check(self, records: Array, rows: Array, numbers: npt.NDArray[np.uint8], amounts: tuple[Units, Units]) -> None:
-        price, size = amounts
-        faults = [
+        places = (rows + (position + 1)).astype(np.uint64)
+        keys = np.zeros(len(records), np.uint32)
+        made = self._columns.convert(lambda name: numpy_column(of[name]), places, keys, self._reading)
+        bad = [] if made.first is None else [(made.first.index, made.first.column, made.first.problem)]
+        for wrong, column, why in (
             (self._kinds[numbers] == 0, "ev", "is no event of hftbacktest's"),
-            (records["exch_ts"] < 0, "exch_ts", "is no time"),
-            (records["local_ts"] < 0, "local_ts", "is no time"),
-            *_faults(price, "price", "px", self._rounds),
-            *_faults(size, "size", "qty", self._rounds),
             (np.isnan(records["qty"]), "qty", "is no number"),
-        ]
-        found = [(int(np.argmax(bad)), field, why) for bad, field, why in faults if bad.any()]
-        if found:
-            index, field, why = min(found)
-            raise BadRecordError(int(rows[index]), f"field {field!r}: {records[field][index]!r} {why}")
-
-
-def _faults(found: Units, field: str, column: str, rounds: bool) -> list[tuple[npt.NDArray[np.bool_], str, str]]:
-    """What is wrong with numbers for a price or a size: the rows, the column, and the words for it."""
-    lowest, highest = limits(field)
-    values = found.values
-    beyond = (values < lowest) | (values > highest)
-    faults = [(beyond if found.bad is None else beyond | found.bad, column, f"is outside what a {field} holds")]
-    if found.inexact is not None and not rounds:
-        unit = "1e-9" if field == "price" else "size_unit"
-        why = f"is no whole number of units of {unit}: inexact='round' rounds it to the nearest"
-        faults.append((found.inexact, column, why))
-    elif found.inexact is not None and field == "size":
-        faults.append((found.inexact & (values == 0), column, "rounds to 0: give a finer size_unit"))
-    return faults
+        ):
+            if wrong.any():
+                index = int(np.argmax(wrong))
+                bad.append((index, column, f"{records[column][index]} {why}"))
+        if bad:
+            index, column, problem = min(bad)
+            raise BadRecordError(int(rows[index]), f"column {column!r}: {problem}")
+        self.rounded = 0 if made.inexact is None else int(np.count_nonzero(made.inexact))
+        made.ticks["action"][(numbers == _DEPTH) & (made.ticks["size"] == 0)] = b"C"
+        return made.ticks

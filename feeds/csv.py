@@ -18,23 +18,22 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import FAULT_WORDS
 from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds._csv_lines import LONGEST_LINE, Block, blocks
+from strand.feeds._csv_lines import LONGEST_LINE
 from strand.feeds._csv_match import Match, choose, match
-from strand.feeds._csv_parts import PartsMaker, tick_maker
+from strand.feeds._csv_parts import tick_maker
 from strand.feeds._csv_profile import built_in, named_profile
-from strand.feeds._csv_ticks import Made, TickMaker
+from strand.feeds._csv_rows import CsvRows
 from strand.feeds._zip import split_member
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
-from strand.symbols import NAME_BYTES, check_name
+from strand.symbols import check_name
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
 
@@ -130,9 +129,8 @@ class CsvFeed(BaseFeed):
         self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
         self._date = as_date(date) if date is not None else _date_of(names)
         self._symbol = self._one_symbol(symbol, names)
-        self._maker = self._new_maker()
         self._names: list[str] = [] if self._symbol is None else [self._symbol]
-        self._counts = _no_counts()
+        self._rows = self._new_rows()
 
     @property
     def info(self) -> FeedInfo:
@@ -170,7 +168,7 @@ class CsvFeed(BaseFeed):
         return 1 if self._symbol is not None else self._max_symbols
 
     def statistics(self) -> dict[str, int]:
-        return dict(self._counts)
+        return dict(self._rows.counts)
 
     def close(self) -> None:
         self._closed = True
@@ -180,37 +178,22 @@ class CsvFeed(BaseFeed):
     def batches(self) -> Iterator[TickBatch]:
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
-        self._counts, self.skipped = _no_counts(), Skipped()
+        self.skipped = Skipped()
+        self._rows = self._new_rows()
         if self._symbol is not None and self._select is not None and not self._select.keeps(self._symbol):
             return
-        self._maker, self._names = self._new_maker(), self._names if self._symbol is not None else []
+        self._names = self._names if self._symbol is not None else []
         stream = open_stream(self._path, limits=self._limits)
-        chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
-        self._chunks = chunks
-        position, line, last_ns = 0, self._match.lines + 1, 0
-        parsed = blocks(chunks, self._match, self._maker.wanted(), self._threads)
+        self._chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
+        rows = self._rows.ticks(self._chunks, stream, self._threads)
         try:
-            for block in parsed:
-                made = self._maker.make(block, position, self._select, self._keeps)
-                fault, ticks = self._settled(block, made, line)
-                self._count(block, made, ticks, last_ns, stream.bytes_in)
+            for ticks in rows:
                 for at in range(0, len(ticks), self._batch_ticks):
                     if self._closed:
                         raise FeedError("the feed was closed while it was read", path=self._path)
                     yield ticks[at : at + self._batch_ticks]
-                if len(ticks):
-                    last_ns = int(ticks["ts_recv"][-1])
-                if fault is not None:
-                    raise fault
-                position += block.lines - len(block.empty)
-                line += block.lines
-        except FeedError as error:
-            if error.path is None:
-                raise type(error)(str(error), path=self._path) from error.__cause__
-            raise
         finally:
-            chunks.close()  # first: a pipe's reader may wait in it for ever
-            parsed.close()  # type: ignore[attr-defined]
+            rows.close()  # type: ignore[attr-defined]
 
     def _matched(self, head: bytes, profile: str | os.PathLike[str] | None) -> Match:
         if profile is None:
@@ -236,8 +219,8 @@ class CsvFeed(BaseFeed):
             f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
         )
 
-    def _new_maker(self) -> TickMaker | PartsMaker:
-        return tick_maker(
+    def _new_rows(self) -> CsvRows:
+        self._maker = tick_maker(
             self._match,
             self._sample,
             self._levels,
@@ -246,84 +229,20 @@ class CsvFeed(BaseFeed):
             max_symbols=self._max_symbols,
             rounds=self._rounds,
         )
+        return CsvRows(
+            self._path,
+            self._match,
+            self._maker,
+            skipped=self.skipped if self._skip else None,
+            rounds=self._rounds,
+            max_symbols=self._max_symbols,
+            select=self._select,
+            keeps=self._keeps,
+        )
 
     def _keeps(self) -> npt.NDArray[np.bool_]:
         assert self._select is not None
         return self._select.keys(self.symbols)
-
-    def _settled(self, block: Block, made: Made, line: int) -> tuple[FormatError | None, TickBatch]:
-        """The ticks of good rows: all of them where lines are skipped, else those before the first fault."""
-        ticks = made.ticks
-        if not block.bad and not made.faults.any():
-            return None, ticks
-        rows = np.arange(block.rows) if made.rows is None else made.rows
-        at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
-        end = self._match.profile.end
-        good = made.faults == 0
-        faults: list[tuple[int, str, str, str]] = []
-        for index in np.flatnonzero(~good).tolist():
-            if end is not None and block.columns[0].text(int(rows[index])) == end.encode():
-                self._counts["end_lines"] += 1
-                continue
-            why, problem, text = self._explained(block, int(rows[index]), int(made.faults[index]))
-            faults.append((int(at[index]), why, problem, text))
-        for bad in block.bad:
-            if end is not None and bad.text.startswith(end + self._match.delimiter):
-                self._counts["end_lines"] += 1
-                continue
-            faults.append((bad.at, bad.why, bad.problem, bad.text))
-        faults.sort()
-        if faults and not self._skip:
-            place, _, problem, text = faults[0]
-            error = FormatError(
-                f"{problem}: {text!r} ({self._match.profile.name}): {MEND}",
-                path=self._path,
-                line=line + place,
-            )
-            return error, ticks[good & (at < place)]
-        for place, why, _, text in faults:
-            self.skipped.add(why, line=line + place, text=text)
-        return None, ticks[good]
-
-    def _explained(self, block: Block, row: int, fault: int) -> tuple[str, str, str]:
-        number, kind = fault >> 8, fault & 0xFF
-        text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
-        word = FAULT_WORDS[kind]
-        cure = ""
-        if self._maker.can_round(number):
-            cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
-        more = {
-            "one name too many": f", max_symbols is {self._max_symbols}",
-            "no symbol's name": f", which is text of at most {NAME_BYTES} bytes as UTF-8 without control characters",
-            "too precise": f", more decimals than fit{cure}",
-        }
-        return word, f"column {self._maker.columns[number]}: {word}{more.get(word, '')}", text
-
-    def _count(self, block: Block, made: Made, ticks: TickBatch, last_ns: int, bytes_in: int) -> None:
-        counts = self._counts
-        counts["records"] += block.lines - len(block.empty)
-        counts["ticks"] += len(ticks)
-        counts["empty_lines"] += len(block.empty)
-        counts["not_selected"] += block.rows - (len(made.ticks) if made.count is None else made.count)
-        counts["rows_rounded"] += made.inexact
-        counts["bytes_in"] = bytes_in
-        counts["bytes_out"] += block.bytes
-        if len(ticks):
-            times = made.times if ticks is made.ticks else ticks["ts_recv"]
-            counts["time_reversals"] += int(times[0] < last_ns) + int(np.count_nonzero(times[1:] < times[:-1]))
-
-
-def _no_counts() -> dict[str, int]:
-    names = (
-        "records",
-        "ticks",
-        "empty_lines",
-        "end_lines",
-        "not_selected",
-        "rows_rounded",
-        "time_reversals",
-    )
-    return dict.fromkeys((*names, "bytes_in", "bytes_out"), 0)
 
 
 def _sample(found: Match, head: bytes) -> dict[int, str]:

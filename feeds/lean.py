@@ -7,11 +7,13 @@ York, prices in 1e-4, the symbol and the date only in the names. Extra ``[csv]``
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
 from strand.errors import ConfigurationError, FeedError
+from strand.feeds._csv_rows import CsvRows
 from strand.feeds._files import positive, regular_file
 from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
 from strand.feeds._merge import merge_streams
@@ -41,10 +43,11 @@ class LeanFeed(BaseFeed):
     | ref_id | 0 | size of the ask where the row has both; else 0 |
     | sequence | position in the file, from 1 | the same |
     | publisher_id | ASCII code of the exchange's letter; 0 where there is none | the same |
-    | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is checked and not carried |
+    | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is not carried |
 
-    Archives of different days are opened one day after the other. Raises ``FormatError`` with the line for a row that
-    is none, or passes over it where ``on_error`` is ``"skip"``, and ``MissingExtraError`` without pyarrow.
+    Rows are read by the CSV profiles ``lean-trades`` and ``lean-quotes``. Archives of different days are opened one day
+    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where ``on_error`` is
+    ``"skip"``, and ``MissingExtraError`` without pyarrow.
     """
 
     def __init__(
@@ -127,5 +130,5 @@ class LeanFeed(BaseFeed):
                 stream.close()  # type: ignore[attr-defined]
 
     @staticmethod
-    def _no_counts() -> dict[str, int]:
-        return dict.fromkeys(("records", "ticks", "suspicious", "times_raised", "bytes_in", "bytes_out"), 0)
+    def _no_counts() -> Counter[str]:
+        return Counter({**CsvRows.no_counts(), "suspicious": 0, "times_raised": 0})

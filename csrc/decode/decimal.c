@@ -282,6 +282,19 @@ static int stamp(field f, int digits, int64_t *value) {
   return fault;
 }
 
+static int hex(field f, int64_t *value) {
+  uint64_t number = 0;
+  if (f.end - f.at > 16) return SD_FAULT_RANGE;
+  for (; f.at < f.end; f.at++) {
+    uint8_t letter = *f.at | 0x20;
+    if (is_digit(*f.at)) number = number << 4 | (uint64_t)(*f.at - '0');
+    else if (letter >= 'a' && letter <= 'f') number = number << 4 | (uint64_t)(letter - 'a' + 10);
+    else return SD_FAULT_TEXT;
+  }
+  memcpy(value, &number, sizeof number);
+  return 0;
+}
+
 static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rule, int form, int64_t *value) {
   if (UNLIKELY(f.at == f.end)) {
     *value = rule->empty;
@@ -295,6 +308,8 @@ static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rul
     break;
   case SD_FORM_ID:
     return id(f, limit, rule->hash, value);
+  case SD_FORM_HEX:
+    return hex(f, value);
   case SD_FORM_EPOCH:
     fault = epoch(f, limit, value);
     break;

@@ -13,11 +13,12 @@ enum {
       3, /* a whole number since 1970-01-01: s below 10^11, ms below 10^14, us below 10^17, else ns; to ns */
   SD_FORM_CLOCK = 4, /* H:MM:SS[.digits] or HHMMSS and `scale` digits (leading zeros may be gone): ns since midnight */
   SD_FORM_STAMP = 5, /* a date, then [T ]HH:MM:SS[.digits][Z] or at once HHMMSS and `scale` digits: ns since 1970 */
-  SD_FORM_DATE = 6   /* YYYYMMDD or YYYY-MM-DD (/ and . too): ns since 1970 */
+  SD_FORM_DATE = 6,  /* YYYYMMDD or YYYY-MM-DD (/ and . too): ns since 1970 */
+  SD_FORM_HEX = 7    /* up to 16 hexadecimal digits of a u64 */
 };
 
 typedef struct sd_number_rule {
-  int64_t lowest; /* of the result; not looked at for SD_FORM_ID */
+  int64_t lowest; /* of the result; not looked at for SD_FORM_ID and SD_FORM_HEX */
   int64_t highest;
   int64_t empty; /* the result of an empty field, where those are allowed */
   int64_t zero;  /* the result where it is 0 */

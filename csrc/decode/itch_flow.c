@@ -8,7 +8,7 @@
 static int publish(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
   const uint64_t start = sd_now();
   const int code =
-      f->open ? sd_publish_more(d, slot, slice_ns) : sd_publish(d, slot, f->room, (int64_t)f->held, slice_ns);
+      f->open ? sd_publish_more(d, slot, slice_ns) : sd_publish_own(d, slot, f->room, (int64_t)f->held, slice_ns);
   f->open = code == SD_AGAIN;
   if (code == SD_OK) {
     const uint64_t time = (uint64_t)f->room[f->held - 1].ts_recv;

@@ -234,7 +234,8 @@ class Columns:
         if found.inexact is not None:
             # A size of 0 says something else than the small one that it was.
             lost = found.inexact
-            cure = "inexact='round' rounds it to the nearest"
+            finer = "a finer size_unit holds it, " if field in _SIZES else ""
+            cure = f"{finer}inexact='round' rounds it to the nearest"
             if reading.rounds:
                 lost = lost & (found.values == 0) if field in _SIZES else np.zeros(len(lost), np.bool_)
                 cure = "it rounds to 0, so give a finer size_unit"

@@ -59,7 +59,7 @@ class _TimeKeys(Keys, frozen=True):
 
 
 class _IdKeys(Keys, frozen=True):
-    text: Literal["hash"] | None = None
+    text: Literal["hash", "hex"] | None = None
     later_of: list[Names] = []
     earlier_of: list[Names] = []
 
@@ -127,7 +127,7 @@ class FieldRule:
     unit: tuple[str, ...] = ()
     since: str = "epoch"
     digits: int = 0
-    hash: bool = False
+    text: str | None = None
     map: tuple[tuple[str, Any], ...] = ()
     otherwise: int | bytes | None = None
     pair: tuple[tuple[str, ...], ...] = ()
@@ -265,7 +265,7 @@ def _rule(name: str, given: Any, where: str, size_power: int, but: Collection[st
         units if columns else (),
         since or "epoch",
         digits or 0,
-        told["text"] is not None,
+        told["text"],
         tuple((text, value(stands, f"map.{text}")) for text, stands in map_.items()),
         value(getattr(keys, "otherwise", None), "otherwise"),
         tuple(map(names_of, pair)),

@@ -21,6 +21,7 @@ __all__ = [
     "FAULT_PRECISION",
     "FAULT_RANGE",
     "FAULT_WORDS",
+    "HEX",
     "ID",
     "LETTER_BYTES",
     "LETTER_TARGETS",
@@ -44,6 +45,7 @@ EPOCH: Final[int] = lib.SD_FORM_EPOCH
 CLOCK: Final[int] = lib.SD_FORM_CLOCK
 STAMP: Final[int] = lib.SD_FORM_STAMP
 DATE: Final[int] = lib.SD_FORM_DATE
+HEX: Final[int] = lib.SD_FORM_HEX
 
 #: The longest text a table of letters may hold.
 LETTER_BYTES: Final = 8

@@ -502,7 +502,8 @@ def lean_future_quote(row: Row) -> Tick:
 
 
 def lean_trade(row: Row) -> Tick:
-    return _lean(row) | {"price": price(row["price"], "0.0001"), "size": int(row["size"]), "action": "T", "kind": 2}
+    said = {"price": price(row["price"], "0.0001"), "size": int(row["size"]), "action": "T", "kind": 2}
+    return _lean_equity(row) | said | {"order_id": int(row["condition"] or "0", 16)}
 
 
 def lean_quote(row: Row) -> Tick:
@@ -512,4 +513,8 @@ def lean_quote(row: Row) -> Tick:
         sides = {"side": "B", "price": bid, "size": int(row["bid_size"])}
     elif bid == NONE and ask != NONE:
         sides = {"side": "A", "price": ask, "size": int(row["ask_size"])}
-    return _lean(row) | sides | {"kind": 3}
+    return _lean_equity(row) | sides | {"kind": 3}
+
+
+def _lean_equity(row: Row) -> Tick:
+    return _lean(row) | {"publisher_id": ord(row["exchange"]) if row["exchange"] else 0}

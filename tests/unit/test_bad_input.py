@@ -404,7 +404,7 @@ def test_rows_before_a_bad_one_come_first_and_skip_goes_on_behind_it(tmp_path: P
     with LeanFeed(path, on_error="skip") as feed:
         ticks = np.concatenate(list(feed.batches()))
     np.testing.assert_array_equal(ticks["sequence"], np.delete(np.arange(1, 1001), [333, 700]))
-    assert feed.skipped.counts == {"bad row": 2}
+    assert feed.skipped.counts == {"not of its form": 2}
     assert [sample.line for sample in feed.skipped.samples] == [334, 701]
 
 

@@ -117,21 +117,20 @@ def test_names_that_do_not_tell_or_disagree_are_refused(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("data", "line", "words"),
     [
-        (b"34200000,479900,100,P,2000,0\n34200000,4810", 2, "Expected 6 columns, got 2"),
-        (b"34200000,479900,100,P,2000,0,7\n", 1, "Expected 6 columns, got 7"),
-        (b"34200000,479900,100,P,2000,0\n\n34200000,479900,100,P,2000,0\n", 2, "column time"),
+        (b"34200000,479900,100,P,2000,0\n34200000,4810", 2, "2 fields where there are 6 columns"),
+        (b"34200000,479900,100,P,2000,0,7\n", 1, "7 fields where there are 6 columns"),
         (b"34200000,479900,100,P,2000,0\r\n34200000,x,100,P,2000,0\n", 2, "column price: .*'x'"),
-        (b"34200000,479900.5,100,P,2000,0\n", 1, "column price"),
+        (b"34200000,479900.123456,100,P,2000,0\n", 1, "column price: too precise"),
         (b"34200000,479900,,P,2000,0\n", 1, "column size"),
-        (b"34200000,479900,-1,P,2000,0\n", 1, "column size: -1 is outside"),
+        (b"34200000,479900,-1,P,2000,0\n", 1, "column size: out of range: '-1'"),
         (b"34200000,479900,9223372036854775808,P,2000,0\n", 1, "column size"),
-        (b"34200000,92233720368548,1,P,2000,0\n", 1, "column price: 92233720368548"),
-        (b"34200000,479900,100,P,2000,2\n", 1, "column suspicious: 2"),
-        (b"86399999,1,1,P,0,0\n86400000,1,1,P,0,0\n", 2, "column time: 86400000"),
-        (b"34200000,479900,100,P,2000,0\n34200000,479900,100,PQ,2000,0\n", 2, "column exchange: 'PQ'"),
-        (b"34200000,479900,100,P,20g0,0\n", 1, "column condition: '20g0'"),
+        (b"34200000,92233720368548,1,P,2000,0\n", 1, "column price: out of range: '92233720368548'"),
+        (b"34200000,479900,100,P,2000,2\n", 1, "column suspicious: unknown value: '2'"),
+        (b"86399999,1,1,P,0,0\n86400000,1,1,P,0,0\n", 2, "column time: out of range: '86400000'"),
+        (b"34200000,479900,100,P,2000,0\n34200000,479900,100,PQ,2000,0\n", 2, "column exchange: unknown value: 'PQ'"),
+        (b"34200000,479900,100,P,20g0,0\n", 1, "column condition: not of its form: '20g0'"),
         (b"34200000,479900,100,\xff,2000,0\n", 1, "column exchange"),
-        (b"\xff\xfe3\x004\x00", 1, "got 1"),
+        (b"\xff\xfe3\x004\x00", 1, "1 fields where"),
     ],
 )
 def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, data: bytes, line: int, words: str) -> None:
@@ -170,7 +169,7 @@ def test_a_byte_order_mark_and_mixed_line_ends_change_nothing(tmp_path: Path) ->
 
 def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = archive(tmp_path, b"1" * (3 << 20), method=zipfile.ZIP_STORED)
-    with pytest.raises(FormatError, match="no line ends within"):
+    with pytest.raises(FormatError, match="no end within 65536 bytes"):
         read(LeanFeed(path))
 
 
@@ -260,6 +259,12 @@ def test_receive_time_does_not_go_back_from_one_chunk_to_the_next(tmp_path: Path
     feed = LeanFeed(archive(tmp_path, data, method=zipfile.ZIP_STORED))
     assert len(set(read(feed)["ts_recv"].tolist())) == 1
     assert feed.statistics()["times_raised"] == 3
+
+
+def test_an_empty_line_is_passed_over_and_counted(tmp_path: Path) -> None:
+    feed = LeanFeed(archive(tmp_path, TRADES.replace(b"\n", b"\n\n", 1)))
+    assert read(feed)["sequence"].tolist() == [1, 2, 3]
+    assert feed.statistics()["empty_lines"] == 1
 
 
 def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from strand._bindings.text import (
     DATE,
     DECIMAL,
     EPOCH,
+    FAULT_WORDS,
+    HEX,
     ID,
     STAMP,
     Letters,
@@ -148,6 +150,21 @@ def test_bounds_and_what_stands_for_empty_and_zero() -> None:
 def test_ids_are_whole_numbers_of_64_bits(number: int) -> None:
     values, faults = read(Numbers(ID), [str(number).encode()], "u8")
     assert (values, faults) == (([number], [0]) if number < 1 << 64 else ([0], [4]))
+
+
+@given(st.text("0123456789abcdefABCDEF", min_size=1, max_size=18))
+def test_hexadecimal_ids_have_up_to_16_digits(text: str) -> None:
+    ((value,), (fault,)) = read(Numbers(HEX), [text.encode()], "u8")
+    if len(text) <= 16:
+        assert (value, fault) == (int(text, 16), 0)
+    else:
+        assert FAULT_WORDS[fault] == "out of range"
+
+
+@pytest.mark.parametrize("text", [b"0x1", b"g", b"-1", b"1 2", b"\xff"])
+def test_other_text_is_no_hexadecimal_id(text: bytes) -> None:
+    assert FAULT_WORDS[read(Numbers(HEX), [text], "u8")[1][0]] == "not of its form"
+    assert read(Numbers(HEX, empty=0), [b""], "u8") == ([0], [0])
 
 
 def test_negative_ids_are_no_ids() -> None:

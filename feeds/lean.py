@@ -46,8 +46,8 @@ class LeanFeed(BaseFeed):
     | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is not carried |
 
     Rows are read by the CSV profiles ``lean-trades`` and ``lean-quotes``. Archives of different days are opened one day
-    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where ``on_error`` is
-    ``"skip"``, and ``MissingExtraError`` without pyarrow.
+    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where ``on_error``
+    is ``"skip"``, and ``MissingExtraError`` without pyarrow.
     """
 
     def __init__(

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.records import BadRecordError, numpy_column
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE
 
@@ -70,8 +71,8 @@ class HftEvents:
     """
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
-        self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, own=True)
-        self._reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, own=True)
+        reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, own=True)
+        self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, reading)
         self.rounded = 0
         self._actions = np.zeros(256, np.uint8)
         self._kinds = np.zeros(256, np.uint16)
@@ -101,7 +102,7 @@ class HftEvents:
         )
         places = (rows + (position + 1)).astype(np.uint64)
         keys = np.zeros(len(records), np.uint32)
-        made = self._columns.convert(lambda name: numpy_column(of[name]), places, keys, self._reading)
+        made = self._columns.convert(lambda name: numpy_column(of[name]), places, keys)
         bad = [] if made.first is None else [(made.first.index, made.first.column, made.first.problem)]
         for wrong, column, why in (
             (self._kinds[numbers] == 0, "ev", "is no event of hftbacktest's"),

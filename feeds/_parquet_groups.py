@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.values import NS_IN
 from strand.feeds.selection import Selection
 
@@ -71,4 +72,4 @@ def _time_factor(columns: Columns, reading: Reading, schema: Any) -> int | None:
     if kinds.is_timestamp(kind):
         return NS_IN[kind.unit] if kind.tz is not None or reading.time_zone is None else None
     # Unsigned ones are stored as signed numbers: beyond 2^63 they would look negative.
-    return NS_IN[reading.time_unit] if kinds.is_int64(kind) or kinds.is_int32(kind) else None
+    return NS_IN[columns.time_unit] if kinds.is_int64(kind) or kinds.is_int32(kind) else None

@@ -25,7 +25,7 @@ from strand.feeds._npy_header import locate, read_names, read_own
 from strand.feeds._zip import open_archive
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
-from strand.feeds.mapping.columns import Reading
+from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
@@ -47,8 +47,8 @@ class NpyFeed(BaseFeed):
     """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
     A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
-    source field or None; what it does not name is recognised by common names, and values are converted, as in a Parquet
-    file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.
+    source field, table of a profile's keys or None; what it does not name is recognised by common names, and values are
+    converted, as in a Parquet file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.
     hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
     Their symbol is the file's name up to the first dot, unless ``symbol`` says it.
 
@@ -73,7 +73,7 @@ class NpyFeed(BaseFeed):
         self,
         path: str | Path,
         *,
-        columns: Mapping[str, str | None] | None = None,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         constants: Mapping[str, int | str | bytes] | None = None,
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,

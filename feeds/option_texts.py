@@ -22,7 +22,8 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     """Values for ``strand.feeds.open`` of texts by name, each as the readers that have the option take it.
 
     Numbers are whole; a list has commas; what maps names is given by ``OPTION.NAME``, where an empty text is None:
-    ``{"columns.price": "px", "columns.flags": ""}`` becomes ``{"columns": {"price": "px", "flags": None}}``.
+    ``{"columns.price": "px", "columns.flags": ""}`` becomes ``{"columns": {"price": "px", "flags": None}}``. A key of a
+    column's follows it: ``columns.price.unit``, ``columns.side.map.buy``.
     ``limits.max_ratio`` and the like make ``InflateLimits``. Raises ConfigurationError for an option that no reader
     has, and for a text that cannot be its value.
     """
@@ -40,7 +41,9 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
             example = f"{option}.NAME=VALUE" if mapped else f"{option}=VALUE"
             raise ConfigurationError(f"{said}: it is given as {example}")
         try:
-            if mapped:
+            if option == "columns":
+                _set_column(values.setdefault(option, {}), name, text)
+            elif mapped:
                 values.setdefault(option, {})[name] = _entry(kind, name, text)
             else:
                 values[option] = _value(kind, text)
@@ -75,6 +78,22 @@ def _entry(kind: str, name: str, text: str) -> Any:
     if "bytes" in kind:  # a number, or a word
         return int(text) if text.lstrip("-").isdecimal() else text
     return text or None
+
+
+def _set_column(columns: dict[str, Any], said: str, text: str) -> None:
+    """Sets what ``FIELD``, ``FIELD.KEY`` or ``FIELD.map.TEXT`` is, beside what was said of the field before."""
+    field, dot, rest = said.partition(".")
+    before = columns.get(field)
+    if not dot:
+        columns[field] = {"column": text, **before} if isinstance(before, dict) else text or None
+        return
+    keys: dict[str, Any] = before if isinstance(before, dict) else {} if before is None else {"column": before}
+    columns[field] = keys
+    key, dot, entry = rest.partition(".")
+    if dot:
+        keys.setdefault(key, {})[entry] = text
+    else:
+        keys[key] = {"true": True, "false": False}.get(text, text)
 
 
 def _limits(given: dict[str, Any]) -> InflateLimits:

@@ -28,7 +28,8 @@ from strand.feeds._own_metadata import OWN_KEY, own_from
 from strand.feeds._parquet_groups import group_filter
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
-from strand.feeds.mapping.columns import BadRow, Columns, Reading
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
@@ -63,8 +64,9 @@ class _Made:
 class ParquetFeed(BaseFeed):
     """A Parquet or Arrow file as batches of ticks, in the order of its rows.
 
-    ``columns`` maps tick fields, ``symbol``, ``ask_price`` and ``ask_size`` to columns (None: none); what it does not
-    name is recognised by common names. ``constants`` gives tick fields one value for all. ``symbol`` names the one
+    ``columns`` maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``
+    to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md); what it does not name is
+    recognised by common names. ``constants`` gives tick fields one value for all. ``symbol`` names the one
     symbol of a file without a column for it. Only columns that are used are read.
 
     ``price_unit``: what 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
@@ -87,7 +89,7 @@ class ParquetFeed(BaseFeed):
         self,
         path: str | os.PathLike[str],
         *,
-        columns: Mapping[str, str | None] | None = None,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         constants: Mapping[str, int | str | bytes] | None = None,
         symbol: str | None = None,
         price_unit: str | Decimal | None = None,
@@ -141,7 +143,7 @@ class ParquetFeed(BaseFeed):
             undefined_nulls=said.nulls == "undefined" or catalogue is not None,
             own=own is not None,
         )
-        self._columns = Columns(self._source.names, said.columns, said.constants, own is not None)
+        self._columns = Columns(self._source.names, said.columns, said.constants, self._reading)
         if self._columns.time is None:
             raise FormatError(
                 f"no column looks like times (there are {', '.join(self._source.names) or 'none'}): say by "
@@ -265,9 +267,7 @@ class ParquetFeed(BaseFeed):
                     batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
             zone = self._reading.time_zone
-            found = self._columns.convert(
-                lambda name: arrow_column(batch.column(name), zone), rows, keys, self._reading
-            )
+            found = self._columns.convert(lambda name: arrow_column(batch.column(name), zone), rows, keys)
         except TypeError as error:
             return FormatError(str(error), path=self._path)
         except UnicodeDecodeError as error:

@@ -137,7 +137,7 @@ class Dispatcher(StrandsView):
         output_memory: int = 1 << 26,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
-        columns: Mapping[str, str | None] | None = None,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: Mapping[str, Any] | None = None,
         fields: None = None,
         feed: TicksAre | None = None,

@@ -41,7 +41,7 @@ class RecordReader:
         self,
         dtype: Any,
         key: str,
-        columns: Mapping[str, str | None] | None = None,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         try:
@@ -119,7 +119,9 @@ def _key_offset(dtype: np.dtype[Any], key: str) -> int:
 
 
 def _columns(
-    columns: Mapping[str, str | None] | None, options: Mapping[str, Any] | None, dtype: np.dtype[Any]
+    columns: Mapping[str, str | Mapping[str, Any] | None] | None,
+    options: Mapping[str, Any] | None,
+    dtype: np.dtype[Any],
 ) -> ArrayColumns | None:
     if columns is None:
         if options:
@@ -130,7 +132,7 @@ def _columns(
     if dtype != TICK:
         raise ConfigurationError("columns: these make ticks of arrays, so dtype must be left as it is")
     for to in columns:
-        if to not in (*FIELDS, "ask_price", "ask_size"):
+        if to not in (*FIELDS, "bid_price", "bid_size", "ask_price", "ask_size"):
             raise ConfigurationError(f"columns: {to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
     return ArrayColumns(columns, options or {})
 

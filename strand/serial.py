@@ -71,7 +71,7 @@ class SerialLoop(RunView):
         escape_formulas: bool = False,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
-        columns: Mapping[str, str | None] | None = None,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: Mapping[str, Any] | None = None,
         feed: TicksAre | None = None,
         **of_queues: Any,

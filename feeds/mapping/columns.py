@@ -13,7 +13,8 @@ import numpy.typing as npt
 from strand._bindings.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
-from strand.feeds.mapping.scalars import LETTERS, BadRecord, Rounding, converter
+from strand.feeds.mapping.chosen import Reading, chosen_columns, constant_rules
+from strand.feeds.mapping.scalars import KINDS, TIMES
 from strand.feeds.mapping.units import PRICE_POWER
 from strand.feeds.mapping.values import (
     ACTIONS,
@@ -22,15 +23,16 @@ from strand.feeds.mapping.values import (
     Values,
     integers,
     letters,
+    mapped,
     plain_integers,
     plain_scaled,
     plain_times,
     scaled,
     times,
 )
-from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, limits, zeros
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
-__all__ = ["ALIASES", "BadRow", "Columns", "Conversion", "Reading"]
+__all__ = ["ALIASES", "BadRow", "Columns", "Conversion"]
 
 #: Names that columns have, by the field they are taken for; the first one that a file has counts. Case does not.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -57,7 +59,6 @@ QUOTE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "ask_price": ("ask_price", "ask_px", "ask_px_00", "ask", "best_ask"),
     "ask_size": ("ask_size", "ask_sz", "ask_sz_00", "ask_qty", "ask_amount"),
 }
-_EXTRA: Final = ("symbol", "ask_price", "ask_size")
 #: Fields that are kept in the place of another, and those that are read like another.
 _PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
 _LIKE: Final = {"ask_size": "size"}
@@ -71,27 +72,6 @@ _KINDS[list(b"T")] = KIND_TRADE
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How values are to be read: see ``ParquetFeed``; units as the powers of ten that they are. ``price_power``: None
-    where none was given: floats and decimals are then in currency, integers in 1e-9. ``own``: the file is one that
-    strand wrote."""
-
-    price_power: int | None = None
-    size_power: int = 0
-    time_unit: str = "ns"
-    time_zone: str | None = None
-    rounds: bool = False
-    undefined_nulls: bool = False
-    own: bool = False
-
-    def price_powers(self) -> tuple[int, int]:
-        """Ten to which power makes a tick's price of a column's numbers: of floats and decimals, of integers."""
-        if self.price_power is None:
-            return PRICE_POWER, 0
-        return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,36 +98,34 @@ class Conversion:
 class Columns:
     """The columns a file's ticks are made of.
 
-    ``chosen`` maps fields to columns, or to None to leave a field out; what it does not name is recognised by
-    ``ALIASES``. Raises ConfigurationError for a field or column that there is not.
+    ``columns`` maps fields to columns, to tables of a profile's keys (``NOT_HERE`` are for text alone), or to None to
+    leave a field out; what it does not name is recognised by ``ALIASES``. ``constants``: one value for all rows, in the
+    units that the field's column would have. Raises ConfigurationError for a field, column or key that there is not.
     """
 
     def __init__(
         self,
         names: Sequence[str],
-        chosen: Mapping[str, str | None],
+        columns: Mapping[str, Any],
         constants: Mapping[str, int | str | bytes],
-        own: bool,
+        reading: Reading,
     ) -> None:
-        fields = (*FIELDS, *_EXTRA)
-        for field, column in chosen.items():
-            if field not in fields:
-                raise ConfigurationError(f"columns: there is no field {field!r}; there are {', '.join(fields)}")
-            if column is not None and column not in names:
-                raise ConfigurationError(
-                    f"columns: there is no column {column!r} for {field}; there are {', '.join(names)}"
-                )
-        self.constants = _checked_constants(constants, chosen)
+        self._reading = reading
+        chosen, self._rules = chosen_columns(names, columns, reading)
+        self._rules |= constant_rules(columns, constants, reading)
+        self.constants = {field: rule.constant for field, rule in self._rules.items() if rule.constant is not None}
         found = {field: _first_of(aliases, names) for field, aliases in ALIASES.items()}
-        if found["price"] is None and "price" not in chosen:
+        if (found["price"] is None and "price" not in chosen) or "bid_price" in columns:
             found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
-        if own:
+        if reading.own:
             found["symbol"] = None  # its keys and the names it keeps say more
-        found |= dict.fromkeys(constants)
+        found |= dict.fromkeys(self.constants)
         found |= chosen
         self.of = {field: column for field, column in found.items() if column is not None}
         # Two fields may share a column only where that was asked for.
         self.is_quote = "ask_price" in self.of
+        if "bid_price" in columns and not self.is_quote:
+            raise ConfigurationError("columns.bid_price: name ask_price too: a quote has both")
         clash = {"order_id": "ask_price", "ref_id": "ask_size"}
         for field, other in clash.items():
             if field in self.of and other in self.of:
@@ -186,6 +164,11 @@ class Columns:
         return self.of.get("ts_recv", self.of.get("ts_event"))
 
     @property
+    def time_unit(self) -> str:
+        """What its whole numbers count."""
+        return self._time_unit("ts_recv" if "ts_recv" in self.of else "ts_event")
+
+    @property
     def letters(self) -> list[str]:
         """The columns that make one field of letters each, and nothing else."""
         every = list(self.of.values())
@@ -196,7 +179,6 @@ class Columns:
         column: Callable[[str], Column],
         rows: range | npt.NDArray[np.uint64],
         keys: npt.NDArray[np.uint32],
-        reading: Reading,
     ) -> Conversion:
         """Rows of a table, whose columns are asked for by name, as ticks of those keys; their numbers in the file, from
         1, are ``rows``.
@@ -205,30 +187,48 @@ class Columns:
         """
         wrong = _Wrong()
         of = {field: column(name) for field, name in self.of.items() if field not in ("symbol", "instrument_id")}
-        read = {
-            field: self._plain(field, found, reading) or self._read(field, found, reading, wrong)
-            for field, found in of.items()
-        }
+        read = {field: self._plain(field, found) or self._read(field, found, wrong) for field, found in of.items()}
         ticks, good = self._made(rows, keys, read)
         if good < len(ticks):
             wrong = _Wrong()
-            slowly = {field: self._read(field, found, reading, wrong) for field, found in of.items()}
+            slowly = {field: self._read(field, found, wrong) for field, found in of.items()}
             ticks, _ = self._made(rows, keys, slowly)
         return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact)
 
-    def _plain(self, field: str, column: Column, reading: Reading) -> Field | None:
-        if field in ("ts_event", "ts_recv"):
-            return plain_times(column, reading.time_unit)
+    def _plain(self, field: str, column: Column) -> Field | None:
+        rule = self._rules.get(field)
+        if rule is not None and (rule.map or rule.zero):
+            return None
+        if field in TIMES:
+            return plain_times(column, self._time_unit(field))
         if field in ("price", "ask_price"):
-            return plain_scaled(column, *reading.price_powers(), field="price")
+            return plain_scaled(column, *self._price_powers(field), field="price")
         if field in _LETTERS:
             return None
-        if field in _SIZES and reading.size_power:
-            return plain_scaled(column, -reading.size_power, None, field="size")
+        if field in _SIZES and (power := self._size_power(field)):
+            return plain_scaled(column, power, None, field="size")
         return plain_integers(column, _LIKE.get(field, field))
 
-    def _read(self, field: str, column: Column, reading: Reading, wrong: _Wrong) -> Field:
-        found = self._reader(field, reading)(column)
+    def _time_unit(self, field: str) -> str:
+        rule = self._rules.get(field)
+        return self._reading.time_unit if rule is None else rule.unit[0]
+
+    def _price_powers(self, field: str) -> tuple[int, int]:
+        """Ten to which power makes a tick's price of a column's numbers: of floats and decimals, of integers."""
+        rule = self._rules.get(field)
+        if rule is None:
+            return self._reading.price_powers()
+        whole_power = rule.power if rule.whole_power is None else rule.whole_power
+        return PRICE_POWER + rule.power, PRICE_POWER + whole_power
+
+    def _size_power(self, field: str) -> int:
+        """Ten to which power makes a tick's size of a column's numbers."""
+        rule = self._rules.get(field)
+        return (0 if rule is None else rule.power) - self._reading.size_power
+
+    def _read(self, field: str, column: Column, wrong: _Wrong) -> Field:
+        reading, rule = self._reading, self._rules.get(field)
+        found = self._reader(field, column)(column)
         if isinstance(found, str):
             raise TypeError(f"column {self.of[field]!r} ({column.type}) for {field} {column.problem or found}")
         if found.inexact is not None:
@@ -241,23 +241,32 @@ class Columns:
                 cure = "it rounds to 0, so give a finer size_unit"
             wrong.rounded(found.inexact & ~lost)
             found = found.losing(lost, cure)
-        bad = _wrong(found, reading.undefined_nulls and field not in ("ts_event", "ts_recv"))
+        undefined = reading.undefined_nulls or (rule is not None and rule.empty)
+        bad = _wrong(found, undefined and field not in TIMES)
         if bad is not None:
             wrong.note(self.of[field], found, bad)
-        return whole(_filled(field, found))
+        values = _filled(field, found)
+        if rule is not None and rule.zero:
+            values = np.where(values == 0, UNDEF_PRICE, values)
+        return whole(values)
 
-    def _reader(self, field: str, reading: Reading) -> Callable[[Column], Values | str]:
-        if field in ("ts_event", "ts_recv"):
-            return partial(times, unit=reading.time_unit)
+    def _reader(self, field: str, column: Column) -> Callable[[Column], Values | str]:
+        reading, rule = self._reading, self._rules.get(field)
+        if rule is not None and rule.map:
+            return partial(mapped, table=dict(rule.map), otherwise=rule.otherwise, field=field)
+        if field in TIMES:
+            return partial(times, unit=self._time_unit(field))
         if field in ("price", "ask_price"):
-            power, integer_power = reading.price_powers()
+            power, integer_power = self._price_powers(field)
             return partial(scaled, power=power, integer_power=integer_power, field="price")
         if field in _SIZES:
-            return partial(scaled, power=-reading.size_power, field="size")
+            return partial(scaled, power=self._size_power(field), field="size")
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)
         if field == "side":
             return partial(letters, words=None if reading.own else SIDES)
+        if field == "kind" and column.words is not None:
+            return partial(mapped, table=KINDS, otherwise=None, field=field, why=f"is none of {', '.join(KINDS)}")
         return partial(integers, field=_LIKE.get(field, field))
 
     def _made(
@@ -324,27 +333,3 @@ def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:
 def _first_of(aliases: Sequence[str], names: Sequence[str]) -> str | None:
     by_lower = {name.lower(): name for name in reversed(names)}
     return next((by_lower[alias] for alias in aliases if alias in by_lower), None)
-
-
-def _checked_constants(
-    constants: Mapping[str, int | str | bytes], chosen: Mapping[str, str | None]
-) -> dict[str, int | bytes]:
-    """Their values in a tick: kinds and letters by the words that profiles have for them, too."""
-    found: dict[str, int | bytes] = {}
-    for field, value in constants.items():
-        if field not in FIELDS or field == "instrument_id":
-            raise ConfigurationError(f"constants: {field!r} is no field that can be given one value")
-        if chosen.get(field) is not None:
-            raise ConfigurationError(f"{field}: given both in columns and in constants")
-        text = value.decode("latin-1") if isinstance(value, bytes) else value
-        try:
-            if field in LETTERS or (field == "kind" and isinstance(text, str)):
-                found[field] = converter(field, Rounding())(text)
-                continue
-        except BadRecord as error:
-            raise ConfigurationError(f"constants.{field}: {error}") from None
-        if not isinstance(value, int) or not limits(field)[0] <= value <= limits(field)[1]:
-            least, most = limits(field)
-            raise ConfigurationError(f"constants.{field}: give a whole number from {least} to {most}, not {value!r}")
-        found[field] = value
-    return found

@@ -16,11 +16,11 @@ MEND: Final = "mend it or its mapping; on_error='skip' leaves such rows out, and
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """``columns``: fields and the columns they come from, None: none. ``constants``: one value for all rows.
+    """``columns``: fields and what ``Columns`` says of each. ``constants``: one value for all rows.
     ``inexact``: what is done with a number that is no whole number of units. ``time_unit``: of times that are integers,
     ``time_zone``: of those that name none. ``nulls``: what a null is. Units are checked by ``unit_power``."""
 
-    columns: dict[str, str | None] = {}
+    columns: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     inexact: Literal["raise", "round"] = "raise"
     time_unit: Literal["s", "ms", "us", "ns"] = "ns"

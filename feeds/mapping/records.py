@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.mapping.values import NS_IN, Column, integers
@@ -65,15 +66,14 @@ class RecordColumns:
     def __init__(
         self,
         dtype: np.dtype[Any],
-        columns: Mapping[str, str | None],
+        columns: Mapping[str, str | Mapping[str, Any] | None],
         constants: Mapping[str, int | str | bytes],
         reading: Reading,
     ) -> None:
         if columns.get("symbol") is not None:
             raise ConfigurationError("columns.symbol: records have keys: name the column by instrument_id")
         names = list(dtype.names or ())
-        self._columns = Columns(names, {**columns, "symbol": None}, constants, reading.own)
-        self._reading = reading
+        self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
         self.rounded = 0
         self.has_keys = "instrument_id" in self._columns.of
         if self._columns.time is None and not constants.keys() & {"ts_event", "ts_recv"}:
@@ -100,7 +100,7 @@ class RecordColumns:
                     index = int(np.argmax(found.bad))
                     bad.append((index, f"column {name!r}: {found.explain(index)}"))
             rows = range(position + 1, position + 1 + len(records))
-            made = self._columns.convert(lambda name: numpy_column(records[name]), rows, keys, self._reading)
+            made = self._columns.convert(lambda name: numpy_column(records[name]), rows, keys)
         except TypeError as error:
             raise ConfigurationError(str(error)) from None
         if made.first is not None:
@@ -119,7 +119,7 @@ class ArrayColumns:
     Raises ConfigurationError for an option that there is not, or that cannot be.
     """
 
-    def __init__(self, columns: Mapping[str, str | None], options: Mapping[str, Any]) -> None:
+    def __init__(self, columns: Mapping[str, str | Mapping[str, Any] | None], options: Mapping[str, Any]) -> None:
         for name in options:
             if name not in _OPTIONS:
                 raise ConfigurationError(f"column_options: there is no {name!r}; there are {', '.join(_OPTIONS)}")
@@ -147,7 +147,7 @@ class ArrayColumns:
     def _of(self, dtype: np.dtype[Any]) -> RecordColumns:
         if dtype.names is None:
             raise ConfigurationError(f"columns: give an array with fields: {dtype} has none")
-        there = Columns(dtype.names, {**self._columns, "symbol": None}, self._constants, own=False)
+        there = Columns(dtype.names, {**self._columns, "symbol": None}, self._constants, self._reading)
         constants = dict(self._constants)
         if there.time is None and not constants.keys() & {"ts_event", "ts_recv"}:
             constants["ts_recv"] = 0

@@ -26,7 +26,7 @@ from strand.feeds.mapping.scalars import (
 )
 from strand.feeds.mapping.units import unit_power
 
-__all__ = ["FieldRule", "Plus", "SymbolKeys", "checked", "field_rules", "names_of", "text_of"]
+__all__ = ["FieldRule", "Plus", "SymbolKeys", "checked", "field_rule", "field_rules", "names_of", "text_of"]
 
 T = TypeVar("T")
 Unit = Literal["s", "ms", "us", "ns", "auto", "clock", "stamp"]
@@ -207,7 +207,7 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
     for name in given:
         if name not in _KEYS:
             raise ConfigurationError(f"{where}.{name}: is no field of a tick; there are {', '.join(_KEYS)}")
-    rules = tuple(_rule(name, keys, f"{where}.{name}", size_power, but) for name, keys in given.items())
+    rules = tuple(field_rule(name, keys, f"{where}.{name}", size_power, but) for name, keys in given.items())
     quote = given.keys() & PLACES.keys()
     whole = quote in ({"bid_price", "ask_price"}, PLACES.keys())
     if quote and (not whole or given.keys() & {"price", "size", "side", "order_id", "ref_id"}):
@@ -217,7 +217,8 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
     return rules
 
 
-def _rule(name: str, given: Any, where: str, size_power: int, but: Collection[str]) -> FieldRule:
+def field_rule(name: str, given: Any, where: str, size_power: int, but: Collection[str]) -> FieldRule:
+    """The rule of one field: see ``field_rules``."""
     if isinstance(given, str):
         given = {"column": given}
     if isinstance(given, Mapping) and isinstance(given.get("map"), Mapping):

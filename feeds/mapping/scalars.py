@@ -132,6 +132,9 @@ def _letter(value: Any, letters: str) -> bytes:
 
 
 def _kind(value: Any) -> int:
+    """A word, or the number that it stands for."""
+    if isinstance(value, int) and value in KINDS.values():
+        return value
     if not isinstance(value, str) or value not in KINDS:
         raise BadRecord(f"{value!r} is none of {', '.join(KINDS)}")
     return KINDS[value]

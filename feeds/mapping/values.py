@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -21,6 +21,7 @@ __all__ = [
     "Values",
     "integers",
     "letters",
+    "mapped",
     "plain_integers",
     "plain_scaled",
     "plain_times",
@@ -213,6 +214,28 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
         return f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
 
     return Values(found.values, nulls, bad, explain, found.inexact)
+
+
+def mapped(
+    column: Column, table: Mapping[str, Any], otherwise: Any, field: str, why: str = "is none of the map's texts"
+) -> Values | str:
+    """Values of the tick field of that name for the texts in a table; whole numbers are the text of their digits, and
+    true and false those words. ``otherwise``: the value of all other texts; None: they are bad."""
+    if column.words is not None:
+        places, entries = column.words()
+        texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in entries]
+    elif column.kind in ("integer", "bool"):
+        distinct, places = np.unique(column.values, return_inverse=True)
+        texts = [str(bool(value)).lower() if column.kind == "bool" else str(value) for value in distinct.tolist()]
+    else:
+        return "is neither text nor a whole number, which a map needs"
+    found = [otherwise if text is None else table.get(text, otherwise) for text in texts]
+    none: Any = b"" if FIELDS[field].kind == "S" else 0
+    made = np.array([none if value is None else value for value in found] or [none], FIELDS[field])[places]
+    unknown = np.array([value is None for value in found] or [False], np.bool_)[places]
+    if column.nulls is not None:
+        unknown &= ~column.nulls
+    return Values(made, column.nulls, _some(unknown), column.says(why))
 
 
 def letters(column: Column, words: dict[str, bytes] | None) -> Values | str:

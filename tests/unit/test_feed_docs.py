@@ -91,6 +91,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = pytest.importorskip("pyarrow").table
     trades = {"ts_event": [10**18], "symbol": ["X"], "price": [9.5], "size": [3]}
     parquet.write_table(table(trades), folder / "trades.parquet")
+    bids = {"received": [10**12], "cents": [950], "taker": ["buyer"], "amount": [0.25]}
+    parquet.write_table(table(bids), folder / "bids.parquet")
     coins = {"ts_event": [10**18], "arrived": [10**18 + 1], "p": [9.5], "flags": [1 << 40], "size": [3]}
     parquet.write_table(table(coins), folder / "coins.parquet")
     (folder / "lines.pcap").write_bytes(samples.pcap())

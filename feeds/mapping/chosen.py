@@ -1,0 +1,105 @@
+"""What options say of a table's columns: which column a field comes from, and by which keys of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from strand.errors import ConfigurationError
+from strand.feeds.mapping.rules import FieldRule, field_rule
+from strand.feeds.mapping.scalars import PRICES, TIMES
+from strand.feeds.mapping.units import PRICE_POWER
+from strand.feeds.mapping.values import NS_IN
+from strand.ticks import FIELDS
+
+__all__ = ["NOT_HERE", "Reading", "chosen_columns", "constant_rules"]
+
+#: What a quote's bid is called, and where a tick has it.
+_BID: Final = {"bid_price": "price", "bid_size": "size"}
+_EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
+#: A profile's keys of columns of text.
+NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How values are to be read: see ``ParquetFeed``; units as the powers of ten that they are. ``price_power``: None
+    where none was given: floats and decimals are then in currency, integers in 1e-9. ``own``: the file is one that
+    strand wrote."""
+
+    price_power: int | None = None
+    size_power: int = 0
+    time_unit: str = "ns"
+    time_zone: str | None = None
+    rounds: bool = False
+    undefined_nulls: bool = False
+    own: bool = False
+
+    def price_powers(self) -> tuple[int, int]:
+        """Ten to which power makes a tick's price of a column's numbers: of floats and decimals, of integers."""
+        if self.price_power is None:
+            return PRICE_POWER, 0
+        return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power
+
+
+def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading) -> FieldRule:
+    """The rule of a table of keys; units that it does not give are those of all columns."""
+    keys = dict(given)
+    if field in TIMES and "unit" not in keys:
+        keys["unit"] = reading.time_unit
+    if field in PRICES and "unit" not in keys and reading.price_power is not None:
+        keys["unit"] = f"1e{reading.price_power}"
+    rule = field_rule(field, keys, where, reading.size_power, NOT_HERE)
+    if any(unit not in NS_IN for unit in rule.unit) or len(rule.unit) > 1:
+        raise ConfigurationError(f"{where}.unit: give one of {', '.join(NS_IN)}, for times that are whole numbers")
+    return rule if "map" in keys else replace(rule, map=())
+
+
+def constant_rules(
+    columns: Mapping[str, Any], constants: Mapping[str, int | str | bytes], reading: Reading
+) -> dict[str, FieldRule]:
+    """The rules of fields that have one value for all rows. ``columns``: what is said of the others."""
+    found: dict[str, FieldRule] = {}
+    for field, value in constants.items():
+        if columns.get(field) is not None:
+            raise ConfigurationError(f"{field}: given both in columns and in constants")
+        if field not in FIELDS or field == "instrument_id":
+            raise ConfigurationError(f"constants: {field!r} is no field that can be given one value")
+        text = value.decode("latin-1") if isinstance(value, bytes) else value
+        try:
+            found[field] = _rule_of(field, {"constant": text}, f"constants.{field}", reading)
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error).replace(".constant:", ":", 1)) from None
+    return found
+
+
+def chosen_columns(
+    names: Sequence[str], columns: Mapping[str, Any], reading: Reading
+) -> tuple[dict[str, str | None], dict[str, FieldRule]]:
+    """The column of each field that was named, None for none, and the rules of those that have one."""
+    fields = (*FIELDS, *_EXTRA)
+    found: dict[str, str | None] = {}
+    rules: dict[str, FieldRule] = {}
+    for field, given in columns.items():
+        if field not in fields:
+            raise ConfigurationError(f"columns: there is no field {field!r}; there are {', '.join(fields)}")
+        if field == "price" and given is not None and columns.get("ask_price") is not None:
+            raise ConfigurationError("columns.price: is called bid_price beside ask_price")
+        if not isinstance(given, str | Mapping | None):
+            raise ConfigurationError(f"columns.{field}: give a column's name, a table of keys or None, not {given!r}")
+        place = _BID.get(field, field)
+        wanted: Sequence[str] = (given,) if isinstance(given, str) else ()
+        if isinstance(given, Mapping):
+            if field in ("symbol", "instrument_id"):
+                raise ConfigurationError(f"columns.{field}: give the name of a column, not {given!r}")
+            rules[place] = _rule_of(field, given, f"columns.{field}", reading)
+            wanted = rules[place].columns
+        there = next((name for name in wanted if name in names), None)
+        if wanted and there is None and not (place in rules and rules[place].optional):
+            raise ConfigurationError(
+                f"columns: there is no column {' or '.join(map(repr, wanted))} for {field}; there are "
+                f"{', '.join(names)}"
+            )
+        found[place] = there
+    return found, rules

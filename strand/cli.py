@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib.metadata import version
 from typing import Any
 
@@ -109,7 +110,7 @@ def replay_command(
         options=reads.options,
     )
     try:
-        with _progress("replaying", reads.limit, as_json) as advance:
+        with _progress("replaying", reads.limit, as_json, functools.partial(writes.check, handler)) as advance:
             result = run_replay(
                 files if len(files) > 1 else files[0],
                 handler,

@@ -71,11 +71,12 @@ class progress:  # noqa: N801 - used like a function
     """A progress bar on standard error while something runs; silent for JSON and where nobody watches.
 
     ``total``: how much is to come, where that is known. Where it is not, and a feed is told of by ``opened``, the bar's
-    end is that of the feed's files.
+    end is that of the feed's files. ``check``: called with that feed before anything is read of it.
     """
 
-    def __init__(self, what: str, total: int | None, quiet: bool) -> None:
+    def __init__(self, what: str, total: int | None, quiet: bool, check: Callable[[Feed], None] | None = None) -> None:
         console = Console(stderr=True)
+        self._check = check
         self._total = total
         self._share: InputShare | None = None
         # Where nobody knows how much is to come, the bar moves and the number says how far it is.
@@ -89,7 +90,9 @@ class progress:  # noqa: N801 - used like a function
         self._done = 0
 
     def opened(self, feed: Feed) -> None:
-        """What is to come is this feed."""
+        """What is to come is this feed. Raises what its check does."""
+        if self._check is not None:
+            self._check(feed)
         if self._total is None and not self._bar.disable:
             self._share = InputShare(feed)
 

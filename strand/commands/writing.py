@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from strand import report
+from strand.feeds import Feed
+from strand.handlers import Handler
+from strand.tables import Table
 
 __all__ = ["Writes", "writing"]
 
@@ -22,6 +26,12 @@ class Writes:
     rows: Path | None
     outputs: Mapping[str, str]
     escape_formulas: bool = False
+
+    def check(self, handler: Handler, feed: Feed) -> None:
+        """Raises ConfigurationError, before a run, where the rows would be a table of sizes whose unit nobody knows."""
+        if self.rows is not None and not self.rows.name.endswith(".npy"):
+            shown = Table(handler.known(feed.info).state, feed.info.size_unit)
+            shown.columns(np.zeros(0, shown.plain))
 
 
 def writing(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +22,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.merge import merge_feeds
 from strand.handlers.base import BUILTIN
 from strand.report import write_rows
+from strand.ticks import zeros
 from strand.units import NOTIONAL, PRICE, SIZE, Unit, declare, meaning_of, undeclared
 
 pandas = pytest.importorskip("pandas")
@@ -237,6 +240,22 @@ def test_an_output_of_mixed_sizes_is_refused_as_a_table_before_the_run_and_not_a
             whole = strand.feeds.open(other, size_unit="1")
         else:
             assert replay(merged, strand.trades(), out={"trades": out}).written["trades"][1] > 0
+
+
+def test_rows_of_mixed_sizes_are_refused_as_a_table_before_the_run(crypto: Path, tmp_path: Path) -> None:
+    """A long run would else end with nothing to show for it."""
+    other = tmp_path / "other.npz"
+    ticks = zeros(3)
+    ticks["ts_event"] = ticks["ts_recv"] = 1_585_699_200_000_000_000
+    np.savez(other, ticks=ticks, symbols=np.array(["B"]))
+    command = [sys.executable, "-m", "strand", "replay", str(crypto), str(other), "--workers", "1", "--json", "--out"]
+    refused = subprocess.run([*command, tmp_path / "rows.csv"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "size_unit" in refused.stderr
+    assert not refused.stdout
+    assert not (tmp_path / "rows.csv").exists()
+    subprocess.run([*command, tmp_path / "rows.npy"], capture_output=True, check=True)
+    assert len(np.load(tmp_path / "rows.npy")) == 2
 
 
 def _whole(path: Path) -> Any:

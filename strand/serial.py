@@ -77,6 +77,8 @@ class SerialLoop(RunView):
         **of_queues: Any,
     ) -> None:
         unknown = sorted(of_queues.keys() - _OF_QUEUES)
+        if "fields" in of_queues:
+            raise ConfigurationError("fields: is called columns now")
         if unknown:
             raise ConfigurationError(f"{unknown[0]}: a dispatcher takes no such argument")
         if on_error != "stop":

@@ -11,6 +11,7 @@ from engine_support import COUNT_ROW, balanced, ticks_for
 
 from strand import TICK, Dispatcher, batch_handler, native
 from strand.errors import ConfigurationError, RecordTypeError, UnknownSymbolError
+from strand.serial import SerialLoop
 from strand.ticks import empty, zeros
 
 
@@ -204,8 +205,9 @@ def test_columns_are_converted_by_the_rules_of_numpy_files() -> None:
     ],
 )
 def test_options_of_columns_that_cannot_work_are_named(given: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        Dispatcher(2, "count", **given)
+    for make in (Dispatcher, SerialLoop):
+        with pytest.raises(ConfigurationError, match=text):
+            make(2, "count", **given)
 
 
 def test_a_field_that_a_tick_does_not_have_is_refused_when_it_is_given() -> None:

@@ -41,7 +41,8 @@ class Block:
     """Rows of a run of whole lines. ``lines``: how many lines, empty ones and bad ones included.
 
     ``columns``: by position in the file. ``at``: of each row, its line in the block from 0; None where each line is a
-    row. ``empty``: the lines, from 0, with nothing in them. ``keep``: what the columns point into.
+    row. ``empty``: the lines, from 0, with nothing in them. ``keep``: what the columns point into. ``is_cut``: the last
+    line has no end, which a file's last one may lack.
     """
 
     rows: int
@@ -52,6 +53,7 @@ class Block:
     empty: list[int] = field(default_factory=list)
     at: npt.NDArray[np.int64] | None = None
     keep: Any = None
+    is_cut: bool = False
 
     def places(self) -> npt.NDArray[np.int64]:
         """Of each row, its place among the block's lines that are not empty."""
@@ -164,6 +166,11 @@ class _Parser:
 
     def parse(self, text: bytes | memoryview | None) -> Block:
         """A block of whole lines, those that are no rows named."""
+        block = self._parsed(text)
+        block.is_cut = text is not None and text[-1:] not in (b"\n", b"\r")
+        return block
+
+    def _parsed(self, text: bytes | memoryview | None) -> Block:
         if text is None:
             problem = f"no end within {LONGEST_LINE} bytes"
             return Block(0, 1, 0, {}, [BadLine(0, "line too long", problem, "")], at=np.zeros(0, np.int64))

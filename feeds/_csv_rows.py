@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ _COUNTS = (
     "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "time_reversals", "bytes_in",
     "bytes_out",
 )  # fmt: skip
+
+
+_CUT: Final = "get the whole file, whose last line may be cut off; on_error='skip' leaves that line out"
 
 
 class _Bytes(Protocol):
@@ -117,8 +120,9 @@ class CsvRows:
         faults.sort()
         if faults and self._skipped is None:
             place, _, problem, text = faults[0]
+            cut = block.is_cut and place == block.lines - 1
             error = FormatError(
-                f"{problem}: {text!r} ({self._match.profile.name}): {MEND}",
+                f"{problem}: {text!r} ({self._match.profile.name}): {_CUT if cut else MEND}",
                 path=self._path,
                 line=line + place,
             )

@@ -175,6 +175,22 @@ def test_a_quoted_line_end_does_not_swallow_the_next_line(tmp_path: Path) -> Non
     assert skipping.skipped.total == 2
 
 
+def test_a_last_line_that_is_cut_off_is_told_apart_from_a_bad_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", lines(20))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    ticks, error = drained(CsvFeed(path))
+    assert isinstance(error, FormatError)
+    assert (len(ticks), error.line) == (19, 21)
+    assert "get the whole file, whose last line may be cut off; on_error='skip' leaves that line out" in str(error)
+    with CsvFeed(path, on_error="skip") as feed:
+        assert sum(len(batch) for batch in feed.batches()) == 19
+        assert feed.skipped.total == 1
+    path.write_bytes(whole[:-30] + b"\n")
+    _, error = drained(CsvFeed(path))
+    assert "mend it or its mapping" in str(error)
+
+
 @pytest.mark.parametrize("cut", range(1, 160, 3))
 def test_a_file_cut_anywhere_gives_what_was_whole_and_never_crashes(cut: int, tmp_path: Path) -> None:
     data = write(tmp_path / "trades.csv", lines(50)).read_bytes()

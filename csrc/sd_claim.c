@@ -223,8 +223,8 @@ static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32
 static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) { return d->map[sd_key_of(d, record)]; }
 
 /* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows; copies them
- * to p->copy unless `own`, p->own. Returns the position of the first key that is out of range, else n. `left`: the call's records
- * from the first one on; size: theirs; far: d->far. */
+ * to p->copy, unless p->own. Returns the position of the first key that is out of range, else n. `left`: the call's records
+ * from the first one on; size: theirs; far: d->far; own: p->own. */
 static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                     int64_t left, const size_t size, const int far, const int own) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
@@ -252,6 +252,12 @@ static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const uns
   return i;
 }
 
+/* The same of ticks. */
+static inline int64_t count_ticks(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                  int64_t left, const int own) {
+  return d->far ? count_records(d, p, records, n, left, 64, 1, own) : count_records(d, p, records, n, left, 64, 0, own);
+}
+
 /* Takes n records of the slice out of their counts again. */
 static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from, int64_t n) {
   const unsigned char *records = p->slice + (size_t)from * d->pool.record_size;
@@ -266,10 +272,10 @@ static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher 
   if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
   p->slice = p->own ? records : p->copy;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
-  if (d->far) n = count_records(d, p, records, n, p->n - (records - p->records) / (int64_t)size, size, 1, p->own);
-  else if (p->own) n = count_records(d, p, records, n, 0, size, 0, 1);
-  else if (SD_LIKELY(size == 64)) n = count_records(d, p, records, n, 0, 64, 0, 0);
-  else n = count_records(d, p, records, n, 0, size, 0, 0);
+  const int64_t left = d->far ? p->n - (records - p->records) / (int64_t)size : 0;
+  if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->far, p->own);
+  else if (p->own) n = count_ticks(d, p, records, n, left, 1);
+  else n = count_ticks(d, p, records, n, left, 0);
   if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
   uncount(d, p, 0, n);
   p->n_groups = known;

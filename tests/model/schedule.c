@@ -336,7 +336,7 @@ static void publisher(void *unused, unsigned index) {
       r->time = R.clock;
       r->nests = R.nesting && sd_scheduler_random(4) == 0;
     }
-    int code = sd_publish(R.d, (uint32_t)slot, batch, n, 30);
+    int code = (n % 2 ? sd_publish_own : sd_publish)(R.d, (uint32_t)slot, batch, n, 30);
     while (code == SD_AGAIN) {
       sd_pause();
       code = sd_publish_more(R.d, (uint32_t)slot, 30);

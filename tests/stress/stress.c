@@ -291,7 +291,7 @@ static void *publisher(void *argument) {
       if (S.nest_one_in && draw(&me->random, S.nest_one_in) == 0) mark |= 2;
       fill(batch + (size_t)i * S.record_size, key, (uint32_t)me->index, ++me->next[key], mark);
     }
-    int code = sd_publish(S.d, (uint32_t)slot, batch, n, 1000000);
+    int code = (b % 2 ? sd_publish_own : sd_publish)(S.d, (uint32_t)slot, batch, n, 1000000);
     while (code == SD_AGAIN) code = sd_publish_more(S.d, (uint32_t)slot, 1000000);
     uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)slot, 0, NULL, 0) : 0;
     me->accepted += n - rejected;

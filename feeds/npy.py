@@ -26,7 +26,7 @@ from strand.feeds._zip import open_archive
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.mapping.chosen import Reading
-from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.sources import RawStream
@@ -293,14 +293,14 @@ class NpyFeed(BaseFeed):
             self._counts["rows_rounded"] += fields.rounded
             return ticks
         except BadRecordError as bad:
-            raise self._bad_record(position + bad.index, str(bad)) from None
+            raise self._bad_record(position + bad.index, f"{bad}: {MEND}") from None
 
     def _check_keys(self, keys: npt.NDArray[Any], position: int) -> None:
         if len(keys) and int(keys.max()) >= self._capacity:
             index = int(np.argmax(keys >= self._capacity))
             raise self._bad_record(
                 position + index,
-                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._capacity - 1}",
+                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._capacity - 1}: {MEND}",
             )
 
     def _bad_record(self, index: int, problem: str) -> FormatError:

@@ -290,16 +290,23 @@ def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
 
 
 class _Csv:
-    """Times are in UTC and do not say so: pyarrow takes ten times as long for those that name their zone."""
+    """Times are text, as ISO 8601 has them, in UTC: pyarrow's own way with a zone takes six times as long."""
 
     def __init__(self, pa: Any, to: BinaryIO, schema: Any) -> None:
-        plain = {field.name: pa.timestamp("ns") for field in schema if pa.types.is_timestamp(field.type)}
+        of = {field.name: pa.string() if pa.types.is_timestamp(field.type) else field.type for field in schema}
         self._pa = pa
-        self._schema = pa.schema([(field.name, plain.get(field.name, field.type)) for field in schema])
-        self._writer = pa.csv.CSVWriter(to, self._schema)
+        self._writer = pa.csv.CSVWriter(to, pa.schema(list(of.items())))
 
     def write_table(self, table: Any) -> None:
-        self._writer.write_table(table.cast(self._schema))
+        times = self._pa.types.is_timestamp
+        columns = [self._time(column) if times(column.type) else column for column in table.columns]
+        self._writer.write_table(self._pa.Table.from_arrays(columns, names=table.column_names))
+
+    def _time(self, column: Any) -> Any:
+        from pyarrow import compute
+
+        text = column.cast(self._pa.timestamp("ns")).cast(self._pa.string())
+        return compute.binary_join_element_wise(compute.binary_replace_slice(text, 10, 11, "T"), "Z", "")
 
     def close(self) -> None:
         self._writer.close()

@@ -471,3 +471,19 @@ def test_a_file_that_is_given_up_is_not_heard_of_again(
     gc.collect()
     assert not heard
     assert not list(tmp_path.iterdir())
+
+
+def test_times_in_csv_say_that_they_are_in_utc(tmp_path: Path) -> None:
+    dtype = merged_dtype(np.dtype([("at", TIME)]))
+    records = np.zeros(3, undeclared(dtype))
+    records["ts"] = [0, 1_700_000_000_123_456_789, -1]
+    records["at"] = [UNDEF_PRICE, 5, 86_400_000_000_000]
+    file = OutputFile(tmp_path / "o.csv", dtype, SymbolTable(["A"]))
+    file.write(records)
+    file.close()
+    _, *rows = (tmp_path / "o.csv").read_text().replace('"', "").splitlines()
+    assert [(row.split(",")[2], row.split(",")[-1]) for row in rows] == [
+        ("1970-01-01T00:00:00.000000000Z", ""),
+        ("2023-11-14T22:13:20.123456789Z", "1970-01-01T00:00:00.000000005Z"),
+        ("1969-12-31T23:59:59.999999999Z", "1970-01-02T00:00:00.000000000Z"),
+    ]

@@ -10,6 +10,7 @@ from typing import IO
 
 import numpy as np
 import pytest
+from command_here import run_here
 
 import strand
 from strand.errors import ConfigurationError
@@ -102,7 +103,7 @@ def test_the_command_refuses_it_with_one_line_and_exit_status_2(
     source: Path, options: tuple[str, ...], spelled: Spelling
 ) -> None:
     out = spelled(source)
-    done = run(*(word.replace("{in}", str(source)).replace("{out}", out) for word in options))
+    done = run_here(*(word.replace("{in}", str(source)).replace("{out}", out) for word in options))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert "is a file that is read" in done.stderr
     assert source.read_bytes() == UNREADABLE
@@ -110,7 +111,7 @@ def test_the_command_refuses_it_with_one_line_and_exit_status_2(
 
 def test_a_report_is_an_output_too(source: Path) -> None:
     page = source.rename(source.with_suffix(".html"))
-    done = run("replay", str(page), "--report", f"{page.parent}/./{page.name}")
+    done = run_here("replay", str(page), "--report", f"{page.parent}/./{page.name}")
     assert done.returncode == 2
     assert "report: " in done.stderr
     assert "is a file that is read" in done.stderr
@@ -188,7 +189,7 @@ def two_outputs(symbol: str, ticks: np.ndarray, row: np.ndarray) -> None:
 
 def test_the_command_refuses_two_outputs_to_one_file(tmp_path: Path, source: Path) -> None:
     both = ("--out", f"bars={tmp_path}/two.csv", "--out", f"{tmp_path}/./two.csv")
-    done = run("replay", str(source), "--handler", "bars", *both)
+    done = run_here("replay", str(source), "--handler", "bars", *both)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "give each output a file of its own" in done.stderr
 
@@ -204,10 +205,14 @@ def test_a_live_recording_is_no_other_output_and_no_file_that_is_read(tmp_path: 
     with MoldFeed("127.0.0.1:0", record=record) as feed, pytest.raises(ConfigurationError, match="written by record"):
         strand.replay(feed, "bars", out={"bars": f"{tmp_path}/./today.csv"})
     for option, taken in (("--out", record), ("--report", Path(f"{record}.times"))):
-        done = run("listen", "--line", "127.0.0.1:0", "--record", str(record), option, f"{tmp_path}/./{taken.name}")
+        done = run_here(
+            "listen", "--line", "127.0.0.1:0", "--record", str(record), option, f"{tmp_path}/./{taken.name}"
+        )
         assert done.returncode == 2
         assert "is written by record too" in done.stderr or option == "--report"
-    done = run("listen", "--line", "127.0.0.1:0", "--record", f"{tmp_path}/names", "--symbols", f"@{tmp_path}/names")
+    done = run_here(
+        "listen", "--line", "127.0.0.1:0", "--record", f"{tmp_path}/names", "--symbols", f"@{tmp_path}/names"
+    )
     assert done.returncode == 2
     assert "record: " in done.stderr
     assert "is a file that is read" in done.stderr

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from array_feed import synthetic_day
+from command_here import run_here
 
 import strand
 from strand.diff import diff_records, diff_runs, narrow
@@ -62,13 +62,6 @@ def record(folder: Path, letter: str, ticks: Any, names: Any, handler: Any = "co
     options = {"workers": 1, "cores": None, "fingerprint_every": 500} | options
     strand.replay(folder / f"{letter}.npz", handler, fingerprints=path, **options)
     return path
-
-
-def run(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *map(str, args)],
-        capture_output=True, text=True, timeout=100, check=False, cwd=cwd,
-    )  # fmt: skip
 
 
 # ---- fingerprint files
@@ -247,7 +240,7 @@ def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, day: Any
     assert ([output.name for output in found.outputs], found.symbols) == (["prices"], ())
     assert (found.after, found.by) == (0, 500)
     assert (narrow(found).exact, narrow(found).records) == (None, ())
-    done = run("diff", a, b)
+    done = run_here("diff", a, b)
     assert done.returncode == 1
     assert "other records of prices: 500 records against 500 records, the first 0 the same" in done.stdout
     assert "not narrowed to a record" in done.stdout  # the handlers have no name to be loaded by
@@ -307,11 +300,11 @@ def test_the_first_other_record_is_found_where_rows_are_the_same(
     wrong = narrow(found, handlers=(f"{name}:plain", f"{name}:plain"))
     assert wrong.records == ()
     assert any("B, run again, does not emit the all that were recorded" in note for note in wrong.notes)
-    done = run("diff", a, b, cwd=tmp_path)
+    done = run_here("diff", a, b, cwd=tmp_path)
     assert done.returncode == 1
     assert "the first other record of all" in done.stdout
     assert "they part at record 1,702 (from 0)" in done.stdout
-    plain = json.loads(run("diff", a, b, "--json", cwd=tmp_path).stdout)
+    plain = json.loads(run_here("diff", a, b, "--json", cwd=tmp_path).stdout)
     assert plain["outputs"][0]["before"] == 1500
     assert plain["records"][0]["difference"]["fields"] == {"size": [size, size + 5]}
 
@@ -326,7 +319,7 @@ def test_options_that_differ_are_named_and_their_first_record_is_found(tmp_path:
     assert [one.output for one in narrowed.records] == ["bars"]
     assert narrowed.records[0].difference.record == 0
     assert not any("record" in note for note in narrowed.notes)
-    done = run("diff", a, b)
+    done = run_here("diff", a, b)
     assert "bars (every=1s, book=yes) over a.npz" in done.stdout
 
 
@@ -346,7 +339,7 @@ def test_records_of_the_run_s_end_are_compared_with_those_of_the_end(tmp_path: P
     assert narrowed.notes == ()
     (one,) = narrowed.records
     assert (one.difference.record, one.difference.only_in) == (found.outputs[0].before, "a")
-    done = run("diff", a, c)
+    done = run_here("diff", a, c)
     assert ", of the run's end" in done.stdout
 
 
@@ -368,12 +361,12 @@ def test_other_ticks_leave_other_records_and_both_are_found(tmp_path: Path, day:
 def test_the_command_ends_with_0_1_or_2(tmp_path: Path, day: Any) -> None:
     ticks, names = day
     a, b = record(tmp_path, "a", ticks, names), record(tmp_path, "b", ticks, names, workers=2)
-    done = run("diff", a, b)
+    done = run_here("diff", a, b)
     assert done.returncode == 0, done.stderr
     assert "the same at every rest" in done.stdout
     ticks["size"][1234] += 1
     c = record(tmp_path, "c", ticks, names)
-    done = run("diff", a, c)
+    done = run_here("diff", a, c)
     assert done.returncode == 1, done.stderr
     symbol = names[int(ticks["instrument_id"][1234])]
     for words in (
@@ -382,22 +375,22 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, day: Any) -> None:
         "size  A",
     ):
         assert words in done.stdout, words
-    done = run("diff", a, c, "--json")
+    done = run_here("diff", a, c, "--json")
     assert done.returncode == 1
     plain = json.loads(done.stdout)
     assert plain["exact"]["position"] == 1234
     assert not plain["same"]
-    assert json.loads(run("diff", a, c, "--json", "--no-narrow").stdout)["exact"] is None
+    assert json.loads(run_here("diff", a, c, "--json", "--no-narrow").stdout)["exact"] is None
     for args, words in (
         ((a, tmp_path / "nothing"), "No such file"),
         ((a, tmp_path / "a.npz"), "is a fingerprint file, and"),
         ((tmp_path / "a.npz", tmp_path / "c.npz"), "no npy, Parquet"),
     ):
-        done = run("diff", *args)
+        done = run_here("diff", *args)
         assert done.returncode == 2
         assert words in done.stderr
     a.write_bytes(a.read_bytes()[:-100])
-    done = run("diff", a, b)
+    done = run_here("diff", a, b)
     assert done.returncode == 2
     assert "a.jsonl, line" in done.stderr
 
@@ -406,11 +399,11 @@ def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, day: An
     write_npy(tmp_path / "day.npz", *day)
     base = ("replay", tmp_path / "day.npz", "--handler", "vwap")
     expected = strand.replay(tmp_path / "day.npz", "vwap", workers=1).fingerprint
-    done = run(*base, "--workers", "0", "--fingerprint-every", "1000", "--fingerprints", tmp_path / "run.jsonl")
+    done = run_here(*base, "--workers", "0", "--fingerprint-every", "1000", "--fingerprints", tmp_path / "run.jsonl")
     assert done.returncode == 0, done.stderr
     assert f"fingerprint: {expected}" in done.stdout
     assert "at 1,000 ticks: fingerprint" in done.stdout
-    plain = json.loads(run(*base, "--fingerprint-every", "1000", "--json").stdout)
+    plain = json.loads(run_here(*base, "--fingerprint-every", "1000", "--json").stdout)
     assert plain["fingerprint"] == expected == plain["intervals"][-1]["fingerprint"]
     assert plain["intervals"][0]["ticks"] == 1000
     assert diff_runs(tmp_path / "run.jsonl", tmp_path / "run.jsonl").same
@@ -565,11 +558,11 @@ def test_what_is_no_file_of_records_is_an_error(tmp_path: Path) -> None:
 def test_the_command_shows_the_record_and_its_fields(tmp_path: Path) -> None:
     records = output()
     a = write(tmp_path / "a.npy", records)
-    assert run("diff", a, a).returncode == 0
+    assert run_here("diff", a, a).returncode == 0
     records["price"][5] = 77
     b = write(tmp_path / "b.npy", records)
-    done = run("diff", a, b)
+    done = run_here("diff", a, b)
     assert done.returncode == 1, done.stderr
     assert "they part at record 5 (from 0), 5, number 15, sequence 36" in done.stdout
     assert "price  A 0  B 77" in done.stdout
-    assert json.loads(run("diff", a, b, "--json").stdout)["difference"]["fields"] == {"price": [0, 77]}
+    assert json.loads(run_here("diff", a, b, "--json").stdout)["difference"]["fields"] == {"price": [0, 77]}

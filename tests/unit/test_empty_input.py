@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pcap_reference as capture
 import pytest
 from array_feed import ArrayFeed
+from command_here import run_here
 
 import strand
 from strand.errors import EmptyFeedError, UnknownSymbolError
 from strand.feeds.convert import convert
 from strand.feeds.npy import write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *args], capture_output=True, text=True, timeout=100, check=False
-    )
 
 
 @pytest.fixture
@@ -43,13 +36,13 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_capture_that_holds_nothing_readable_is_no_success(other: Path, tmp_path: Path, command: str) -> None:
     args = [part.format(path=other, folder=tmp_path) for part in COMMANDS[command]]
-    done = run(*args)
+    done = run_here(*args)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "check that this is the right file, or allow that with" in done.stderr
     assert "other_packets 1" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["other.pcap"]
-    allowed = run(*args, "--allow-empty")
+    allowed = run_here(*args, "--allow-empty")
     assert (allowed.returncode, allowed.stderr) == (0, "")
     assert (tmp_path / "out.npz").exists() == (command == "convert")
     assert (tmp_path / "out.csv").exists() == (command == "replay")
@@ -60,11 +53,11 @@ def test_a_selection_without_one_tick_is_no_success(tmp_path: Path, command: str
     args = [command, str(sample_path()), "--date", SAMPLE_DATE, "--start", "21:00", "--end", "22:00", "--json"]
     if command == "convert":
         args.insert(2, str(tmp_path / "out.npz"))
-    done = run(*args)
+    done = run_here(*args)
     assert done.returncode == 2
     assert "choose more of it (symbols, start, end, position), or allow that" in done.stderr
     assert not list(tmp_path.iterdir())
-    allowed = run(*args, "--allow-empty")
+    allowed = run_here(*args, "--allow-empty")
     assert allowed.returncode == 0, allowed.stderr
     assert json.loads(allowed.stdout)["ticks"] == 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_here import run_here
 
 import strand
 from strand.cli import cli
@@ -106,13 +106,6 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / f"{name}.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     return name
-
-
-def run(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *map(str, args)],
-        capture_output=True, text=True, timeout=100, check=False, cwd=cwd,
-    )  # fmt: skip
 
 
 def params_of(handler: Handler) -> bytes:
@@ -379,9 +372,7 @@ def test_looking_for_a_module_leaves_sys_path_as_the_module_left_it(
 
 
 def test_a_failing_function_ends_the_command_with_status_2(mine: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "strand", "handlers", f"{mine}:raises"], capture_output=True, text=True, check=False
-    )
+    done = run_here("handlers", f"{mine}:raises")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"strand: handler {mine}:raises: it raised ValueError")
     assert len(done.stderr.splitlines()) == 1
@@ -408,7 +399,7 @@ def test_what_takes_no_options_says_so(mine: str, attribute: str, words: str) ->
 def test_replay_sets_options_and_writes_what_they_make(tmp_path: Path) -> None:
     day = ["--date", SAMPLE_DATE, "--workers", "1", "--json"]
     args = ["--handler", "bars", "--set", "every=30m", "--set", "partial=no", "--out", f"bars={tmp_path / 'bars.npy'}"]
-    done = run("replay", sample_path(), *args, *day, "--fingerprints", tmp_path / "run.jsonl")
+    done = run_here("replay", sample_path(), *args, *day, "--fingerprints", tmp_path / "run.jsonl")
     assert done.returncode == 0, done.stderr
     bars = np.load(tmp_path / "bars.npy")
     wanted = strand.replay(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import itch_reference as ref
 import pytest
+from command_here import run_here
 from live_trial import Trial, intersect, joined, run_trial
 from mold_wire import end_of_session, packet
 
@@ -163,7 +164,7 @@ def test_serve_is_ended_by_an_interrupt_and_reports_what_it_sent() -> None:
     ],
 )
 def test_a_command_that_cannot_work_says_why_and_ends_with_2(arguments: tuple[str, ...], words: str) -> None:
-    done = strand(*arguments)
+    done = run_here(*arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

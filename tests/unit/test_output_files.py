@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
+from command_here import run_here
 from engine_support import ticks_for
 
 from strand import TICK, Dispatcher, Handler, native, output_files, replay
@@ -377,22 +378,11 @@ def recorded(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def strand(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_the_command_writes_rows_and_outputs(recorded: Path) -> None:
-    done = strand(
+    done = run_here(
         "replay", "ticks.npy", "--handler", "my_handlers:on_ticks", "--json",
         "--out", "rows.npy", "--out", "every=every.parquet",
-        folder=recorded,
+        cwd=recorded,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -406,8 +396,8 @@ def test_the_command_writes_rows_and_outputs(recorded: Path) -> None:
 
 @pytest.mark.parametrize("out", [("a.npy", "b.npy"), ("every=a.npy", "every=b.npy")])
 def test_the_command_refuses_two_files_for_the_same(recorded: Path, out: tuple[str, str]) -> None:
-    done = strand(
-        "replay", "ticks.npy", "--handler", "my_handlers:on_ticks", "--out", out[0], "--out", out[1], folder=recorded
+    done = run_here(
+        "replay", "ticks.npy", "--handler", "my_handlers:on_ticks", "--out", out[0], "--out", out[1], cwd=recorded
     )
     assert done.returncode == 2
     assert "--out" in done.stderr

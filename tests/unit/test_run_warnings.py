@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import struct
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_here import run_here
 from merge_support import ArrayFeed
 
 import strand
@@ -466,21 +465,17 @@ def test_the_command_s_strict_reports_and_ends_with_2(damaged: Damaged, tmp_path
     options = ["--handler", "book", "--date", SAMPLE_DATE, "--strict"]
     files = ["--report", str(page), "--out", str(rows)]
 
-    def ran(path: Path, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "strand", "replay", str(path), *options, *more]
-        return subprocess.run(command, check=False, capture_output=True, text=True)
-
-    told = ran(damaged.path, *files)
+    told = run_here("replay", damaged.path, *options, *files)
     assert told.returncode == 2
     assert told.stdout.startswith(f"warning: unknown orders: {damaged.changes}")
     assert f"strand: strict: unknown orders: {damaged.changes} " in told.stderr
     assert "Traceback" not in told.stderr
     assert "Ended early" not in page.read_text()
     assert not rows.exists()
-    told = ran(damaged.path, "--json")
+    told = run_here("replay", damaged.path, *options, "--json")
     assert told.returncode == 2
     found = json.loads(told.stdout)
     assert found["error"].startswith("strict: unknown orders")
     assert found["warnings"][0]["count"] == damaged.changes
-    assert ran(Path(sample_path()), *files).returncode == 0
+    assert run_here("replay", sample_path(), *options, *files).returncode == 0
     assert rows.exists()

@@ -7,8 +7,6 @@ import csv
 import gzip
 import json
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_here import run_here
 
 from strand import TICK, UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError
@@ -372,10 +371,6 @@ def test_lobster_writes_no_files_of_a_symbol_without_messages(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "strand", *args], capture_output=True, text=True, check=False)
-
-
 def test_the_command_writes_every_format_and_says_what_it_wrote(tmp_path: Path) -> None:
     day = ("--symbols", "20", "--messages", "5000", "--seed", "9", "--halts", "2", "--burst", "0.5", "--json")
     feed = SyntheticFeed(20, 5000, seed=9, halts=2, burst=0.5)
@@ -386,7 +381,7 @@ def test_the_command_writes_every_format_and_says_what_it_wrote(tmp_path: Path) 
         ("npy", ("--records", "tick"), write_ticks),
         ("lobster", ("--symbol", "AAAAC", "--levels", "3"), lambda f, p: write_lobster(f, p, symbol="AAAAC", levels=3)),
     ):
-        done = strand("gen", kind, *day, *options, "--out", str(tmp_path / "a_message"))
+        done = run_here("gen", kind, *day, *options, "--out", str(tmp_path / "a_message"))
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         write(feed, tmp_path / "b_message")
@@ -402,15 +397,15 @@ def test_the_command_writes_every_format_and_says_what_it_wrote(tmp_path: Path) 
 def test_the_command_measures_a_file_against_the_calibrated_day(tmp_path: Path) -> None:
     path = tmp_path / "day.itch50"
     SyntheticFeed(8172, 100_000).write_itch(path)
-    done = strand("gen", "check", str(path), "--date", "2026-01-05", "--json")
+    done = run_here("gen", "check", str(path), "--date", "2026-01-05", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     expected = {m.name: m.found for m in measure_closeness(SyntheticFeed(8172, 100_000))}
     assert {name: m["found"] for name, m in told.items()} == expected
     assert not told["gap p50 / mean"]["close"]
-    shown = strand("gen", "check", str(path), "--date", "2026-01-05").stdout
+    shown = run_here("gen", "check", str(path), "--date", "2026-01-05").stdout
     assert all(name in shown for name in told)
-    undated = strand("gen", "check", str(path))
+    undated = run_here("gen", "check", str(path))
     assert (undated.returncode, "date" in undated.stderr) == (2, True)
 
 
@@ -424,7 +419,7 @@ def test_the_command_measures_a_file_against_the_calibrated_day(tmp_path: Path) 
     ],
 )
 def test_bad_options_of_the_command_are_one_clear_error(args: tuple[str, ...], words: str) -> None:
-    done = strand("gen", *args)
+    done = run_here("gen", *args)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr

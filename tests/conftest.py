@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def c_handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--exhaustive", action="store_true", help="try every damaged input instead of a sample of them")
+    parser.addoption("--exhaustive", action="store_true", help="try every damaged input where one in a few is tried")
 
 
 @pytest.fixture
@@ -63,6 +64,15 @@ def exhaustive(request: pytest.FixtureRequest) -> None:
     """Skips a test that takes minutes, unless ``--exhaustive`` asks for it."""
     if not request.config.getoption("--exhaustive"):
         pytest.skip("tries every input: --exhaustive")
+
+
+@pytest.fixture
+def one_in(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """The step between the damaged inputs that are tried: one in so many of them, and each with ``--exhaustive``."""
+    from bad_input import STEP
+
+    exhaustive = request.config.getoption("--exhaustive")
+    return lambda usual: 1 if exhaustive else max(usual, STEP)
 
 
 #: Damaged files that were tried, by suite; those of all processes where tests run in several.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dbn_reference as ref
 import numpy as np
 import pytest
+from bad_input import write_anew
 
 from strand._bindings.dbn import DbnDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
@@ -199,14 +201,16 @@ def test_small_batches_of_deep_books_lose_nothing(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read(DbnFeed(tmp_path / "a.dbn", levels=10, batch_ticks=batch_ticks))[0], whole)
 
 
-def test_a_file_cut_at_any_byte_gives_what_was_whole_then_a_typed_error(tmp_path: Path) -> None:
+def test_a_file_cut_at_any_byte_gives_what_was_whole_then_a_typed_error(
+    tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
     start = one_name(1)
     bodies = ref.every_type(1)
     data = start + b"".join(bodies)
     ends = np.cumsum([len(start), *map(len, bodies)]).tolist()
     whole = ref.by_library(data)
-    for cut in range(len(data)):
-        path = write(tmp_path, data[:cut])
+    for cut in sorted({*range(0, len(data), one_in(3)), *ends[:-1], *range(len(start))}):
+        path = write_anew(tmp_path / "a.dbn", data[:cut])
         if cut < len(start):
             with pytest.raises(TruncatedFeedError) as caught:
                 DbnFeed(path)

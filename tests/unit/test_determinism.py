@@ -22,7 +22,13 @@ from strand.handlers import Handler, object_handler
 from strand.handlers.bars import BAR_PARTIAL
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
+#: A rest after so many ticks of the day: three of them.
+EVERY = 700
 STATE = [("ticks", "u8"), ("hash", "u8"), ("sum", "f8"), ("last", "i8", (3,))]
+
+
+def day() -> tuple[Any, tuple[str, ...]]:
+    return synthetic_day(messages=2_000)
 
 
 @strand.batch_handler(state=STATE)
@@ -172,7 +178,7 @@ if HAS_NUMBA:
 @cache
 def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
     """What a replay is given, by name: one handler for all, or one a symbol."""
-    names = [name for name in synthetic_day()[1] if name]
+    names = [name for name in day()[1] if name]
     made: dict[str, Callable[[], dict[str, Any]]] = {
         name: (lambda name=name: {"handler": name}) for name in ("count", "vwap", "book")
     }
@@ -236,25 +242,25 @@ def left(result: strand.ReplayResult) -> Any:
 @cache
 def plain(name: str) -> Any:
     """What the plain loop leaves of the generated day."""
-    ticks, names = synthetic_day()
+    ticks, names = day()
     given_ = handlers()[name]()
-    return left(strand.replay(ArrayFeed(ticks, names), workers=0, fingerprint_every=1100, **given_))
+    return left(strand.replay(ArrayFeed(ticks, names), workers=0, fingerprint_every=EVERY, **given_))
 
 
 @pytest.mark.parametrize("name", handlers())
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(way=ways())
 def test_any_way_leaves_what_the_plain_loop_leaves(name: str, way: Way) -> None:
-    ticks, names = synthetic_day()
+    ticks, names = day()
     feed = ArrayFeed(ticks, names, way.batch)
-    result = strand.replay(feed, fingerprint_every=1100, **handlers()[name](), **way.options)
+    result = strand.replay(feed, fingerprint_every=EVERY, **handlers()[name](), **way.options)
     assert left(result) == plain(name)
 
 
 @pytest.mark.parametrize("name", handlers())
 def test_what_is_compared_is_not_nothing(name: str) -> None:
     """Every handler's rows change between rests, and with one tick of one symbol."""
-    ticks, names = synthetic_day()
+    ticks, names = day()
     intervals, fingerprint, _, outputs = plain(name)
     assert all(outputs.values())
     assert len({i.fingerprint for i in intervals}) == len(intervals) >= 3
@@ -269,7 +275,7 @@ def test_what_is_compared_is_not_nothing(name: str) -> None:
     at = int(np.flatnonzero(other["kind"] == 2)[-1])
     other["size"][at] += 1
     other["price"][at] += 10**7
-    again = left(strand.replay(ArrayFeed(other, names), workers=0, fingerprint_every=1100, **handlers()[name]()))
+    again = left(strand.replay(ArrayFeed(other, names), workers=0, fingerprint_every=EVERY, **handlers()[name]()))
     assert again[1] != fingerprint
 
 
@@ -278,7 +284,7 @@ SEEN = [("count", "<u8"), ("size", "<u4"), ("place", "u1")]
 
 @pytest.mark.parametrize("kind", ["C", "Python"])
 def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Path, kind: str) -> None:
-    ticks, names = synthetic_day()
+    ticks, names = day()
     ticks = ticks.copy()
     ticks["depth"] = np.arange(len(ticks)) % 3
     seen = {"seen": SEEN, "fifths": [("n", "<u4")]}
@@ -304,7 +310,7 @@ def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Pat
 
 
 def test_one_record_that_is_emitted_otherwise_is_another_fingerprint() -> None:
-    ticks, names = synthetic_day()
+    ticks, names = day()
 
     def emitting(odd: int) -> Any:
         @strand.batch_handler(state=[("n", "u8")], outputs={"prices": [("price", "i8")]})
@@ -331,11 +337,11 @@ def test_the_sample_day_is_the_same_on_any_number_of_workers(handler: str) -> No
 
 
 def test_the_plain_loop_is_the_same_at_any_batch_size() -> None:
-    ticks, names = synthetic_day()
+    ticks, names = day()
     for name in handlers():
         for batch in (1, 77):
             feed = ArrayFeed(ticks, names, batch)
-            assert left(strand.replay(feed, workers=0, fingerprint_every=1100, **handlers()[name]())) == plain(name)
+            assert left(strand.replay(feed, workers=0, fingerprint_every=EVERY, **handlers()[name]())) == plain(name)
 
 
 RECORDED = [

@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def test_each_process_draws_a_key_of_its_own() -> None:
     assert "getrandom(&sd_book_key" in source
 
 
+@cache
 def hostile_levels() -> dict[str, Ticks]:
     """Streams that change levels where a sorted array is slowest. None is shorter than N."""
     fall = adds(IDS, FALLING)

@@ -7,6 +7,7 @@ import io
 import struct
 import sys
 import zipfile
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -191,10 +192,12 @@ def test_an_archive_cut_at_any_byte_is_refused(tmp_path: Path) -> None:
             LeanFeed(path)
 
 
-def test_an_archive_with_a_flipped_bit_is_refused_or_reads_the_same(tmp_path: Path) -> None:
+def test_an_archive_with_a_flipped_bit_is_refused_or_reads_the_same(
+    tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
     path = archive(tmp_path, TRADES)
     whole, expected = path.read_bytes(), read(LeanFeed(path)).tobytes()
-    for bit in range(len(whole) * 8):
+    for bit in range(0, len(whole) * 8, one_in(3)):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         write_anew(path, damaged)

@@ -185,7 +185,7 @@ def test_a_plain_loop_has_the_same_objects_and_tells_them_of_the_end() -> None:
         def on_stop(self) -> None:
             self.ended += 1
 
-    options: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
+    options: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}, "limit": 20_000}
     one, none = (replay(sample_path(), Ends, workers=workers, **options).objects for workers in (1, 0))
     assert list(one) == list(none)
     assert [thing.trades for thing in one.values()] == [thing.trades for thing in none.values()]

@@ -117,10 +117,12 @@ def test_the_sums_of_an_itch_day_are_those_of_the_built_in_handlers(kind: str, w
     given = resolved = strand.handlers.resolve(of_kind(kind))
     if chained:
         given = strand.chain(strand.book(), resolved)
-    stats = strand.replay(sample_path(), "trade_stats", **DAY).rows.array
-    rows = strand.replay(sample_path(), given, workers=workers, **DAY).rows.array
+    # A tenth of the day, but for those that are quick: each call of Python takes its time.
+    part: dict[str, Any] = DAY if kind == "compiled" else DAY | {"limit": 20_000}
+    stats = strand.replay(sample_path(), "trade_stats", **part).rows.array
+    rows = strand.replay(sample_path(), given, workers=workers, **part).rows.array
     mine = rows[resolved.name] if chained else rows
-    assert stats["trades"].sum() > 10_000
+    assert stats["trades"].sum() > (10_000 if kind == "compiled" else 1_000)
     for name in ("trades", "volume"):
         assert mine[name].tolist() == stats[name].tolist()
     assert (mine["notional"] / 1e9).tolist() == stats["notional"].tolist()

@@ -61,19 +61,19 @@ def stream(keys: npt.ArrayLike, seed: int = 0) -> npt.NDArray[Any]:
     return ticks
 
 
-def serial(ticks: npt.NDArray[Any], fails: Callable[[Any], bool] = lambda _: False) -> dict[str, npt.NDArray[Any]]:
+def serial(ticks: npt.NDArray[Any], fails: Callable[[Any], bool] | None = None) -> dict[str, npt.NDArray[Any]]:
     """What a plain loop emits: the reference. A tick it fails on counts and emits nothing."""
     found: dict[str, list[Any]] = {"seen": [], "fifth": []}
     counts: dict[int, int] = {}
     time = 0
-    for number, tick in enumerate(ticks):
-        key = int(tick["instrument_id"])
-        time = max(time, int(tick["ts_recv"]))
+    columns = (ticks[name].tolist() for name in ("instrument_id", "ts_recv", "sequence", "size", "depth"))
+    for number, (key, received, sequence, size, places) in enumerate(zip(*columns, strict=True)):
+        time = max(time, received)
         counts[key] = counts.get(key, 0) + 1
-        if fails(tick):
+        if fails is not None and fails(ticks[number]):
             continue
-        head = (number, int(tick["sequence"]), time, key)
-        found["seen"] += [(*head, counts[key], tick["size"], place) for place in range(tick["depth"])]
+        head = (number, sequence, time, key)
+        found["seen"] += [(*head, counts[key], size, place) for place in range(places)]
         if counts[key] % 5 == 0:
             found["fifth"].append((*head, counts[key]))
     return {name: np.array(rows, merged_dtype(OUTPUTS[name])) for name, rows in found.items()}

@@ -94,8 +94,19 @@ def day() -> strand.ReplayResult:
     return replay(sample_path(), "book", workers=2, watch=3, feed_options={"date": SAMPLE_DATE})
 
 
-def test_the_page_asks_the_network_for_nothing(day: strand.ReplayResult) -> None:
-    text = page(day, handler="book")
+@pytest.fixture(scope="module")
+def day_page(day: strand.ReplayResult) -> str:
+    return page(day, handler="book")
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For pages of which words outside the figures matter: to draw those takes seconds."""
+    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
+
+
+def test_the_page_asks_the_network_for_nothing(day_page: str) -> None:
+    text = day_page
     found = Reader(text)
     assert all(link.startswith(("#", "data:")) for link in found.links)
     assert "script" not in found.tags
@@ -105,8 +116,8 @@ def test_the_page_asks_the_network_for_nothing(day: strand.ReplayResult) -> None
     assert len(text) < 1_000_000
 
 
-def test_the_page_says_what_the_run_did(day: strand.ReplayResult) -> None:
-    text = Reader(page(day, handler="book")).text
+def test_the_page_says_what_the_run_did(day: strand.ReplayResult, day_page: str) -> None:
+    text = Reader(day_page).text
     assert f"Fingerprint {day.fingerprint}" in text
     for words in (
         "All 200,500 ticks handled", "of 500 symbols", "handler book", "2 workers", "M ticks/s", "AAAHD", "worker 0",
@@ -115,7 +126,7 @@ def test_the_page_says_what_the_run_did(day: strand.ReplayResult) -> None:
         assert words in text, words
 
 
-def test_what_went_wrong_comes_first(day: strand.ReplayResult) -> None:
+def test_what_went_wrong_comes_first(day: strand.ReplayResult, undrawn: None) -> None:
     @strand.batch_handler(state=[("n", "u8")])
     def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
         if symbol == "B":
@@ -156,7 +167,7 @@ def test_a_run_without_ticks_or_timeline_has_a_page_too() -> None:
         assert f"All {result.ticks:,} ticks handled" in Reader(page(result, symbols=["A"])).text
 
 
-def test_the_hottest_symbols_have_the_time_of_their_handlers_where_it_is_known(day: strand.ReplayResult) -> None:
+def test_the_hottest_symbols_have_the_time_of_their_handlers_where_it_is_known(undrawn: None) -> None:
     ways: dict[str, Any] = {"strands": "per-symbol", "publisher_drains": False, "cores": None}
     result = replay(sample_path(), "book", workers=1, watch=1, **ways)
     assert "of all handlers' time AAAHD 4,514 2.3%" in Reader(page(result)).text
@@ -172,7 +183,7 @@ def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such() -> None
     assert f"{row['price_max'] / 1e9:,.15g}" in text
 
 
-def test_symbols_that_were_not_there_are_named(day: strand.ReplayResult) -> None:
+def test_symbols_that_were_not_there_are_named(day: strand.ReplayResult, undrawn: None) -> None:
     text = Reader(page(day, symbols=["NOSUCH", "AAAHD"])).text
     assert "Not seen in this run: NOSUCH" in text
 
@@ -184,7 +195,7 @@ def test_the_same_figure_is_the_same_text(day: strand.ReplayResult) -> None:
 
 
 def test_a_page_that_cannot_be_made_leaves_the_file_as_it_was(
-    day: strand.ReplayResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    undrawn: None, day: strand.ReplayResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run.html"
     day.report(path)
@@ -222,7 +233,7 @@ def test_options_that_cannot_work_are_refused(args: tuple[str, ...], words: str)
     assert words in done.output + str(done.exception)
 
 
-def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path) -> None:
+def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path, undrawn: None) -> None:
     path = tmp_path / "run.html"
     done = CliRunner().invoke(
         cli, ["replay", SAMPLE, "--handler", "book", "--report", str(path), "--report-symbols", "AAAOA", "--json"]
@@ -232,7 +243,9 @@ def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path) ->
     assert "Prices and volume of AAAOA over" in path.read_text("utf-8")
 
 
-def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_over(tmp_path: Path) -> None:
+def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_over(
+    tmp_path: Path, undrawn: None
+) -> None:
     path = tmp_path / "run.html"
     asked = ["--report", str(path), "--report-symbols", "AAAOA,NOPE,NONE"]
     done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", *asked])
@@ -244,7 +257,7 @@ def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_ov
     assert done.exit_code == 0
 
 
-def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path) -> None:
+def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path, undrawn: None) -> None:
     day, path = tmp_path / "day.itch50", tmp_path / "run.html"
     runner = CliRunner()
     assert runner.invoke(cli, ["gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)]).exit_code == 0
@@ -268,7 +281,7 @@ def with_bars(n: int) -> strand.ReplayResult:
 
 
 def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    undrawn: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = NpyFeed.batches
 
@@ -297,7 +310,9 @@ def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:
 
 
 @pytest.mark.parametrize("ending", [".npy", ".parquet", ".arrow", ".csv"])
-def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(tmp_path: Path, ending: str) -> None:
+def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(
+    tmp_path: Path, ending: str, undrawn: None
+) -> None:
     from strand.observe.bars import bars_of
 
     path = tmp_path / f"bars{ending}"

@@ -5,6 +5,7 @@
 #   make test     the test suite
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
 #   make lint types asan tsan aarch64 model mutants spin fuzz wheel    the rest of what continuous integration runs
+#   make proof    all that continuous integration tries a sample of: every mutant, every damaged input, longer runs (hours)
 #   make bad-input hostile book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
@@ -17,6 +18,9 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 DURATION ?= 60
+# The two bounds of a model run, one after the other.
+ITERATIONS ?= 200000
+SEEDS ?= 20000
 PYTEST ?=
 PEER_PACKAGES ?= nautilus_trader hftbacktest csp bytewax
 PEERS_OPTIONS ?=
@@ -34,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz bad-input hostile book-day \
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz proof bad-input hostile book-day \
   bench bench-books bench-feeds bench-peers wheel clean
 
 help:
@@ -75,9 +79,10 @@ live-trial: install
 book-day: install
 	@$(BIN)/python tests/support/book_day.py
 
-# Every bit of every sample flipped, where the test suite flips some of them.
+# Every bit of every sample flipped, and each cut, where the test suite tries some of them.
+BAD_INPUT := bad_input dbn_feed lean_feed parquet_feed pcap pitch
 bad-input: install
-	$(BIN)/pytest -n auto tests/unit/test_bad_input.py --exhaustive $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal $(BAD_INPUT:%=tests/unit/test_%.py) --exhaustive $(PYTEST)
 
 # 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
 # ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".
@@ -128,8 +133,9 @@ tsan:
 aarch64:
 	tests/stress/aarch64.sh $(DURATION)
 
+# ITERATIONS=... of each program under Relacy, SEEDS=... of the seeded scheduler.
 model:
-	tests/model/run.sh
+	tests/model/run.sh $(ITERATIONS) $(SEEDS)
 
 # Small wrong changes of the engine, each of which its check has to catch. SAMPLE=12 tries so many, MUTANTS="a b" these.
 mutants:
@@ -145,6 +151,15 @@ $(VENV)/.fuzz: $(VENV)/.installed pyproject.toml
 # TARGETS="itch open-npy" runs only those, JOBS=1 one after the other, TOTAL=240 all of them in so many seconds of a core.
 fuzz: $(VENV)/.fuzz
 	tests/fuzz/run.sh $(DURATION) $(TARGETS)
+
+# Hours. Continuous integration runs a short form of each, which may miss what fails here.
+proof:
+	$(MAKE) mutants
+	$(MAKE) model ITERATIONS=1000000 SEEDS=100000
+	$(MAKE) bad-input
+	$(MAKE) hostile
+	$(MAKE) tsan DURATION=600
+	$(MAKE) fuzz DURATION=300
 
 # Full books of a day, from a file: ARGS="--turns 9" and the like.
 bench-books: install

@@ -46,6 +46,10 @@ class Reading:
 def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading) -> FieldRule:
     """The rule of a table of keys; units that it does not give are those of all columns."""
     keys = dict(given)
+    if field in TIMES and "empty" in keys:
+        raise ConfigurationError(f"{where}.empty: leave it out: every row has to have its time")
+    if "otherwise" in keys and "map" not in keys:
+        raise ConfigurationError(f"{where}.otherwise: give a map too, of which it is the rest")
     if field in TIMES and "unit" not in keys:
         keys["unit"] = reading.time_unit
     if field in PRICES and "unit" not in keys and reading.price_power is not None:
@@ -53,6 +57,8 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
     rule = field_rule(field, keys, where, reading.size_power, NOT_HERE)
     if any(unit not in NS_IN for unit in rule.unit) or len(rule.unit) > 1:
         raise ConfigurationError(f"{where}.unit: give one of {', '.join(NS_IN)}, for times that are whole numbers")
+    if field in PRICES and "unit" not in keys:  # as where a column alone is named: whole numbers are in 1e-9
+        rule = replace(rule, whole_power=-PRICE_POWER)
     return rule if "map" in keys else replace(rule, map=())
 
 

@@ -126,6 +126,8 @@ class Columns:
         self.is_quote = "ask_price" in self.of
         if "bid_price" in columns and not self.is_quote:
             raise ConfigurationError("columns.bid_price: name ask_price too: a quote has both")
+        if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
+            raise ConfigurationError("columns.side: leave it out: a quote has both sides")
         clash = {"order_id": "ask_price", "ref_id": "ask_size"}
         for field, other in clash.items():
             if field in self.of and other in self.of:

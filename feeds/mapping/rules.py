@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -250,6 +251,8 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
     convert = converter(name, Rounding(), power=scale, unit=unit)
 
     def value(given: Any, key: str) -> Any:
+        if isinstance(given, float):
+            given = Decimal(repr(given))
         try:
             return None if given is None else convert(given)
         except BadRecord as error:

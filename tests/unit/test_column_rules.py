@@ -221,6 +221,23 @@ def test_a_constant_is_in_the_units_of_its_column(tmp_path: Path) -> None:
             assert (int(tick["price"]), int(tick["size"])) == (price, size), options
 
 
+@pytest.mark.parametrize("options", [{}, {"price_unit": "0.01"}])
+@pytest.mark.parametrize("price", [[15, 20], [1.25, 2.5]])
+def test_a_table_without_a_unit_is_the_columns_name_alone(tmp_path: Path, price: list[Any], options: Any) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "p": price, "q": [3, 4]})
+    said: list[dict[str, Any]] = [
+        {"price": "p", "size": "q"},
+        {"price": {"column": "p"}, "size": {"column": "q"}},
+    ]
+    one, other = (read(ParquetFeed(path, columns=columns, symbol="X", **options)) for columns in said)
+    assert one.tobytes() == other.tobytes()
+
+
+def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000
+
+
 def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"at": [1, 2, 3, 4, 5, 6], "price": [1.0] * 6}), path, row_group_size=2)
@@ -248,6 +265,9 @@ def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> Non
         ({"symbol": {"column": "way"}}, r"columns\.symbol: give the name of a column"),
         ({"price": "px", "ask_price": "qty"}, r"columns\.price: is called bid_price beside ask_price"),
         ({"bid_price": "px"}, r"columns\.bid_price: name ask_price too"),
+        ({"ts_recv": {"column": "when", "empty": "none"}}, r"columns\.ts_recv\.empty: leave it out"),
+        ({"side": {"column": "way", "otherwise": "N"}}, r"columns\.side\.otherwise: give a map too"),
+        ({"bid_price": "px", "ask_price": "qty", "side": "way"}, r"columns\.side: leave it out: a quote has both"),
         ({"prize": {"column": "px"}}, r"there is no field 'prize'"),
         ({"price": 3}, r"columns\.price: .*3"),
     ],

@@ -27,10 +27,10 @@ PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
 # Tests of what is Python's alone, or that run no C that others do not: they would double the time of asan.
-NOT_ASAN := arrow_limits behind bench book_proofs builtin_runs cli closeness compiled_handlers configuration convert csv_feed csv_profiles determinism \
-  diff empty_input endings errors escaped_formulas examples feed_docs fingerprint grouping handler_docs handler_options hft_events hostile lean_feed live_commands live_feed memory_order nautilus_catalogue \
-  npy_feed object_handlers open_feed output_files parameters parquet_feed peers readme recorded_files replay report_page serial \
-  run_warnings sessions states statistics streams synthetic_files tables text_columns ticks timeline websocket_feed websocket_recording
+NOT_ASAN := arrow_limits behind bench book_proofs builtin_runs cli closeness column_rules compiled_handlers configuration convert csv_feed csv_profiles destinations determinism \
+  diff empty_input endings errors escaped_formulas examples feed_docs fingerprint grouping handler_docs handler_options hft_events hostile identity lean_feed live_commands live_feed memory_order nautilus_catalogue \
+  npy_feed object_handlers open_feed output_files parameters parquet_feed peers reader_options readme recorded_files replay report_page serial \
+  run_warnings sessions states statistics streams synthetic_files tables terminal text_columns tick_feeds ticks timeline units websocket_feed websocket_recording
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

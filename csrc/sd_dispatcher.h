@@ -242,6 +242,9 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t str
 int64_t sd_publisher_enter(sd_dispatcher *d);
 /* Gives the slot back; a call that was answered SD_AGAIN is given up, so ask for what was rejected before. */
 void sd_publisher_leave(sd_dispatcher *d, uint32_t slot);
+/* The two for a caller that an interrupt may keep from reading an answer: *slot is always what it holds, negative for none. */
+void sd_publisher_take(sd_dispatcher *d, int64_t *slot);
+void sd_publisher_give(sd_dispatcher *d, int64_t *slot);
 int sd_publishers_create(sd_dispatcher *d);
 void sd_publishers_destroy(sd_dispatcher *d);
 /* Publishes n records; the records must stay until it has ended. Returns SD_OK; SD_AGAIN after slice_ns of waiting for room:

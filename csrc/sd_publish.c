@@ -269,6 +269,16 @@ void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
   sd_unlock(&d->slots[slot].taken);
 }
 
+void sd_publisher_take(sd_dispatcher *d, int64_t *slot) {
+  if (*slot < 0) *slot = sd_publisher_enter(d);
+}
+
+void sd_publisher_give(sd_dispatcher *d, int64_t *slot) {
+  if (*slot < 0) return;
+  sd_publisher_leave(d, (uint32_t)*slot);
+  *slot = SD_AGAIN;
+}
+
 /* A lower bound of what this publisher will number from here on, and the feed's time there, of the same moment. */
 static void bound_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_arena *a = d->arena;

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Engine
+from strand._bindings.engine import Engine, PublisherSlot
 from strand._bindings.engine_words import Code
 from strand._bindings.itch_flow import ItchFlow
 from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
@@ -29,23 +29,26 @@ NOT_STARTED = "no worker runs: use the dispatcher as a context manager, or call 
 class Publishers:
     """A thread that publishes, or helps to drain, holds one of the engine's slots for publishers meanwhile.
 
+    It is marked as inside for as long: a signal handler that publishes would wait for the slot of its own thread.
+
     ``workers``: their threads, once they run: without any there is nothing to wait for."""
 
     def __init__(self, engine: Engine, workers: Sequence[threading.Thread], inside: Inside) -> None:
         self._engine = engine
         self._workers = workers
         self._inside = inside
-        self._threads: dict[int, int] = {}
+        #: Of each thread, by its ident, that was ever here.
+        self._slots: dict[int, PublisherSlot] = {}
 
     def publish(self, array: npt.NDArray[Any], timeout_s: float | None) -> tuple[int, npt.NDArray[np.int64]]:
         """Publishes records, and waits for room for as long as it may: the engine's code, and the positions of those
         that were not accepted."""
         deadline = _deadline(timeout_s)
-        me, slot = threading.get_ident(), None
+        me, held = threading.get_ident(), self._slot()
         try:
             # What is half published counts as accepted meanwhile: no stop may end before this does.
             self._inside.threads.append(me)
-            slot = self._enter(deadline)
+            slot = _enter(held, deadline)
             if slot is None:
                 return Code.AGAIN, np.arange(len(array))
             code = self._engine.publish(slot, array, _slice_ns(deadline))
@@ -53,34 +56,38 @@ class Publishers:
                 code = self._engine.publish_more(slot, _slice_ns(deadline))
             return code, NONE if code == Code.OK else self._engine.rejected(slot)
         finally:
-            self._inside.threads.remove(me)
-            self._leave(slot)
+            try:
+                held.give()
+            finally:
+                self._inside.threads.remove(me)
 
     def flow(self, flow: ItchFlow, *, flush: bool) -> tuple[int, npt.NDArray[np.int64]]:
         """Lets a flow decode and publish: the engine's code, AGAIN where time is over and nothing half published, and
         the positions in what it holds that were not accepted."""
-        me, slot = threading.get_ident(), None
+        me, held = threading.get_ident(), self._slot()
         try:
             self._inside.threads.append(me)
-            slot = self._enter(None)
+            slot = _enter(held, None)
             assert slot is not None
             code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
             while code == Code.AGAIN and flow.is_open:
                 code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
             return code, NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
         finally:
-            self._inside.threads.remove(me)
-            self._leave(slot)
+            try:
+                held.give()
+            finally:
+                self._inside.threads.remove(me)
 
     def drain(self, timeout_s: float | None) -> int:
         """Waits until all is handled, for as long as it may: the engine's code, AGAIN where it is not. Raises
         StoppedError where nobody will."""
         deadline = _deadline(timeout_s)
-        me, slot = threading.get_ident(), None
+        me, held = threading.get_ident(), self._slot()
         try:
             self._inside.threads.append(me)
             # All slots may be taken by publishers that wait for this thread: then it waits without helping.
-            slot = self._enter(time.monotonic())
+            slot = _enter(held, time.monotonic())
             while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
                 if _passed(deadline):
                     break
@@ -88,27 +95,31 @@ class Publishers:
                     raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
             return code
         finally:
-            self._inside.threads.remove(me)
-            self._leave(slot)
+            try:
+                held.give()
+            finally:
+                self._inside.threads.remove(me)
 
-    def _enter(self, deadline: float | None) -> int | None:
-        """A slot; None where all were in use until the deadline."""
-        while (slot := self._engine.publisher_enter()) is None:
-            if _passed(deadline):
-                return None
-            time.sleep(0.0001)
-        self._threads[slot] = threading.get_ident()
-        return slot
-
-    def _leave(self, slot: int | None) -> None:
-        if slot is not None:
-            del self._threads[slot]
-            self._engine.publisher_leave(slot)
+    def _slot(self) -> PublisherSlot:
+        """The calling thread's: what an interrupted call left in it is used again."""
+        me = threading.get_ident()
+        slot = self._slots.get(me)
+        return self._slots.setdefault(me, self._engine.publisher_slot()) if slot is None else slot
 
     def wait_for_others(self) -> None:
         """Until no other thread holds a slot. This one may, where an interrupt came as it left."""
-        while any(ident != threading.get_ident() for ident in list(self._threads.values())):
+        me = threading.get_ident()
+        while any(held.number is not None for ident, held in list(self._slots.items()) if ident != me):
             time.sleep(0.0001)
+
+
+def _enter(held: PublisherSlot, deadline: float | None) -> int | None:
+    """A slot's number; None where all were in use until the deadline."""
+    while True:
+        held.take()
+        if (slot := held.number) is not None or _passed(deadline):
+            return slot
+        time.sleep(0.0001)
 
 
 def _deadline(timeout_s: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,27 @@ from strand._bindings.memory import Memory, bytes_of, owned
 from strand._bindings.native import NativeFunction
 from strand.errors import ConfigurationError, EngineError
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "PublisherSlot"]
+
+
+class PublisherSlot:
+    """What one thread at a time may hold of the slots for publishers.
+
+    ``take`` and ``give`` are C alone, which notes here what is held: no interrupt comes between the two steps. Taking
+    a slot where one is held, and giving none back, does nothing."""
+
+    __slots__ = ("_held", "give", "take")
+
+    def __init__(self, d: Any) -> None:
+        self._held = ffi.new("int64_t *", lib.SD_AGAIN)
+        self.take: Callable[[], None] = partial(lib.sd_publisher_take, d, self._held)
+        self.give: Callable[[], None] = partial(lib.sd_publisher_give, d, self._held)
+
+    @property
+    def number(self) -> int | None:
+        """None where none is held."""
+        held = int(self._held[0])
+        return None if held < 0 else held
 
 
 class Engine:
@@ -177,12 +198,8 @@ class Engine:
 
     # ---- publishers
 
-    def publisher_enter(self) -> int | None:
-        slot = lib.sd_publisher_enter(self._d)
-        return None if slot < 0 else int(slot)
-
-    def publisher_leave(self, slot: int) -> None:
-        lib.sd_publisher_leave(self._d, slot)
+    def publisher_slot(self) -> PublisherSlot:
+        return PublisherSlot(self._d)
 
     def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
         return int(lib.sd_publish(self._d, slot, bytes_of(records), len(records), slice_ns))

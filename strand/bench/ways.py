@@ -209,14 +209,16 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
-    slot = dispatcher._engine.publisher_enter()
+    held = dispatcher._engine.publisher_slot()
+    held.take()
+    slot = held.number
     assert slot is not None  # nobody else publishes
     try:
         start = time.perf_counter_ns()
         code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)
         claimed = dispatcher._engine.counters(slot)["claimed"]
     finally:
-        dispatcher._engine.publisher_leave(slot)
+        held.give()
     if code != Code.OK:
         raise EngineError(f"strand: publishing ended with code {code}")
     dispatcher.drain()

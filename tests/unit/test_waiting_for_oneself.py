@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dis
 import os
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from engine_support import run_python, ticks_for, wait_until
 
+import strand.calls
+import strand.dispatcher
+import strand.publishers
 from strand import Dispatcher
+from strand.errors import WouldDeadlockError
 
 #: For programs that hang without what is tested: their limit is there for that alone.
 PROGRAM = """
@@ -277,6 +286,85 @@ with d:
     print(d.publish(ticks_for([0] * 100)))
 """)
     assert out == "publish when that is over\n100\n"
+
+
+#: After these Python looks for signals.
+LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
+CODE = {strand.publishers.__file__, strand.dispatcher.__file__, strand.calls.__file__, strand._bindings.engine.__file__}
+CALLS: dict[str, Callable[[Dispatcher], object]] = {
+    "publish": lambda d: d.publish(ticks_for([0] * 10)),
+    "drain": lambda d: d.drain(),
+    "call": lambda d: d.call(0, lambda view: 1),
+}
+
+
+def interrupted(call: Callable[[], object], place: int, by: Callable[[], object]) -> bool:
+    """Makes a call, and does ``by`` at the n-th place where Python may run a signal handler in it. False: there are not
+    so many."""
+    passed, looked = 0, False
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed, looked
+        if frame.f_code.co_filename not in CODE:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            if looked:
+                passed += 1
+                if passed == place + 1:
+                    by()
+            looked = dis.opname[frame.f_code.co_code[frame.f_lasti]] in LOOKS
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return passed > place
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_signal_handler_that_publishes_is_done_or_refused_at_each_place_of_a_call(name: str) -> None:
+    done = refused = places = 0
+
+    def publish() -> None:
+        nonlocal done, refused
+        try:
+            d.publish(ticks_for([1]), timeout_s=10)
+            done += 1
+        except WouldDeadlockError:
+            refused += 1
+
+    with Dispatcher(2, "count", workers=1, cores=None, max_publishers=1) as d:
+        while interrupted(lambda: CALLS[name](d), places, publish):
+            places += 1
+        d.drain()
+        assert done > 5
+        assert refused > 5
+        assert done + refused == places
+        assert int(d.rows[1]["ticks"]) == done
+
+
+@pytest.mark.parametrize("name", ["publish", "drain"])
+def test_an_interrupt_at_any_place_of_a_call_keeps_no_publisher_s_slot(name: str) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    place, over = 0, False
+    while not over:
+        with Dispatcher(2, "count", workers=1, cores=None, max_publishers=1) as d:
+            try:
+                over = not interrupted(lambda: CALLS[name](d), place, interrupt)
+            except KeyboardInterrupt:
+                place += 1
+            other = threading.Thread(target=d.publish, args=(ticks_for([1]),), kwargs={"timeout_s": 10})
+            other.start()
+            other.join()
+            assert d.drain(timeout_s=10)
+            assert int(d.rows[1]["ticks"]) == 1
+    assert place > 10
 
 
 # ---- publishers that wait

@@ -647,7 +647,7 @@ def test_a_forked_process_is_refused_and_leaves_everything_to_its_parent(tmp_pat
         d.publish(strand.ticks.zeros(500))
         waits = threading.Thread(target=lambda: d.publish(ticks))  # holds a publisher's slot when the fork comes
         waits.start()
-        while len(d._publishers._threads) == 0:
+        while all(held.number is None for held in list(d._publishers._slots.values())):
             pass
         child = os.fork()
         if child == 0:

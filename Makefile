@@ -29,9 +29,9 @@ ASAN_CC ?= gcc
 # Tests of what is Python's alone, or that run no C that others do not: they would double the time of asan. Damaged input
 # is what `make fuzz` tries under the same sanitizer. `make proof` leaves none out.
 NOT_ASAN := arrow_limits bad_input behind bench book_proofs builtin_runs cli closeness column_rules compiled_handlers configuration convert csv_feed csv_profiles destinations determinism \
-  diff empty_input endings errors escaped_formulas examples feed_docs fingerprint grouping handler_docs handler_options hft_events hostile identity lean_feed live_commands live_feed memory_order nautilus_catalogue \
+  diff empty_input endings errors escaped_formulas examples feed_docs fingerprint grouping handler_docs handler_options hft_events hostile identity json_lines lean_feed live_commands live_feed memory_order nautilus_catalogue \
   npy_feed object_handlers open_feed output_files parameters parquet_feed peers reader_options readme recorded_files replay report_page serial \
-  run_warnings sessions states statistics streams synthetic_files tables terminal text_columns tick_feeds ticks timeline units websocket_feed websocket_recording
+  run_warnings sessions states statistics streams synthetic synthetic_files tables terminal text_columns tick_feeds ticks timeline units websocket_feed websocket_recording
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

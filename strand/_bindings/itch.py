@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import held
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.ticks import TICK, empty
 
@@ -189,16 +190,16 @@ class ItchDecoder:
             return given + made, used, sound
         if not data and not last:
             return 0, 0, True
-        source = ffi.from_buffer("uint8_t[]", data)
-        ticks = ffi.from_buffer("sd_tick[]", out, require_writable=True)
-        code = lib.sd_itch_decode(state, source, len(data), int(last), ticks, len(out))
-        made, used = state.made, state.consumed
-        while code == lib.SD_AGAIN:
-            self.decide()
-            code = lib.sd_itch_decode(state, source + used, len(data) - used, int(last), ticks + made, len(out) - made)
-            made += state.made
-            used += state.consumed
-        return made, used, code == lib.SD_OK
+        ticks, size, room = ffi.from_buffer("sd_tick[]", out, require_writable=True), len(data), len(out)
+        with held(data) as source:
+            code = lib.sd_itch_decode(state, source, size, int(last), ticks, room)
+            made, used = state.made, state.consumed
+            while code == lib.SD_AGAIN:
+                self.decide()
+                code = lib.sd_itch_decode(state, source + used, size - used, int(last), ticks + made, room - made)
+                made += state.made
+                used += state.consumed
+            return made, used, code == lib.SD_OK
 
     def adopt(self, stripe: Any, ticks: npt.NDArray[Any]) -> bool:
         """Whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended. If so, what follows it is

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
+from strand._bindings.memory import held
 from strand._bindings.tally import Seen
 
 __all__ = ["CAPACITY", "ItchFlow"]
@@ -38,9 +39,8 @@ class ItchFlow:
     def given(self, decoder: Any, data: memoryview, *, last: bool) -> Iterator[None]:
         """In the block it may run, on ``data``, by an ``ItchDecoder`` without a selection."""
         flow = self._flow
-        # Let go of here, not when this object goes: in a cycle, the memoryview might go before who holds on to it.
-        with ffi.from_buffer("uint8_t[]", data) as held:
-            flow.itch, flow.at, flow.left, flow.last, flow.dry = decoder.state, held, len(data), int(last), 0
+        with held(data) as source:
+            flow.itch, flow.at, flow.left, flow.last, flow.dry = decoder.state, source, len(data), int(last), 0
             yield
 
     def step(self, dispatcher: Any, slot: int, *, flush: bool, slice_ns: int) -> int:

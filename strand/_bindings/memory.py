@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi
 
-__all__ = ["Memory", "bytes_of", "owned"]
+__all__ = ["Memory", "bytes_of", "held", "owned"]
 
 #: What frees each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
@@ -48,6 +49,15 @@ atexit.register(_keep_all)
 def bytes_of(records: npt.NDArray[Any]) -> Any:
     """The memory of contiguous records, of any dtype."""
     return ffi.from_buffer(records)
+
+
+def held(data: memoryview) -> AbstractContextManager[Any]:
+    """The bytes of ``data``, as ``uint8_t[]``, in the block.
+
+    They are let go of at its end, however that comes: an error keeps the frame that it came through, and where both are
+    part of a cycle, the collector may clear a memoryview before what holds on to it, and crashes."""
+    buffer: AbstractContextManager[Any] = ffi.from_buffer("uint8_t[]", data)
+    return buffer
 
 
 class Memory:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.itch import ItchDecoder
-from strand._bindings.memory import owned
+from strand._bindings.memory import held, owned
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = ["MAX_HELD", "MAX_RECORD", "PcapDecoder"]
@@ -94,18 +94,18 @@ class PcapDecoder:
         The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
         """
         state = self._state
-        source = ffi.from_buffer("uint8_t[]", data)
-        ticks = ffi.from_buffer("sd_tick[]", out, require_writable=True)
+        ticks, size, room = ffi.from_buffer("sd_tick[]", out, require_writable=True), len(data), len(out)
         made = used = 0
-        while True:
-            code = lib.sd_pcap_decode(state, source + used, len(data) - used, int(last), ticks + made, len(out) - made)
-            made += state.made
-            used += state.consumed
-            if code == lib.SD_E_NO_MEMORY:
-                raise MemoryError("there is no memory for a packet")
-            if code != lib.SD_AGAIN:
-                return made, used, code == lib.SD_OK
-            self.itch.decide()
+        with held(data) as source:
+            while True:
+                code = lib.sd_pcap_decode(state, source + used, size - used, int(last), ticks + made, room - made)
+                made += state.made
+                used += state.consumed
+                if code == lib.SD_E_NO_MEMORY:
+                    raise MemoryError("there is no memory for a packet")
+                if code != lib.SD_AGAIN:
+                    return made, used, code == lib.SD_OK
+                self.itch.decide()
 
     @property
     def first_ns(self) -> int:

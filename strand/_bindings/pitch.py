@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand._bindings import ffi, lib
 from strand._bindings.itch import NAME_BYTES, NO_NAME, Keeps, letter_of
-from strand._bindings.memory import owned
+from strand._bindings.memory import held, owned
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 __all__ = [
@@ -85,19 +85,19 @@ class PitchDecoder:
         The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
         """
         state = self._state
-        source = ffi.from_buffer("uint8_t[]", data)
-        ticks = ffi.from_buffer("sd_tick[]", out, require_writable=True)
+        ticks, size, room = ffi.from_buffer("sd_tick[]", out, require_writable=True), len(data), len(out)
         made = used = 0
-        while True:
-            code = lib.sd_pitch_decode(state, source + used, len(data) - used, int(last), ticks + made, len(out) - made)
-            made += state.made
-            used += state.consumed
-            if code == lib.SD_E_NO_MEMORY:
-                raise MemoryError(f"there is no memory for more than {state.live_orders} live orders")
-            if code != lib.SD_AGAIN:
-                return made, used, code == lib.SD_OK
-            assert self._keeps is not None
-            state.wanted[state.asked] = int(self._keeps(self._name(state.asked))[0])
+        with held(data) as source:
+            while True:
+                code = lib.sd_pitch_decode(state, source + used, size - used, int(last), ticks + made, room - made)
+                made += state.made
+                used += state.consumed
+                if code == lib.SD_E_NO_MEMORY:
+                    raise MemoryError(f"there is no memory for more than {state.live_orders} live orders")
+                if code != lib.SD_AGAIN:
+                    return made, used, code == lib.SD_OK
+                assert self._keeps is not None
+                state.wanted[state.asked] = int(self._keeps(self._name(state.asked))[0])
 
     def _name(self, index: int) -> npt.NDArray[np.bytes_]:
         return np.array([bytes(ffi.buffer(self._state.symbols[index]))], f"S{NAME_BYTES}")

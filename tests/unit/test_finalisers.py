@@ -5,14 +5,20 @@ from __future__ import annotations
 import gc
 import re
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_support import run_python
+from feed_samples import itch, pcap, pitch
 
 import strand._bindings
 from strand._bindings import ffi, lib, memory
+from strand._bindings.itch import ItchDecoder
+from strand._bindings.pcap import PcapDecoder
+from strand._bindings.pitch import PitchDecoder
 
 #: Each makes ``held``, which has a handle of C, and ``uses``: calls that read what the handle points to.
 HOLDERS = {
@@ -112,3 +118,33 @@ def test_what_a_pointer_owns_is_freed_with_it_and_after_every_del_of_its_garbage
     assert seen == [("del", True), ("del", True), ("freed", 7)]
     assert not gc.is_tracked(ffi.cast("int *", pointer))
     assert lib is not None
+
+
+def interrupting() -> Callable[[object], Any]:
+    """What says of one symbol that it is not wanted, and is interrupted at the next."""
+    calls = iter([np.array([False])])
+
+    def keeps(_: object) -> Any:
+        for wanted in calls:
+            return wanted
+        raise KeyboardInterrupt
+
+    return keeps
+
+
+DECODERS: dict[str, tuple[Callable[[], bytes], Callable[[], Any]]] = {
+    "itch": (itch, lambda: ItchDecoder(midnight_ns=0, skip=False, keeps=interrupting())),
+    "pitch": (pitch, lambda: PitchDecoder(midnight_ns=0, skip=False, keeps=interrupting())),
+    "pcap": (pcap, lambda: PcapDecoder(ItchDecoder(midnight_ns=0, skip=False, keeps=interrupting()), skip=False)),
+}
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_an_interrupted_decoder_holds_on_to_nothing_that_the_collector_may_clear(name: str) -> None:
+    """A memoryview that is cleared while somebody holds its bytes is a crash: see ``strand._bindings.memory.held``."""
+    content, new = DECODERS[name]
+    data = memoryview(bytearray(content()))
+    with pytest.raises(KeyboardInterrupt) as kept:
+        new().decode(data, last=True, out=strand.ticks.zeros(1000))
+    data.release()
+    assert kept.value.__traceback__ is not None

@@ -18,7 +18,7 @@ from strand._bindings.text import LETTER_BYTES
 from strand.errors import ConfigurationError
 from strand.feeds._files import small_text
 from strand.feeds.base import TicksAre
-from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, names_of
+from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, completed, field_rules, names_of
 from strand.feeds.mapping.scalars import TIMES
 from strand.feeds.mapping.units import unit_power
 
@@ -71,7 +71,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     venue: str | None = None
     one_sided: bool = False
     size_unit: Any = 1
-    ticks: TicksAre = "plain"
+    ticks: TicksAre | None = None
     parts: list[Any] = []
     like: dict[str, str] = {}
     symbol: dict[str, Any] = {}
@@ -142,7 +142,8 @@ class Profile:
     date_columns: tuple[str, ...]
     size_power: int
     parts: tuple[Part, ...]
-    ticks: TicksAre
+    ticks: TicksAre | None
+    """None: it does not say."""
 
     def needed(self) -> list[tuple[str, ...]]:
         """Names of each column that has to be there."""
@@ -175,12 +176,13 @@ def read_profile(text: str, source: str) -> Profile:
             f"{where}.time.zone: {time.zone!r} is no time zone this system knows, like America/New_York"
         ) from None
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
+    fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
     profile = Profile(
         name=keys.name or Path(source).stem,
         about=keys.about,
         source=source,
         symbol=_symbol(keys.symbol, f"{where}.symbol"),
-        fields=field_rules(keys.fields, f"{where}.fields", size_power=size_power),
+        fields=fields if keys.parts else completed(fields),
         delimiters=names_of(keys.delimiter),
         encodings=names_of(keys.encoding),
         header=keys.header,

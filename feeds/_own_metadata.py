@@ -34,11 +34,15 @@ class Source(msgspec.Struct, frozen=True):
     price_scale: float | None = None
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
+    ticks_assumed: bool = False
     undated: bool = False
     feeds: list[dict[str, str | None]] = []
 
-    def info(self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None) -> FeedInfo:
-        """Of the file of format ``name`` that keeps it. ``details["source"]``: the source's format and profile."""
+    def info(
+        self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None, ticks: TicksAre | None
+    ) -> FeedInfo:
+        """Of the file of format ``name`` that keeps it. ``details["source"]``: the source's format and profile.
+        ``ticks``: what they mean, where somebody says otherwise."""
         source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
         details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
         return FeedInfo(
@@ -50,7 +54,8 @@ class Source(msgspec.Struct, frozen=True):
             details=details,
             undated=self.undated,
             size_unit=size_unit,
-            ticks=self.ticks,
+            ticks=ticks or self.ticks,
+            ticks_assumed=ticks is None and self.ticks_assumed,
         )
 
 
@@ -73,6 +78,7 @@ def own_text(feed: Feed) -> bytes:
         price_scale=info.price_scale,
         size_unit=info.size_unit,
         ticks=info.ticks,
+        ticks_assumed=info.ticks_assumed,
         undated=info.undated,
         feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
     )

@@ -41,7 +41,7 @@ class FeedInfo:
     power of ten; None where merged feeds differ in it, ``span`` the first and last receive time in ns since the UNIX
     epoch where they are known without reading on, ``details`` whatever else the format tells. ``undated``: the format
     tells times of day alone, and of which day nobody knows: times count from 1970-01-01. ``ticks``:
-    what the ticks mean (``TicksAre``); None where merged feeds differ in it.
+    what the ticks mean (``TicksAre``); None where merged feeds differ in it. ``ticks_assumed``: nobody said so.
     """
 
     format: str
@@ -54,6 +54,7 @@ class FeedInfo:
     undated: bool = False
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
+    ticks_assumed: bool = False
 
 
 @runtime_checkable

@@ -153,7 +153,8 @@ class CsvFeed(BaseFeed):
             details=details,
             undated=self._date is None and self._maker.needs_date,
             size_unit=float(f"1e{self._size_power}"),
-            ticks=found.profile.ticks,
+            ticks=found.profile.ticks or "plain",
+            ticks_assumed=found.profile.ticks is None,
         )
 
     @property

@@ -1,6 +1,7 @@
 """How the JSON messages of a live feed become ticks: a small table, given as a dict or a TOML file.
 
     name = "example"
+    ticks = "plain"                 # what the ticks mean, as FeedInfo.ticks has it; of single orders "orders"
     size_unit = "0.001"             # what one of a tick's `size` is worth, a power of ten; by default 1
     inexact = "round"               # numbers that are no whole units: "raise" (by default), or to the nearest
 
@@ -38,16 +39,26 @@ import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds._files import small_text
+from strand.feeds.base import TicksAre
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, names_of, text_of
-from strand.feeds.mapping.scalars import KINDS, PLACES, PRICES, SIZES, BadRecord, Rounding, converter
+from strand.feeds.mapping.scalars import (
+    KINDS,
+    PLACES,
+    PRICES,
+    SIZES,
+    BadRecord,
+    Rounding,
+    action_of,
+    converter,
+    kind_of,
+)
 from strand.feeds.mapping.units import unit_power
 from strand.symbols import name_problem
-from strand.ticks import KIND_ORDER, KIND_TRADE, UNDEF_PRICE
+from strand.ticks import UNDEF_PRICE
 
 __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_profile", "read_profile"]
 
-_ACTION: Final = {KIND_TRADE: b"T", KIND_ORDER: b"A"}
 #: Keys of fields that only tables of text have, and units of times.
 _NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
 _UNITS: Final = ("s", "ms", "us", "ns", "stamp")
@@ -69,6 +80,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "json"
     size_unit: Any = 1
     inexact: Literal["raise", "round"] = "raise"
+    ticks: TicksAre | None = None
     message: list[Any] = []
 
 
@@ -164,7 +176,8 @@ class MessageRule:
         for field in self.fields:
             if (value := field.of(item, message)) is not None:
                 values[PLACES.get(field.rule.field, field.rule.field)] = value
-        values.setdefault("action", _ACTION.get(values["kind"], b"N"))
+        values["kind"] = values["kind"] or kind_of(values.get("action", b"N"))
+        values.setdefault("action", action_of(values["kind"]))
         return Record(symbol, values, self.gapless)
 
 
@@ -173,6 +186,7 @@ class JsonProfile:
     """A profile that has been checked: ``read_profile`` makes one.
 
     ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
+    ``ticks``: what the ticks mean; None: it does not say.
     ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
     """
 
@@ -181,6 +195,7 @@ class JsonProfile:
     size_unit: Decimal
     source: dict[str, Any]
     rounding: Rounding
+    ticks: TicksAre | None
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
         """The records of a message, or why they are none; None where no rule is for it."""
@@ -233,7 +248,7 @@ def read_profile(
         for keys, (source, _) in zip(messages, places, strict=True)
     ]
     plain: Any = _plain({**source, "size_unit": given, "message": told})
-    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding)
+    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks)
 
 
 def _plain(value: Any) -> Any:

@@ -136,6 +136,7 @@ class MergedFeed(BaseFeed):
             undated=any(info.undated for info in infos),
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),
+            ticks_assumed=any(info.ticks_assumed for info in infos),
         )
 
     @property

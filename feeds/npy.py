@@ -23,7 +23,7 @@ from strand.feeds._files import (
 from strand.feeds._hft_events import HftEvents, is_hft_events, symbol_of
 from strand.feeds._npy_header import locate, read_names, read_own
 from strand.feeds._zip import open_archive
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.options import MEND, check_options
@@ -54,7 +54,8 @@ class NpyFeed(BaseFeed):
 
     ``price_unit``: what 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
     integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions.
-    ``time_unit``: of times that are integers. ``nulls``: NaN is an error, or with ``"undefined"`` no value. What is no
+    ``time_unit``: of times that are integers. ``ticks``: what the ticks mean, a ``TicksAre``; ``"plain"``, unless the
+    file says it. ``nulls``: NaN is an error, or with ``"undefined"`` no value. What is no
     whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties to
     even, and counted in ``statistics()["rows_rounded"]``.
 
@@ -79,6 +80,7 @@ class NpyFeed(BaseFeed):
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
         time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        ticks: TicksAre | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         symbol: str | None = None,
         symbols: Sequence[str] | None = None,
@@ -92,8 +94,15 @@ class NpyFeed(BaseFeed):
         self._path = regular_file(path)
         self._batch_ticks = positive("batch_ticks", batch_ticks)
         said = check_options(
-            columns=columns, constants=constants, inexact=inexact, time_unit=time_unit, nulls=nulls, on_error=on_error
+            columns=columns,
+            constants=constants,
+            inexact=inexact,
+            time_unit=time_unit,
+            ticks=ticks,
+            nulls=nulls,
+            on_error=on_error,
         )
+        self._ticks = said.ticks
         self._skip = said.skips
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
         self._limits = limits if limits is not None else InflateLimits()
@@ -168,8 +177,11 @@ class NpyFeed(BaseFeed):
             details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
         name = "npy" if self._place.member is None else "npz"
         if self._source is None:
-            return FeedInfo(name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"))
-        return self._source.info(name, str(self._path), details, self._source.size_unit)
+            return FeedInfo(
+                name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"),
+                ticks=self._ticks or "plain", ticks_assumed=self._ticks is None,
+            )  # fmt: skip
+        return self._source.info(name, str(self._path), details, self._source.size_unit, self._ticks)
 
     @property
     def symbols(self) -> Sequence[str]:

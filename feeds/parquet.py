@@ -26,7 +26,7 @@ from strand.feeds._batches_ahead import BatchesAhead, may_read_ahead
 from strand.feeds._nautilus import NautilusSource, is_nautilus
 from strand.feeds._own_metadata import OWN_KEY, own_from
 from strand.feeds._parquet_groups import group_filter
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import BadRow, Columns
@@ -77,6 +77,9 @@ class ParquetFeed(BaseFeed):
     have none (UTC by default), or integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the
     field's undefined value, times and symbols excepted.
 
+    ``ticks``: what the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
+    unless the file says it.
+
     ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``capacity``: the most
     symbols, 65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
     passed over before they become ticks. ``batch_ticks``: the most rows read at a time.
@@ -97,6 +100,7 @@ class ParquetFeed(BaseFeed):
         inexact: Literal["raise", "round"] = "raise",
         time_unit: Literal["s", "ms", "us", "ns"] = "ns",
         time_zone: str | None = None,
+        ticks: TicksAre | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         capacity: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
@@ -111,6 +115,7 @@ class ParquetFeed(BaseFeed):
             inexact=inexact,
             time_unit=time_unit,
             time_zone=time_zone,
+            ticks=ticks,
             nulls=nulls,
             on_error=on_error,
         )
@@ -174,9 +179,13 @@ class ParquetFeed(BaseFeed):
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
         if own is None:
             venue = None if catalogue is None else catalogue.symbol.rpartition(".")[2]
-            self._info = FeedInfo(name, str(self._path), venue=venue, details=details, size_unit=unit)
+            assumed = said.ticks is None and catalogue is None
+            self._info = FeedInfo(
+                name, str(self._path), venue=venue, details=details, size_unit=unit, ticks=said.ticks or "plain",
+                ticks_assumed=assumed,
+            )  # fmt: skip
         else:
-            self._info = own.info.info(name, str(self._path), details, unit)
+            self._info = own.info.info(name, str(self._path), details, unit, said.ticks)
 
     @property
     def info(self) -> FeedInfo:

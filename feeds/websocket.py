@@ -155,7 +155,10 @@ class WebSocketFeed(BaseFeed):
     def info(self) -> FeedInfo:
         """``path`` is the URL without user, password and query: it is shown, and written to reports."""
         details = {"profile": self._profile.name}
-        return FeedInfo("websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit))
+        return FeedInfo(
+            "websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit),
+            ticks=self._profile.ticks or "plain", ticks_assumed=self._profile.ticks is None,
+        )  # fmt: skip
 
     @property
     def writes(self) -> Sequence[str]:

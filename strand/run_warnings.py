@@ -66,6 +66,11 @@ _CROSSED_QUOTES: Final = _Counter(
     "take one venue's quotes: their bid is at the ask or above, and no spread has them",
 )
 
+_SAY_TICKS: Final = (
+    "say ticks='orders' where fills take off their orders, 'dbn-orders' of Databento's, 'plain' where trades say all: "
+    "volumes, tops and books are made by it, and 'plain' was taken for granted"
+)
+
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
     _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to have the first one refused"),
@@ -154,7 +159,7 @@ _NEEDS: Final = (
 def warnings_of(result: ReplayResult) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
     times, its symbols and its pace."""
-    parts = [*_of_unused(result), *_of_rows(result), *_of_feed(result)]
+    parts = [*_of_meaning(result), *_of_unused(result), *_of_rows(result), *_of_feed(result)]
     return (*parts, *_of_units(result), *_of_times(result), *_of_symbols(result), *_of_pace(result))
 
 
@@ -185,7 +190,7 @@ def _lacks(result: ReplayResult, kind: str) -> bool:
         return not seen.quotes and not seen.orders and bool(seen.trades)
     if kind == "quote of the top or order":  # ticks of kind quote may be changes of price levels
         return not seen.orders and bool(seen.quotes or seen.trades)
-    return not seen.trades and not seen.orders and bool(seen.quotes)
+    return not seen.trades and not seen.orders and bool(result.ticks)
 
 
 def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
@@ -242,6 +247,14 @@ def _of_feed(result: ReplayResult) -> Iterator[RunWarning]:
     for counter in _OF_FEEDS:
         if count := result.feed_statistics.get(counter.field, 0):
             yield RunWarning(counter.kind, count, f"in {result.info.path}", counter.cure)
+
+
+def _of_meaning(result: ReplayResult) -> Iterator[RunWarning]:
+    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    if not any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH):
+        return
+    if result.info.ticks_assumed and result.seen.orders:
+        yield RunWarning("orders of an unsaid kind", result.seen.orders, f"in {result.info.path}", _SAY_TICKS)
 
 
 def _of_units(result: ReplayResult) -> Iterator[RunWarning]:

@@ -14,7 +14,7 @@ from strand._bindings.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
 from strand.feeds.mapping.chosen import Reading, chosen_columns, constant_rules
-from strand.feeds.mapping.scalars import KINDS, TIMES
+from strand.feeds.mapping.scalars import KINDS, TIMES, action_of, kind_of
 from strand.feeds.mapping.units import PRICE_POWER
 from strand.feeds.mapping.values import (
     ACTIONS,
@@ -30,7 +30,7 @@ from strand.feeds.mapping.values import (
     scaled,
     times,
 )
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
+from strand.ticks import KIND_QUOTE, UNDEF_PRICE, zeros
 
 __all__ = ["ALIASES", "BadRow", "Columns", "Conversion"]
 
@@ -61,14 +61,13 @@ QUOTE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Fields that are kept in the place of another, and those that are read like another.
 _PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
-_LIKE: Final = {"ask_size": "size"}
+_LIKE: Final = {"ask_price": "price", "ask_size": "size"}
+_PRICES: Final = ("price", "ask_price")
 _SIZES: Final = ("size", "ask_size")
 _LETTERS: Final = ("action", "side")
 _NULL: Final = "holds null, which nulls='undefined' reads as no value where it is no time"
 #: By the letter of an action.
-_KINDS: Final = np.full(256, KIND_NONE, np.uint16)
-_KINDS[list(b"ACMRF")] = KIND_ORDER
-_KINDS[list(b"T")] = KIND_TRADE
+_KINDS: Final = np.array([kind_of(bytes([letter])) for letter in range(256)], np.uint16)
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -153,6 +152,8 @@ class Columns:
                 blank["kind"], blank["side"] = KIND_QUOTE, b"N"
             elif "action" in self.constants:
                 blank["kind"] = _KINDS[blank["action"].view(np.uint8)]
+        elif "kind" in self.constants and "action" not in self.constants:
+            blank["action"] = action_of(int(self.constants["kind"]))
         self._blank = blank
 
     @property
@@ -203,30 +204,27 @@ class Columns:
             return None
         if field in TIMES:
             return plain_times(column, self._time_unit(field))
-        if field in ("price", "ask_price"):
-            return plain_scaled(column, *self._price_powers(field), field="price")
         if field in _LETTERS:
             return None
-        if field in _SIZES and (power := self._size_power(field)):
-            return plain_scaled(column, power, None, field="size")
+        powers = self._powers(field)
+        if field in _PRICES or any(powers):
+            return plain_scaled(column, *powers, field=_LIKE.get(field, field))
         return plain_integers(column, _LIKE.get(field, field))
 
     def _time_unit(self, field: str) -> str:
         rule = self._rules.get(field)
         return self._reading.time_unit if rule is None else rule.unit[0]
 
-    def _price_powers(self, field: str) -> tuple[int, int]:
-        """Ten to which power makes a tick's price of a column's numbers: of floats and decimals, of integers."""
-        rule = self._rules.get(field)
+    def _powers(self, field: str) -> tuple[int, int]:
+        """Ten to which power makes a field's value of a column's numbers: of floats and decimals, of integers."""
+        reading, rule = self._reading, self._rules.get(field)
+        if field not in _PRICES and field not in _SIZES:
+            return 0, 0
         if rule is None:
-            return self._reading.price_powers()
+            return reading.price_powers() if field in _PRICES else (-reading.size_power, -reading.size_power)
         whole_power = rule.power if rule.whole_power is None else rule.whole_power
-        return PRICE_POWER + rule.power, PRICE_POWER + whole_power
-
-    def _size_power(self, field: str) -> int:
-        """Ten to which power makes a tick's size of a column's numbers."""
-        rule = self._rules.get(field)
-        return (0 if rule is None else rule.power) - self._reading.size_power
+        unit = PRICE_POWER if field in _PRICES else -reading.size_power
+        return unit + rule.power, unit + whole_power
 
     def _read(self, field: str, column: Column, wrong: _Wrong) -> Field:
         reading, rule = self._reading, self._rules.get(field)
@@ -258,11 +256,9 @@ class Columns:
             return partial(mapped, table=dict(rule.map), otherwise=rule.otherwise, field=field)
         if field in TIMES:
             return partial(times, unit=self._time_unit(field))
-        if field in ("price", "ask_price"):
-            power, integer_power = self._price_powers(field)
-            return partial(scaled, power=power, integer_power=integer_power, field="price")
-        if field in _SIZES:
-            return partial(scaled, power=self._size_power(field), field="size")
+        if field in _PRICES or field in _SIZES:
+            power, integer_power = self._powers(field)
+            return partial(scaled, power=power, integer_power=integer_power, field=_LIKE.get(field, field))
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)
         if field == "side":
@@ -286,6 +282,8 @@ class Columns:
                 fields.pop("side", None)
             elif "action" in fields:
                 fields["kind"] = whole(_KINDS[fields["action"].values])
+        elif "kind" in fields and "action" not in fields:
+            fields["action"] = whole(_actions_of(fields["kind"].values))
         fields = {field: found for field, found in fields.items() if field not in self.constants}
         ticks, good = value_ticks(self._blank, int(rows[0]) if len(rows) else 1, len(rows), fields)
         if "sequence" in self.constants:
@@ -330,6 +328,14 @@ def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:
     else:
         wrong = bad | nulls
     return wrong if wrong is not None and wrong.any() else None
+
+
+def _actions_of(kinds: Array) -> npt.NDArray[np.uint16]:
+    """The actions of kinds, those of rows that make no tick among them."""
+    actions = np.full(len(kinds), ord("N"), np.uint16)
+    for kind in KINDS.values():
+        actions[kinds == kind] = ord(action_of(kind))
+    return actions
 
 
 def _first_of(aliases: Sequence[str], names: Sequence[str]) -> str | None:

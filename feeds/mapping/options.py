@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args, get_type_hints
 import msgspec
 
 from strand.errors import ConfigurationError
+from strand.feeds.base import TicksAre
 
 __all__ = ["MEND", "Options", "check_options"]
 
@@ -18,13 +19,15 @@ MEND: Final = "mend it or its mapping; on_error='skip' leaves such rows out, and
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``columns``: fields and what ``Columns`` says of each. ``constants``: one value for all rows.
     ``inexact``: what is done with a number that is no whole number of units. ``time_unit``: of times that are integers,
-    ``time_zone``: of those that name none. ``nulls``: what a null is. Units are checked by ``unit_power``."""
+    ``time_zone``: of those that name none. ``ticks``: what the ticks mean. ``nulls``: what a null is. Units
+    are checked by ``unit_power``."""
 
     columns: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     inexact: Literal["raise", "round"] = "raise"
     time_unit: Literal["s", "ms", "us", "ns"] = "ns"
     time_zone: str | None = None
+    ticks: TicksAre | None = None
     nulls: Literal["raise", "undefined"] = "raise"
     on_error: Literal["raise", "skip"] = "raise"
 
@@ -44,7 +47,12 @@ def check_options(**given: Any) -> Options:
     except msgspec.ValidationError as error:
         place = re.search(r"`\$\.(\w+)", str(error))
         name = place[1] if place else ""
-        choices = [repr(value) for value in get_args(get_type_hints(Options).get(name)) if isinstance(value, str)]
+        choices = [repr(value) for value in _texts(get_type_hints(Options).get(name))]
         if choices:
             raise ConfigurationError(f"{name}: give {' or '.join(choices)}, not {given[name]!r}") from None
         raise ConfigurationError(f"{name}: {given.get(name)!r}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+
+
+def _texts(annotation: Any) -> list[str]:
+    """What a literal, or one of several types, may be."""
+    return [text for each in get_args(annotation) for text in ([each] if isinstance(each, str) else _texts(each))]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
 
@@ -23,11 +23,15 @@ from strand.feeds.mapping.scalars import (
     TIMES,
     BadRecord,
     Rounding,
+    action_of,
     converter,
+    kind_of,
 )
 from strand.feeds.mapping.units import unit_power
 
-__all__ = ["FieldRule", "Plus", "SymbolKeys", "checked", "field_rule", "field_rules", "names_of", "text_of"]
+__all__ = [
+    "FieldRule", "Plus", "SymbolKeys", "checked", "completed", "field_rule", "field_rules", "names_of", "text_of",
+]  # fmt: skip
 
 T = TypeVar("T")
 Unit = Literal["s", "ms", "us", "ns", "auto", "clock", "stamp"]
@@ -216,6 +220,32 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
             f"{where}: a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids"
         )
     return rules
+
+
+def completed(rules: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
+    """The rules, and those of the kind and the action of which only one is given: an action is of a kind, and a trade's
+    action is T. A quote's four fields make it one."""
+    given = {rule.field for rule in rules}
+    if "kind" not in given and "ask_price" in given:
+        rules = (*rules, FieldRule("kind", constant=KINDS["quote"]))
+    elif "kind" not in given:
+        rules = _beside(rules, "action", "kind", kind_of)
+    return rules if "action" in given else _beside(rules, "kind", "action", action_of)
+
+
+def _beside(
+    rules: tuple[FieldRule, ...], field: str, other: str, stands_for: Callable[[Any], int | bytes]
+) -> tuple[FieldRule, ...]:
+    found: list[FieldRule] = []
+    for rule in rules:
+        found.append(rule)
+        if rule.field == field:
+            constant, otherwise = (
+                None if each is None else stands_for(each) for each in (rule.constant, rule.otherwise)
+            )
+            map_ = tuple((text, stands_for(value)) for text, value in rule.map)
+            found.append(replace(rule, field=other, constant=constant, otherwise=otherwise, map=map_))
+    return tuple(found)
 
 
 def field_rule(name: str, given: Any, where: str, size_power: int, but: Collection[str]) -> FieldRule:

@@ -13,7 +13,8 @@ from strand.feeds.mapping.units import PRICE_POWER, nearest
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
 
 __all__ = [
-    "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "BadRecord", "Rounding", "converter",
+    "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "BadRecord", "Rounding", "action_of",
+    "converter", "kind_of",
 ]  # fmt: skip
 
 #: What a profile calls the kinds of ticks, and the letters that it may name.
@@ -35,6 +36,16 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
     """Why a value can be no field of a tick, or a record no tick."""
+
+
+def kind_of(action: bytes) -> int:
+    """The kind of tick that an action is of, where nothing else says it."""
+    return KIND_TRADE if action == b"T" else KIND_ORDER if action in (b"A", b"C", b"M", b"R", b"F") else KIND_NONE
+
+
+def action_of(kind: int) -> bytes:
+    """The action of a tick of a kind, where nothing else says it."""
+    return {KIND_TRADE: b"T", KIND_ORDER: b"A"}.get(kind, b"N")
 
 
 @dataclass(slots=True)

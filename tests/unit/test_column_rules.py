@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import strand
 from strand import Dispatcher, feeds
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.csv import CsvFeed
@@ -285,3 +286,92 @@ def test_a_map_of_what_has_no_texts_is_refused(tmp_path: Path, values: list[Any]
     feed = ParquetFeed(path, columns={"side": {"column": "way", "map": {"1": "B"}}}, symbol="X")
     with pytest.raises(FormatError, match="neither text nor a whole number, which a map needs"):
         read(feed)
+
+
+# ---- what the ticks mean
+
+
+def own_profile(path: Path, text: str) -> Path:
+    path.write_text(f'name = "own"\n{text}')
+    return path
+
+
+@pytest.mark.parametrize("column", [[10050, 7], [100.5, 7.25]])
+def test_a_second_unit_is_of_whole_numbers_of_sizes_too(tmp_path: Path, column: list[Any]) -> None:
+    rule = {"column": "q", "unit": ["1", "0.01"]}
+    wanted = [round(value * (1 if isinstance(value, int) else 100)) for value in column]
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "q": column})
+    ticks = read(ParquetFeed(path, columns={"size": rule}, symbol="X", size_unit="0.01"))
+    assert ticks["size"].tolist() == wanted
+    (tmp_path / "a.csv").write_text("ts,q\n" + "".join(f"{at},{value}\n" for at, value in enumerate(column, 1)))
+    own = own_profile(
+        tmp_path / "own.toml",
+        'size_unit = "0.01"\n[symbol]\nconstant = "X"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n'
+        '[fields.size]\ncolumn = "q"\nunit = ["1", "0.01"]\n',
+    )
+    assert read(CsvFeed(tmp_path / "a.csv", profile=own))["size"].tolist() == wanted
+
+
+@pytest.mark.parametrize("said", [{"kind": "trade"}, {"action": "T"}])
+def test_an_action_and_a_kind_follow_from_each_other(tmp_path: Path, said: dict[str, str]) -> None:
+    """In files of columns, in arrays and in CSV alike."""
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "price": [10.0, 11.0], "size": [3, 4]})
+    rows = np.array([(1, 10.0, 3), (2, 11.0, 4)], [("ts", "i8"), ("price", "f8"), ("size", "i8")])
+    np.save(tmp_path / "a.npy", rows)
+    (tmp_path / "a.csv").write_text("ts,price,size\n1,10,3\n2,11,4\n")
+    ((field, word),) = said.items()
+    own = own_profile(
+        tmp_path / "own.toml",
+        '[symbol]\nconstant = "X"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n[fields.price]\ncolumn = "price"\n'
+        f'[fields.size]\ncolumn = "size"\n[fields.{field}]\nconstant = "{word}"\n',
+    )
+    made = [
+        ParquetFeed(path, constants=said, symbol="X"),
+        ParquetFeed(path, columns={field: {"constant": word}}, symbol="X"),
+        NpyFeed(
+            tmp_path / "a.npy",
+            columns={"ts_event": "ts", "price": "price", "size": "size"},
+            constants=said,
+            symbol="X",
+        ),
+        CsvFeed(tmp_path / "a.csv", profile=own),
+    ]
+    for feed in made:
+        ticks = read(feed)
+        assert (ticks["kind"].tolist(), ticks["action"].tolist()) == ([KIND_TRADE] * 2, [b"T"] * 2), feed
+    for handler in ("vwap", "trades", "bars"):
+        result = strand.replay(path, handler, feed_options={"constants": said, "symbol": "X"}, workers=0)
+        assert int(result.rows["X"]["volume"]) == 7, handler
+        assert result.warnings == ()
+
+
+def test_a_column_of_kinds_gives_actions(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2, 3], "kind": [KIND_TRADE, KIND_ORDER, KIND_QUOTE]})
+    assert read(ParquetFeed(path, symbol="X"))["action"].tolist() == [b"T", b"A", b"N"]
+
+
+def test_trades_that_nobody_calls_so_are_a_warning(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "price": [10.0, 11.0], "size": [3, 4]})
+    result = strand.replay(path, "vwap", feed_options={"symbol": "X"}, workers=0)
+    assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", 2)]
+
+
+def test_orders_of_which_nobody_says_what_they_mean_are_a_warning(tmp_path: Path) -> None:
+    """A fill beside the trade that it is of counts twice where it is taken for a plain one."""
+    rows: dict[str, list[Any]] = {
+        "ts": [1, 2, 3, 4], "price": [10.0, 11.0, 11.0, 11.0], "size": [5, 5, 2, 2], "order_id": [1, 2, 0, 2],
+        "action": ["A", "A", "T", "F"], "side": ["B", "A", "B", "A"],
+    }  # fmt: skip
+    path = table(tmp_path / "a.parquet", rows)
+    volume = {"plain": 4, "dbn-orders": 2}
+    for ticks, wanted in volume.items():
+        options = {"ticks": ticks, "symbol": "X"}
+        result = strand.replay(path, "vwap", feed_options=options, workers=0)
+        assert (int(result.rows["X"]["volume"]), result.warnings, result.info.ticks) == (wanted, (), ticks)
+    result = strand.replay(path, "bbo", feed_options={"ticks": "orders", "symbol": "X"}, workers=0)
+    assert int(result.rows["X"]["changes"]) > 0
+    unsaid = strand.replay(path, "vwap", feed_options={"symbol": "X"}, workers=0)
+    assert [(w.kind, w.count) for w in unsaid.warnings] == [("orders of an unsaid kind", 3)]
+    assert "ticks='orders'" in unsaid.warnings[0].cure
+    with pytest.raises(ConfigurationError, match="ticks: give 'plain' or 'orders' or 'dbn' or 'dbn-orders'"):
+        ParquetFeed(path, symbol="X", ticks="order")  # type: ignore[arg-type]

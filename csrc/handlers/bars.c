@@ -166,13 +166,14 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
 static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t key,
                                  int64_t time) {
   if (!row->end && !row->start) return 0;
-  if ((row->end || row->empty_left) && turn(row, p, ctx, i, time)) return -1;
+  row->empty_left = 0;
+  if (row->end && turn(row, p, ctx, i, time)) return -1;
   if (row->end && !is_fresh(row)) {
     if (row->end > time) row->end = time;
     if (close_bar(row, p, ctx, i, SD_BAR_CUT)) return -1;
   }
   clear(row);
-  row->end = row->start = row->last_time = row->empty_left = 0;
+  row->end = row->start = row->last_time = 0;
   if (ctx->wake_at) ctx->wake_at(ctx, key, 0);
   return 0;
 }
@@ -237,7 +238,8 @@ int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_bars_row *row = row_of(rows, key, ctx);
   if (turn(row, p, ctx, -1, time)) return -1;
-  if (row->empty_left) wish(row, key, ctx);
+  /* Between sessions, and where there are none, the day may be over: empty bars wait for the next trade. */
+  if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) wish(row, key, ctx);
   return 0;
 }
 

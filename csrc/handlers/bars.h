@@ -9,7 +9,8 @@
  * All sums are integers and exact; the average price is notional / volume, rounded to the nearest 1e-9, halves up.
  *
  * A time bar [start, end) holds the trades with start <= ts_recv < end; a trade that comes after its bar was closed (receive
- * times that run backwards) goes into the one under way, and counts as late. Bars close by the symbol's timer.
+ * times that run backwards) goes into the one under way, and counts as late. Bars close by the symbol's timer; with `fill` those
+ * without a trade do so in the session of the last trade only, else at the next trade of the same day.
  */
 #ifndef SD_HANDLERS_BARS_H
 #define SD_HANDLERS_BARS_H

@@ -28,6 +28,9 @@ static inline int sd_stretch_at(sd_stretch *s, const sd_calendar *c, int64_t tim
   return s->inside != 0;
 }
 
+/* Nonzero: a stretch is a session of a calendar that has some: what is in it is no time between two days. */
+static inline int sd_in_session(const sd_stretch *s, const sd_calendar *c) { return c->n && s->inside; }
+
 /* The part of from .. to that is in sessions, ns; *s is the stretch of `to` afterwards. */
 int64_t sd_open_time(sd_stretch *s, const sd_calendar *c, int64_t from, int64_t to);
 

@@ -25,11 +25,20 @@ static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_
     const int64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
     row->queue_ns += ns;
     row->queue_sum += row->queue * (double)ns;
-    row->interval_ns += ns;
-    row->interval_sum += row->queue * (double)ns;
     if (row->queue_ns) row->queue_mean = row->queue_sum / (double)row->queue_ns;
   }
   row->last_time = time;
+}
+
+/* Gives the interval under way, which lies in one session, the time up to a moment that is not after its end. */
+static void pass_interval(sd_imbalance_row *row, int64_t time) {
+  if (time <= row->told) return;
+  if (row->told && row->interval.end && row->quotes && both(&row->top)) {
+    const int64_t ns = time - row->told;
+    row->interval_ns += ns;
+    row->interval_sum += row->queue * (double)ns;
+  }
+  row->told = time;
 }
 
 static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
@@ -49,9 +58,9 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
 }
 
 /* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
-static int end_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, int64_t time) {
+static int end_interval(sd_imbalance_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (!sd_interval_over(&row->interval, time)) return 0;
-  if (row->last_time) pass_time(row, p, row->interval.end);
+  if (row->told) pass_interval(row, row->interval.end);
   if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
   row->interval.end = 0;
   return 0;
@@ -59,15 +68,16 @@ static int end_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_c
 
 static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, uint32_t key,
                            int64_t time) {
-  sd_interval begun;
-  sd_interval_begin(&begun, &row->stretch, p->every, time, ctx, key);
-  /* From then on the top that is in force counts for the interval. */
-  if (row->last_time) pass_time(row, p, begun.start);
-  row->interval = begun;
+  sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
+  /* From its start on the top that is in force counts for it. */
+  if (row->told && row->told < row->interval.start) row->told = row->interval.start;
   row->interval_ofi = 0;
   row->interval_events = row->interval_ns = 0;
   row->interval_sum = 0;
 }
+
+/* The moment that an event counts at for intervals. */
+static int64_t interval_time(const sd_imbalance_row *row, int64_t time) { return time > row->told ? time : row->told; }
 
 /* Nonzero: no room. */
 static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
@@ -75,10 +85,14 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
   const int first = row->quotes == 0;
   if (first) row->top = SD_NO_TOP;
-  if (end_interval(row, p, ctx, i, time)) return -1;
-  const int inside = sd_stretch_at(&row->stretch, &p->calendar, time);
-  if (inside && p->every && row->interval.end == 0) start_interval(row, p, ctx, key, time);
+  if (p->every) {
+    const int64_t at = interval_time(row, time);
+    if (end_interval(row, ctx, i, at)) return -1;
+    if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) start_interval(row, p, ctx, key, at);
+    pass_interval(row, at);
+  }
   pass_time(row, p, time);
+  const int inside = sd_stretch_at(&row->stretch, &p->calendar, time);
   const sd_top was = row->top;
   if (!sd_top_take(&row->top, e)) return 0;
   const int new_session = row->stretch.start != row->session;
@@ -98,18 +112,21 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
 }
 
 /* The top is gone, and no order was cancelled for it: the next one says where flow starts from. A cleared book was in force
- * until now; a day's last top until its last event, or the end of an interval. Nonzero: no room. */
+ * until now; a day's last top until its last event, or for an interval until the end of this. Nonzero: no room. */
 static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
   if (row->quotes == 0) return 0;
-  if (end_interval(row, p, ctx, i, time)) return -1;
+  const int64_t at = interval_time(row, time);
+  if (end_interval(row, ctx, i, at)) return -1;
   if (e->clear == SD_CLEAR_BOOK) {
+    if (row->told) pass_interval(row, at);
     pass_time(row, p, time);
   } else {
     row->last_time = time;
-    sd_interval_cut(&row->interval, time, ctx, key);
-    if (end_interval(row, p, ctx, i, time)) return -1;
+    if (row->told) row->told = at;
+    sd_interval_cut(&row->interval, at, ctx, key);
+    if (end_interval(row, ctx, i, at)) return -1;
   }
   row->top = SD_NO_TOP;
   row->queue = 0;
@@ -134,7 +151,7 @@ int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_cont
 
 int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
-  return end_interval(row, ctx->params, ctx, -1, time);
+  return end_interval(row, ctx, -1, time);
 }
 
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx) {

@@ -8,7 +8,8 @@
  * An empty side has size 0 and the worst price there is. The first quote, and the first in a session, only says where flow
  * starts from. What is outside of sessions counts for nothing, and no time passes before the first one above 0.
  *
- * With `every`, the flow of each interval of so much time is emitted when it ends, where there was any event.
+ * With `every`, the flow of each interval of so much time is emitted when it ends, where there was any event. For an interval
+ * receive times that run backwards count as the latest so far. Intervals change nothing in the totals.
  */
 #ifndef SD_HANDLERS_IMBALANCE_H
 #define SD_HANDLERS_IMBALANCE_H
@@ -37,6 +38,7 @@ typedef struct sd_imbalance_row {
   int64_t queue_ns;  /* that time */
   double queue_sum;  /* ns */
   sd_interval interval;
+  int64_t told; /* the moment up to which time has passed for intervals; 0: none has */
   int64_t interval_ofi;
   double interval_sum;
   int64_t interval_ns, interval_events;

@@ -9,8 +9,9 @@
  * last trade or quote counts, and only what is in sessions; a trade without a sound quote before it has no effective spread.
  *
  * With `every`, the spreads of each interval with a trade or a change of the top are emitted when it ends, the time from the
- * top that stood at its start on included; with `fill` also those in which a sound top only stood. Receive times that run
- * backwards then count as the latest so far. No time passes before the first one above 0.
+ * top that stood at its start on included; with `fill` also those in which a sound top only stood: by a timer in the session
+ * of the symbol's last event, else at its next one of the same day. For an interval receive times that run backwards count as the
+ * latest so far. Intervals change nothing in the totals. No time passes before the first one above 0.
  */
 #ifndef SD_HANDLERS_SPREAD_H
 #define SD_HANDLERS_SPREAD_H
@@ -59,6 +60,7 @@ typedef struct sd_spread_row {
   sd_stretch stretch;
   /* only with `every` */
   sd_interval interval;
+  int64_t told;       /* the moment up to which time has passed for intervals; 0: none has */
   int64_t events;     /* in it: trades and changes of the top */
   int64_t empty_left; /* how many without any may come next; 0: none is told */
   sd_spread_totals its;

@@ -33,24 +33,34 @@ static void sample(sd_volatility_row *row) {
   row->sampled = row->price;
 }
 
-/* So many more samples of a price that stayed the same: returns of zero. */
-static void sample_same(sd_volatility_row *row, int64_t n) {
-  if (n == 0) return;
+/* The points of the grid that are due at or before a moment are samples of a price that stayed the same: returns of zero. */
+static int64_t sample_same(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
+  if (time < row->next) return 0;
+  const int64_t n = (time - row->next) / p->step + 1;
   row->of.returns += n;
-  if (row->end) row->window.returns += n;
   row->last = 0;
+  /* A session's end is a point of the grid too, and its last: what comes after starts anew. */
+  int64_t span;
+  if (__builtin_mul_overflow(p->step, n, &span) || __builtin_add_overflow(row->next, span, &row->next))
+    row->next = INT64_MAX;
+  return n;
+}
+
+/* Takes the sample that is due at or before a moment, where its price is another than the one before. */
+static void sample_new(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
+  if (row->next == 0 || time < row->next || row->price == row->sampled) return;
+  sample(row);
+  if (__builtin_add_overflow(row->next, p->step, &row->next)) row->next = INT64_MAX;
 }
 
 /* Takes the samples of the grid that are due at or before a moment; all of them lie in one session. */
 static void sample_until(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
-  if (!p->by_time || row->next == 0 || time < row->next) return;
-  const int64_t more = (time - row->next) / p->step;
-  sample(row);
-  sample_same(row, more);
-  /* A session's end is a point of the grid too, and its last: what comes after starts anew. */
-  int64_t span;
-  if (__builtin_mul_overflow(p->step, more + 1, &span) || __builtin_add_overflow(row->next, span, &row->next))
-    row->next = INT64_MAX;
+  if (row->next == 0) return;
+  sample_new(row, p, time);
+  /* Up to the window's start its timer, or that of the one before, has told them. */
+  if (row->end && row->next <= row->start) sample_same(row, p, row->start < time ? row->start : time);
+  const int64_t n = sample_same(row, p, time);
+  if (row->end) row->window.returns += n;
 }
 
 /* ---- windows and sessions */
@@ -65,25 +75,38 @@ static void start_window(sd_volatility_row *row, const sd_volatility_params *p, 
   memset(&row->window, 0, sizeof row->window);
 }
 
-/* Samples and closes all that ends at or before a moment. Nonzero: no room. */
+static int64_t session_end(const sd_volatility_row *row) { return row->stretch.inside ? row->stretch.end : 0; }
+
+/* Ends the window under way, and begins the next one of its session. Nonzero: no room. */
+static int end_window(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i) {
+  if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
+  const int64_t end = row->end;
+  row->end = 0;
+  /* Windows in which nothing is traded have returns of zero alone. */
+  if (end != session_end(row) && row->next) start_window(row, p, end);
+  return 0;
+}
+
+/* A price comes: samples and ends all that ends at or before it. Nonzero: no room. */
 static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, int64_t time) {
-  const int64_t session_end = row->stretch.inside ? row->stretch.end : 0;
-  const int64_t last = session_end && time > session_end ? session_end : time;
+  const int64_t until = session_end(row);
+  const int64_t last = until && time > until ? until : time;
   while (row->end && row->end <= last) {
     sample_until(row, p, row->end);
-    if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
-    const int64_t end = row->end;
-    row->end = 0;
-    if (end == session_end || row->next == 0) break;
-    /* Windows in which nothing is traded have returns of zero alone. */
-    start_window(row, p, end);
+    if (end_window(row, p, ctx, i)) return -1;
   }
   sample_until(row, p, last);
-  if (session_end && time >= session_end) {
+  if (until && time >= until) {
     row->sampled = 0;
     row->next = row->end = 0;
   }
   return 0;
+}
+
+/* Points of the grid in the window under way that are no samples yet. */
+static int64_t points_left(const sd_volatility_row *row, const sd_volatility_params *p) {
+  if (row->next == 0 || row->next > row->end) return 0;
+  return row->next > row->start ? (row->end - row->next) / p->step + 1 : (row->end - row->start) / p->step;
 }
 
 /* When something is due though nothing is traded. */
@@ -103,6 +126,7 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
   if (price <= 0 || price == SD_UNDEF_PRICE) {
     row->left_out++;
+    wish(row, p, key, ctx);
     return 0;
   }
   if (p->every && row->end == 0) start_window(row, p, time);
@@ -129,7 +153,7 @@ static int clear(sd_volatility_row *row, const sd_volatility_params *p, sd_conte
   if (e->clear == SD_CLEAR_BOOK || row->prices == 0) return 0;
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
   /* What its timer would have done; returns of zero are counted up to the last price alone. */
-  if (row->next && row->next <= time && row->price != row->sampled) sample_until(row, p, row->next);
+  sample_new(row, p, time);
   if (row->end > time) row->end = time;
   if (row->end && row->window.returns && emit_window(row, ctx, i, 0)) return -1;
   row->last_time = time;
@@ -165,10 +189,18 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 }
 
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  const sd_volatility_params *p = ctx->params;
   sd_volatility_row *row = row_of(rows, key, ctx);
-  if (pass_time(row, ctx->params, ctx, -1, time)) return -1;
+  sample_new(row, p, time);
   if (time > row->last_time) row->last_time = time;
-  wish(row, ctx->params, key, ctx);
+  if (row->end && row->end <= time) {
+    /* For the window they are returns of zero; the row counts them when a price comes. */
+    row->window.returns += points_left(row, p);
+    if (end_window(row, p, ctx, -1)) return -1;
+    /* Where there are no sessions, the day may be over: windows without a price wait for the next one. */
+    if (!sd_in_session(&row->stretch, &p->calendar)) return 0;
+  }
+  wish(row, p, key, ctx);
   return 0;
 }
 

@@ -12,7 +12,9 @@
  * 2 (2004). Nothing is annualised, and bv has no correction for small samples. Plain sums in the order of samples.
  *
  * With `every`, the sums of each window of so much time are emitted when it ends, where it has a return; a return belongs to the
- * window its sample was taken in, and the last sample of one window is the first price of the next.
+ * window its sample was taken in, and the last sample of one window is the first price of the next. Windows without a price are
+ * told by a timer in the session of the last one, else when the next one of the same day comes. Windows change nothing in the
+ * totals: these count returns of zero, after the last price that changed, once a price comes after them.
  */
 #ifndef SD_HANDLERS_VOLATILITY_H
 #define SD_HANDLERS_VOLATILITY_H

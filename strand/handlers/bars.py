@@ -102,10 +102,10 @@ def bars(
     trades, how many units of the instrument, how many units of currency close one: whatever the feed's ``size_unit``. A
     dispatcher, which knows no feed, takes sizes as they are.
 
-    ``fill``: time bars without a trade are emitted too, at the last close. ``partial``: the bar under way is emitted
-    at the run's end. ``sessions``: ``strand.Sessions``, or text for it; bars begin at a session's start and end at its
-    end at the latest, trades ``outside`` are left out and counted (``"skip"``) or make ``"bars"`` of their own. Without
-    sessions bars are aligned to the UNIX epoch.
+    ``fill``: time bars without a trade are emitted too, at the last close, none after a day's last trade. ``partial``:
+    the bar under way is emitted at the run's end. ``sessions``: ``strand.Sessions``, or text for it; bars begin at a
+    session's start and end at its end at the latest, trades ``outside`` are left out and counted (``"skip"``) or make
+    ``"bars"`` of their own. Without sessions bars are aligned to the UNIX epoch.
 
     ``crosses``: they count. ``book``: order books say what trades are; for feeds of single orders, whose fills have no
     price of their own.

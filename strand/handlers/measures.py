@@ -104,6 +104,7 @@ _SPREAD_EVERY_ROW: Final = np.dtype(
     [
         *_SPREAD_FIELDS,
         *_OWN_SPAN,
+        ("told", INNER),
         ("events", COUNT),
         ("empty_left", INNER),
         *_interval(_SPREADS),
@@ -128,6 +129,7 @@ IMBALANCE_ROW: Final = np.dtype(
         ("queue_ns", SPAN),
         ("queue_sum", _SUM),
         *_OWN_SPAN,
+        ("told", INNER),
         *prefixed([("ofi", SIZE), ("sum", _SUM), ("ns", SPAN), ("events", COUNT)], "interval_", _UNDER_WAY),
         *STRETCH,
         ("session", INNER),
@@ -247,7 +249,7 @@ def spread(
 
     A row is ``SPREAD_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books. The output
     ``spread`` has a ``SPREAD`` for each interval with a trade or a change of the top; with ``fill`` also for those in
-    which a top with both sides only stood.
+    which a top with both sides only stood, none of them after a day's last trade or quote.
     """
     step = _step(every)
     if fill and not step:

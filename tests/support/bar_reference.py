@@ -82,18 +82,25 @@ def time_bars(
     fill: bool = False,
     partial: bool = True,
 ) -> list[dict[str, Any]]:
-    """Of one symbol's trades, in order of time; ``feed_end``: the greatest time in the feed."""
+    """Of one symbol's trades, in order of time; ``feed_end``: the greatest time in the feed.
+
+    Bars without a trade lie before the last trade, or in its session.
+    """
     found: list[dict[str, Any]] = []
     close: int | None = None
+    filled = trades[-1].ts if trades else 0
+    for first, last, inside in stretches(sessions):
+        if sessions and inside and first <= filled < last:
+            filled = last
     for first, last, inside in stretches(sessions):
         if not (inside or outside) or first > feed_end:
             continue
         mark = 0 if inside else OUTSIDE
         mine = [t for t in trades if first <= t.ts < last]
         if fill and close is not None:
-            slots = range((min(last - 1, feed_end) - first) // step + 1)
+            slots = range((min(last - 1, feed_end, filled) - first) // step + 1)
         elif fill and mine:
-            slots = range((mine[0].ts - first) // step, (min(last - 1, feed_end) - first) // step + 1)
+            slots = range((mine[0].ts - first) // step, (min(last - 1, feed_end, filled) - first) // step + 1)
         else:
             slots = sorted({(t.ts - first) // step for t in mine})
         for slot in slots:

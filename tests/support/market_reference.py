@@ -17,6 +17,7 @@ import measure_reference as measures
 from measure_reference import Top
 
 NANO = 10**9
+PARTIAL, EMPTY, CUT = 1, 2, 4
 
 
 @dataclass(frozen=True)
@@ -337,12 +338,66 @@ def variations(
 
 
 def _on_grid(prices: list[tuple[int, int]], step: int, last: int, end: int) -> list[int]:
-    """The samples up to the last trade, and one more where a price has differed since, if its point comes in time."""
+    """The samples up to the last trade, and one more where the price differs from the last of them, if its point comes
+    in time."""
     found = measures.on_grid(prices, step, last)
     point = (last // step + 1) * step
-    since = [price for ts, price in prices if ts >= point - step]
-    if point <= end and (not found or any(price != found[-1] for price in since)):
+    if point <= end and (not found or prices[-1][1] != found[-1]):
         found.append(prices[-1][1])
+    return found
+
+
+def windows(events: Sequence[Event], feed_end: int, *, step: int, every: int) -> list[dict[str, Any]]:
+    """What ``volatility`` emits: none begins after the window of a day's last trade."""
+    found = []
+    ends = [e.ts for e in events if isinstance(e, Day)] + [feed_end]
+    for number, (day_end, day) in enumerate(zip(ends, days_of(events), strict=True)):
+        trades = trades_of(day)
+        prices = [(t.ts, t.price) for t in trades if t.price is not None]
+        last = trades[-1].ts
+        whole = (last // every + 1) * every
+        sampled = measures.on_grid(prices, step, whole) if whole <= day_end else _on_grid(prices, step, last, day_end)
+        first = (prices[0][0] // step + 1) * step
+        slots = [(first + k * step - 1) // every for k in range(len(sampled))]
+        for slot in sorted(set(slots[1:])):
+            at = [k for k, its in enumerate(slots) if its == slot and k > 0]
+            of = measures.variation(sampled[at[0] - 1 : at[-1] + 1])
+            start, end = slot * every, (slot + 1) * every
+            is_last = number == len(ends) - 1
+            found.append(
+                {
+                    "start": start, "end": end if is_last else min(end, day_end), "returns": of["returns"],
+                    "rv": of["rv"], "sum": of["sum"], "flags": PARTIAL if is_last and end > day_end else 0,
+                }
+            )  # fmt: skip
+    return found
+
+
+def spread_intervals(events: Sequence[Event], feed_end: int, *, every: int, fill: bool) -> list[dict[str, Any]]:
+    """What ``spread`` emits: none begins after the interval of a day's last event."""
+    found = []
+    ends = [e.ts for e in events if isinstance(e, Day)] + [feed_end]
+    for number, (day_end, day) in enumerate(zip(ends, days_of(events), strict=True)):
+        tops = changes_of(day)
+        is_last = number == len(ends) - 1
+        for slot in range(day[0].ts // every, day[-1].ts // every + 1):
+            start, end = slot * every, (slot + 1) * every
+            until = end if end <= day_end else day[-1].ts
+            shown = [(top, ns) for top, ns in measures.spans(tops, until, [(start, end)]) if top.sound] if tops else []
+            ns = sum(lasted for _, lasted in shown)
+            trades = [e for e in day if isinstance(e, Trade) and start <= e.ts < end]
+            if not trades and not any(start <= ts < end for ts, _ in tops) and not (fill and ns):
+                continue
+            matched = [t for t in trades if t.price is not None and t.before.sound]
+            absolute = sum((top.ask - top.bid) * lasted for top, lasted in shown)
+            found.append(
+                {
+                    "start": start, "end": end if is_last else min(end, day_end), "quoted_ns": ns,
+                    "trades": len(matched), "volume": sum(t.size for t in matched),
+                    "unmatched": len(trades) - len(matched), "flags": PARTIAL if is_last and end > day_end else 0,
+                }
+                | ({"quoted": float(Fraction(absolute, ns * NANO))} if ns else {})
+            )  # fmt: skip
     return found
 
 
@@ -358,16 +413,22 @@ def bar(trades: Sequence[Trade], start: int, end: int, flags: int) -> dict[str, 
     }  # fmt: skip
 
 
-PARTIAL, CUT = 1, 4
+def time_bars(
+    events: Sequence[Event], step: int, feed_end: int, *, crosses: bool = True, fill: bool = False
+) -> list[dict[str, Any]]:
+    """Bars by time; what a day's end cuts ends there. ``feed_end``: the greatest time of the whole feed.
 
-
-def time_bars(events: Sequence[Event], step: int, feed_end: int, *, crosses: bool = True) -> list[dict[str, Any]]:
-    """Bars by time; what a day's end cuts ends there. ``feed_end``: the greatest time of the whole feed."""
+    ``fill``: those without a trade too, between two trades of one day.
+    """
     found = []
     boundaries = [e.ts for e in events if isinstance(e, Day)]
     for number, day in enumerate(days_of(events)):
         trades = [t for t in trades_of(day, crosses=crosses) if t.price is not None]
+        before: int | None = None
         for slot, group in groupby(trades, key=lambda t: t.ts // step):
+            for empty in range(before + 1, slot) if fill and before is not None else ():
+                found.append(_empty_bar(found[-1]["close"], empty * step, (empty + 1) * step))
+            before = slot
             start, end, flags = slot * step, (slot + 1) * step, 0
             if number < len(boundaries):
                 if boundaries[number] < end:
@@ -376,6 +437,11 @@ def time_bars(events: Sequence[Event], step: int, feed_end: int, *, crosses: boo
                 flags = PARTIAL
             found.append(bar(list(group), start, end, flags))
     return found
+
+
+def _empty_bar(close: int, start: int, end: int) -> dict[str, Any]:
+    prices = dict.fromkeys(("open", "high", "low", "close"), close)
+    return prices | {"start": start, "end": end, "volume": 0, "trades": 0, "flags": EMPTY}
 
 
 def counted_bars(events: Sequence[Event], full: Any) -> list[dict[str, Any]]:

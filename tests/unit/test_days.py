@@ -23,7 +23,7 @@ from merge_support import ArrayFeed
 from plain_run import plain_run
 
 import strand
-from strand import UNDEF_PRICE, bars, book, depth, imbalance, spread, trade_stats, volatility, vwap
+from strand import UNDEF_PRICE, Sessions, bars, book, depth, imbalance, spread, trade_stats, volatility, vwap
 from strand.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.days import clear_records, is_clear
@@ -199,6 +199,57 @@ def test_a_bar_of_time_ends_where_the_day_does() -> None:
     ]
 
 
+SESSION = Sessions(np.array([[20 * SECOND, 280 * SECOND], [DAY, DAY + 250 * SECOND]]))
+
+
+@pytest.mark.parametrize("sessions", [None, SESSION])
+@pytest.mark.parametrize(
+    ("plain", "emitting"),
+    [
+        (spread, lambda **o: spread("7s", **o)),
+        (spread, lambda **o: spread("7s", fill=True, **o)),
+        (imbalance, lambda **o: imbalance("7s", **o)),
+        (lambda **o: volatility("1s", **o), lambda **o: volatility("1s", every="7s", **o)),
+        (lambda **o: bars("7s", **o), lambda **o: bars("7s", fill=True, **o)),
+    ],
+    ids=["spread", "filled spread", "imbalance", "volatility", "filled bars"],
+)
+def test_what_emits_more_has_the_same_totals_and_tells_of_no_night(plain: Any, emitting: Any, sessions: Any) -> None:
+    first, second, both = two_days()
+    total = plain_run(plain(sessions=sessions), both, 1).rows[0]
+    ran = plain_run(emitting(sessions=sessions), both, 1)
+    inner = {"last_time", "bars", "last_start", "last_end", "empty_left", "start", "end", "told"}
+    for name in total.dtype.names:
+        if not name.startswith(("stretch", "window", "interval")) and name not in inner:
+            assert np.array_equal(ran.rows[0][name], total[name]), name
+    ends = [int(day["ts_recv"].max()) for day in (first, second)]
+    for record in ran.records:
+        assert record["start"] <= ends[0] or int(second["ts_recv"][0]) < record["end"]
+        assert record["start"] <= ends[1]
+
+
+def test_empty_bars_of_10_ms_do_not_fill_a_weekend() -> None:
+    ticks = zeros(3)
+    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
+    ticks["ts_recv"], ticks["price"] = [SECOND, SECOND + 45_000_000, 3 * DAY + SECOND], [7, 8, 9]
+    clear = clear_records(np.zeros(1, np.uint32), 3 * DAY)
+    ran = plain_run(bars("10ms", fill=True), np.concatenate([ticks[:2], clear, ticks[2:]]), 1)
+    assert ran.records[["close", "trades"]].tolist() == [(7, 1), (7, 0), (7, 0), (7, 0), (8, 1), (9, 1)]
+
+
+@pytest.mark.parametrize("every", [None, "1m"])
+@pytest.mark.parametrize("times", [(0, 0, 0), (0, 2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("kind", [KIND_STATUS, KIND_QUOTE])
+def test_a_clear_takes_the_top_also_where_no_tick_had_a_time(kind: int, times: Any, every: Any) -> None:
+    ticks = zeros(3)
+    ticks["kind"], ticks["action"], ticks["ts_recv"] = [KIND_QUOTE, kind, KIND_TRADE], [b"N", b"R", b"T"], times
+    ticks["side"] = [b"N", b"N", b"B"]
+    ticks["price"], ticks["size"] = [99, UNDEF_PRICE, 150], [5, 0, 1]
+    ticks["order_id"], ticks["ref_id"] = [101, UNDEF_PRICE, 0], [7, 0, 0]
+    row = plain_run(spread(every), ticks, 1).rows[0]
+    assert (row["bid"], row["ask"], row["trades"], row["unmatched"]) == (UNDEF_PRICE, UNDEF_PRICE, 0, 1)
+
+
 @pytest.mark.parametrize("made", [vwap, trade_stats, spread])
 def test_intervals_end_where_the_day_does(made: Any) -> None:
     """The last interval of the first day and the first of the second have the same place on the grid."""
@@ -309,12 +360,43 @@ def test_two_days_are_the_same_on_any_number_of_workers(folder: Path, handler: s
     assert len(found) == 1
 
 
+EMITTING = [
+    bars("5m", fill=True),
+    imbalance("5m"),
+    spread("5m", partial=False),
+    spread("5m", fill=True),
+    volatility("1m", every="10m"),
+]
+
+
+@pytest.mark.parametrize("handler", EMITTING)
+def test_what_two_days_emit_is_the_same_on_any_number_of_workers(folder: Path, handler: Any) -> None:
+    found = {strand.replay(folder, handler, workers=workers).fingerprint for workers in (0, 1, 2)}
+    found.add(strand.replay(folder, handler, workers=2, strands=3).fingerprint)
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     "handler",
-    ["book", "bars", "bbo", "count", "depth", "imbalance", "spread", "trade_stats", "trades", "volatility", "vwap"],
+    [
+        *(
+            "book",
+            "bars",
+            "bbo",
+            "count",
+            "depth",
+            "imbalance",
+            "spread",
+            "trade_stats",
+            "trades",
+            "volatility",
+            "vwap",
+        ),
+        *EMITTING,
+    ],
 )
-def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handler: str, workers: int) -> None:
+def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handler: Any, workers: int) -> None:
     both = strand.replay(folder, handler, per_day=True, workers=workers)
     assert [day.end_ns is None for day in both.days] == [False, True]
     assert both.days[0].end_ns == both.days[1].start_ns

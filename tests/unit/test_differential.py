@@ -298,6 +298,12 @@ def test_bars_by_time_are_those_of_plain_python(traded: Market, step: str, cross
     check_bars(traded, handler, lambda e: market.time_bars(e, ns, traded.end, crosses=crosses))
 
 
+@pytest.mark.parametrize("step", ["1s", "10s"])
+def test_filled_bars_are_those_of_plain_python(traded: Market, step: str) -> None:
+    ns = {"1s": SECOND, "10s": 10 * SECOND}[step]
+    check_bars(traded, strand.bars(step, fill=True), lambda e: market.time_bars(e, ns, traded.end, fill=True))
+
+
 @pytest.mark.parametrize("kind", ["ticks", "volume", "notional"])
 def test_bars_by_trades_are_those_of_plain_python(traded: Market, kind: str) -> None:
     unit = Fraction(1) if "itch50" in traded.paths[0] else Fraction(1, 10**8)
@@ -313,9 +319,13 @@ def test_bars_by_trades_are_those_of_plain_python(traded: Market, kind: str) -> 
 
 
 def check_bars(market_: Market, handler: Any, expected: Any) -> None:
+    check_records(market_, handler, "bars", expected)
+
+
+def check_records(market_: Market, handler: Any, output: str, expected: Any) -> None:
     for workers in (0, 2):
         result = market_.run(handler, workers)
-        bars = result.outputs["bars"]
+        bars = result.outputs[output]
         for name, events in market_.events.items():
             mine = bars[bars["instrument_id"] == result.symbols.index(name)]
             right = expected(events)
@@ -337,6 +347,26 @@ def test_intervals_of_averages_add_up_to_plain_python_s(traded: Market) -> None:
         assert len(mine) == len(right)
         for one, other in zip(mine, right, strict=True):
             check(one, other, name)
+
+
+@pytest.mark.parametrize("fill", [False, True])
+@pytest.mark.parametrize("every", ["1s", "1m"])
+def test_intervals_of_spreads_are_those_of_plain_python(quoted: Market, every: str, fill: bool) -> None:
+    handler, ns = strand.spread(every, fill=fill), {"1s": SECOND, "1m": 60 * SECOND}[every]
+    check_rows(quoted, handler, market.spreads)
+    check_records(quoted, handler, "spread", lambda e: market.spread_intervals(e, quoted.end, every=ns, fill=fill))
+
+
+def test_intervals_of_flow_leave_the_totals_of_plain_python(quoted: Market) -> None:
+    check_rows(quoted, strand.imbalance("1m"), market.flows)
+
+
+@pytest.mark.parametrize(("given", "every"), [(1, 10), (1, 90), (5, 15)])
+def test_windows_of_volatility_are_those_of_plain_python(traded: Market, given: int, every: int) -> None:
+    handler = strand.volatility(f"{given}s", every=f"{every}s")
+    step, ns = given * SECOND, every * SECOND
+    check_rows(traded, handler, lambda e: market.variations(e, traded.end, step=step))
+    check_records(traded, handler, "volatility", lambda e: market.windows(e, traded.end, step=step, every=ns))
 
 
 def test_books_are_those_of_plain_python(orders: Market) -> None:

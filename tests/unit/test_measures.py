@@ -475,17 +475,30 @@ def test_spreads_go_on_while_a_top_only_stands_and_with_the_next_session() -> No
     like = spread(100, fill=True, sessions=Sessions(np.array([[0, 250], [400, 700]])))
     other = quote(620, 1, 1, 2, 1)
     other["instrument_id"] = 1
-    ran = plain_run(like, stream(quote(10, 100, 1, 104, 1), other), 2)
+    ran = plain_run(like, stream(quote(10, 100, 1, 104, 1), other, quote(630, 100, 1, 104, 1)), 2)
     mine = ran.records[ran.records["key"] == 0]
     spans = [(0, 100, 90), (100, 200, 100), (200, 250, 50), (400, 500, 100), (500, 600, 100)]
     assert mine[["start", "end", "quoted_ns"]].tolist()[:5] == spans
     assert mine["quoted"][:5] == pytest.approx([4e-9] * 5)
-    assert mine["number"][:5].tolist() == [TIMER] * 5
+    # Timers go on to the session's end. The symbol's next quote tells of the session after it.
+    assert mine["number"][:5].tolist() == [TIMER] * 3 + [2] * 2
+    assert len(plain_run(like, stream(quote(10, 100, 1, 104, 1), other), 2).records) == 3 + 1
     # Quoted between sessions: from the next one's start on.
-    ran = plain_run(like, stream(quote(300, 100, 1, 104, 1), other), 2)
+    ran = plain_run(like, stream(quote(300, 100, 1, 104, 1), other, quote(630, 100, 1, 104, 1)), 2)
     assert ran.records[ran.records["key"] == 0][["start", "quoted_ns"]].tolist()[:2] == [(400, 100), (500, 100)]
     with pytest.raises(ConfigurationError, match="every"):
         spread(fill=True)
+
+
+def test_a_row_has_the_averages_of_the_interval_under_way() -> None:
+    ticks = stream(quote(5, 99, 1, 101, 1), quote(20, 99, 1, 103, 1), trade(30, 102, 5))
+    ran = plain_run(spread(100), ticks, 1)
+    assert ran.records["quoted_ns"].tolist() == [25]
+    left = plain_run(spread(100, partial=False), ticks, 1).rows[0]
+    for name in ("quoted_ns", "quoted", "relative", "trades", "effective", "effective_mean"):
+        assert left[f"interval_{name}"] == ran.records[0][name] == ran.rows[0][f"interval_{name}"], name
+    unquoted = plain_run(spread(100), stream(trade(5, 100, 1)), 1).rows[0]
+    assert all(math.isnan(unquoted[f"interval_{name}"]) for name in ("quoted", "relative", "effective"))
 
 
 @pytest.mark.parametrize("make", [vwap, trade_stats, spread])

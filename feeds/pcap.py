@@ -167,7 +167,8 @@ class PcapFeed(DecodedFeed):
 
         Those of ``ItchFeed.statistics``, and ``records``, ``packets`` (of MoldUDP64, with messages), ``heartbeats``,
         ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
-        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``other_sessions``, ``fragments``.
+        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` (of those, what
+        ``blank_headers`` would have read), ``other_sessions``, ``fragments``.
         """
         return super().statistics()
 

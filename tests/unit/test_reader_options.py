@@ -25,6 +25,12 @@ from strand.feeds.option_texts import option_values
         ({"symbol": "600000", "session": "0000000001"}, {"symbol": "600000", "session": "0000000001"}),
         ({"port": "26400,26401"}, {"port": [26400, 26401]}),
         ({"size_unit": "0.001", "inexact": "round"}, {"size_unit": "0.001", "inexact": "round"}),
+        ({"blank_headers": "true"}, {"blank_headers": True}),
+        ({"columns.price.column": "zz,ipx"}, {"columns": {"price": {"column": ["zz", "ipx"]}}}),
+        (
+            {"columns.price": "a,b", "columns.price.unit": "0.01,1"},
+            {"columns": {"price": {"column": "a,b", "unit": ["0.01", "1"]}}},
+        ),
         ({"columns.price": "px", "columns.flags": ""}, {"columns": {"price": "px", "flags": None}}),
         ({"constants.kind": "2", "constants.side": "B"}, {"constants": {"kind": 2, "side": "B"}}),
         (
@@ -46,6 +52,7 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
         ({"date": "2026-01-05"}, r"date: no reader has such an option"),  # has an option of the command's own
         ({"levels": "five"}, r"levels: 'five' is not a whole number"),
         ({"port": "1,b"}, r"port: '1,b' is not a whole number"),
+        ({"blank_headers": "yes"}, r"blank_headers: give true or false, not 'yes'"),
         ({"columns": "price"}, r"columns: it is given as columns.NAME=VALUE"),
         ({"levels.bid": "1"}, r"levels.bid: it is given as levels=VALUE"),
         ({"limits.ratio": "3"}, r"limits.ratio: there are max_ratio, max_bytes"),

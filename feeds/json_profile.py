@@ -26,6 +26,7 @@ the others at the record, and what is not there is looked for in the message.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -211,6 +212,8 @@ def read_profile(
     Raises ConfigurationError naming the key that cannot work.
     """
     where = "profile"
+    if not isinstance(source, Mapping | str | os.PathLike):
+        raise ConfigurationError(f"profile: give a table, or the path of a .toml file, not {source!r}")
     if not isinstance(source, Mapping):
         where = str(source)
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final, Literal, get_args, get_type_hints
+from typing import Any, Final, Literal
 
 import msgspec
 
 from strand.errors import ConfigurationError
+from strand.feeds.mapping.rules import told
 
 __all__ = ["MEND", "Options", "check_options"]
 
@@ -42,9 +42,4 @@ def check_options(**given: Any) -> Options:
     try:
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, Options)
     except msgspec.ValidationError as error:
-        place = re.search(r"`\$\.(\w+)", str(error))
-        name = place[1] if place else ""
-        choices = [repr(value) for value in get_args(get_type_hints(Options).get(name)) if isinstance(value, str)]
-        if choices:
-            raise ConfigurationError(f"{name}: give {' or '.join(choices)}, not {given[name]!r}") from None
-        raise ConfigurationError(f"{name}: {given.get(name)!r}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise ConfigurationError(told(Options, given, str(error), "")) from None

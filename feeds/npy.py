@@ -272,7 +272,7 @@ class NpyFeed(BaseFeed):
         """The stream came up short, and was asked for the fault behind that: if it has none, it just ends there."""
         record = first + size // self._place.dtype.itemsize
         offset = self._place.offset + first * self._place.dtype.itemsize + size + got
-        raise TruncatedFeedError(f"ends inside record {record}; get the whole file", path=self._path, offset=offset)
+        raise TruncatedFeedError(f"ends inside record {record + 1}; get the whole file", path=self._path, offset=offset)
 
     def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
         """Ticks of records. Bad ones are closed in on by halves, to be passed over or raised behind those before."""
@@ -308,8 +308,9 @@ class NpyFeed(BaseFeed):
             )
 
     def _bad_record(self, index: int, problem: str) -> FormatError:
+        """The error of the record at an index; a reader of it counts from 1, as ``sequence`` does."""
         offset = self._place.offset + index * self._place.dtype.itemsize
-        return FormatError(f"record {index}: {problem}", path=self._path, offset=offset)
+        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=offset)
 
     def _scan(self) -> int:
         highest, at = -1, 0

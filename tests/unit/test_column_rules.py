@@ -278,6 +278,22 @@ def test_what_cannot_be_is_refused_with_the_key(tmp_path: Path, columns: dict[st
         ParquetFeed(path, columns=columns, symbol="X")
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.date32(), pa.time64("us"), pa.duration("ns")])
+def test_a_column_of_an_unusable_type_is_told_with_what_to_do(tmp_path: Path, kind: Any) -> None:
+    bools = pa.nulls(1, pa.bool_())
+    pq.write_table(pa.table({"ts": pa.nulls(1, kind), "at": [5], "price": [1.5], "px": bools}), tmp_path / "a.parquet")
+
+    def said(**columns: Any) -> str:
+        with pytest.raises(FormatError) as caught:
+            read(ParquetFeed(tmp_path / "a.parquet", symbol="X", columns=columns))
+        return str(caught.value)
+
+    cure = "convert it, or name another column by columns={'%s': NAME} (--feed columns.%s=NAME): column "
+    assert cure % ("ts_event", "ts_event") + f"'ts' ({kind}) for ts_event is neither a timestamp" in said()
+    quote = said(ts_event="at", bid_price="px", ask_price="price")
+    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is no number" in quote
+
+
 @pytest.mark.parametrize("values", [[1.5, 2.5], [MS, MS]])
 def test_a_map_of_what_has_no_texts_is_refused(tmp_path: Path, values: list[Any]) -> None:
     times = pa.array(values, pa.timestamp("ms")) if values[0] == MS else values

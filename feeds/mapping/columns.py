@@ -100,8 +100,8 @@ class Columns:
     """The columns a file's ticks are made of.
 
     ``columns`` maps fields to columns, to tables of a profile's keys (``NOT_HERE`` are for text alone), or to None to
-    leave a field out; what it does not name is recognised by ``ALIASES``. ``constants``: one value for all rows, in the
-    units that the field's column would have. Raises ConfigurationError for a field, column or key that there is not.
+    leave a field out; what it does not name is recognised by ``ALIASES``. ``constants``: one value for all rows, prices
+    and sizes in natural units. Raises ConfigurationError for a field, column or key that there is not.
     """
 
     def __init__(

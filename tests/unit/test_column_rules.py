@@ -233,6 +233,40 @@ def test_a_table_without_a_unit_is_the_columns_name_alone(tmp_path: Path, price:
     assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("field", "said", "wanted"),
+    [
+        ("side", "buy", b"B"), ("side", "ASK", b"A"), ("side", "", b"N"), ("side", ord("S"), b"A"),
+        ("side", b"B", b"B"),
+        ("action", "trade", b"T"), ("action", "Delete", b"C"), ("action", "d", b"C"), ("action", ord("F"), b"F"),
+    ],
+)  # fmt: skip
+def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, said: Any, wanted: bytes) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    text = said.decode() if isinstance(said, bytes) else said
+    held = table(tmp_path / "held.parquet", {"ts": [5], field: [text]})
+    ticks = [
+        read(ParquetFeed(path, symbol="X", constants={field: said})),
+        read(ParquetFeed(path, symbol="X", columns={field: {"constant": text}})),
+        read(ParquetFeed(held, symbol="X")),
+    ]
+    assert [bytes(tick[field][0]) for tick in ticks] == [wanted] * 3
+    assert len({tick.tobytes() for tick in ticks}) == 1
+    for wrong in ("buyer", ord("x"), True, 5.5):
+        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is none of A"):
+            ParquetFeed(path, symbol="X", constants={field: wrong})
+
+
+def test_a_whole_price_is_currency_as_a_constant_and_1e_9_in_a_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "px": [100]})
+    for columns, price in (
+        ({"price": {"constant": 100}}, 100 * 10**9),
+        ({"price": {"constant": 100, "unit": "0.01"}}, 10**9),
+        ({"price": "px"}, 100),
+    ):
+        assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
+
+
 def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"ts": [5]})
     assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000

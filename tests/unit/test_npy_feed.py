@@ -305,7 +305,7 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
             "constants.kind: 70000 is none of none, order",
         ),
         ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is none of"),
-        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buy"}}, "side: 'buy' is none of A, B"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buyer"}}, "side: 'buyer' is none of A, B"),
         ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
         ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
         ({"columns": {"size": 3}}, "columns.size: give a column's name, a table"),

@@ -13,6 +13,7 @@ from strand._bindings.values import look_up
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds._arrow_numpy import nulls, numbers, rows_of
 from strand.feeds.mapping.columns import Columns
+from strand.feeds.mapping.values import unusable
 from strand.symbols import NAME_BYTES, check_name, name_problem
 
 __all__ = ["Keys"]
@@ -230,7 +231,9 @@ class Keys:
         self._dictionary = column.dictionary
 
     def _no_names(self, column: Any) -> TypeError:
-        return TypeError(f"column {self.column!r} ({column.type}) cannot name symbols")
+        assert self.column is not None
+        field = "instrument_id" if self._kind == "number" else "symbol"
+        return TypeError(unusable(field, self.column, str(column.type), "cannot name symbols"))
 
     def _found(self, values: Any) -> ByRow:
         """The keys of values, of those that have one."""

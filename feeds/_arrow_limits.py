@@ -44,7 +44,7 @@ class Expansion:
     """
 
     def __init__(self, limits: InflateLimits | None, path: Path | str, size: int | None = None) -> None:
-        self._limits = limits or InflateLimits()
+        self._limits = InflateLimits.of(limits)
         self._path = path
         self._size = size
         self._made = self._read = 0

@@ -64,6 +64,9 @@ class PartsMaker:
     def price_power(self) -> int | None:
         return next((maker.price_power for maker in self._makers if maker.price_power is not None), None)
 
+    def is_size(self, column: int) -> bool:
+        return any(maker.is_size(column) for maker in self._makers)
+
     def can_round(self, column: int) -> bool:
         return any(maker.can_round(column) for maker in self._makers)
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import FAULT_WORDS
+from strand._bindings.text import FAULT_RANGE, FAULT_WORDS
 from strand.errors import FeedError, FormatError
 from strand.feeds._csv_lines import Block, blocks
 from strand.feeds._csv_match import Match
@@ -136,7 +136,9 @@ class CsvRows:
         number, kind = fault >> 8, fault & 0xFF
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
-        cure = ""
+        cure = larger = ""
+        if kind == FAULT_RANGE and self._maker.is_size(number) and not text.lstrip().startswith("-"):
+            larger = "give a larger size_unit: "
         if self._maker.can_round(number):
             cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
         more = {
@@ -144,7 +146,7 @@ class CsvRows:
             "no symbol's name": f", which is text of at most {NAME_BYTES} bytes as UTF-8 without control characters",
             "too precise": f", more decimals than fit{cure}",
         }
-        return word, f"column {self._maker.columns[number]}: {word}{more.get(word, '')}", text
+        return word, f"{larger}column {self._maker.columns[number]}: {word}{more.get(word, '')}", text
 
     def _count(self, block: Block, made: Made, ticks: TickBatch, last_ns: int, bytes_in: int) -> None:
         counts = self.counts

@@ -387,6 +387,11 @@ class TickMaker:
         at = self._place(rule.columns)
         self._read(self._numbers[rule.field], at, block.columns[at], out, (made.faults, made.rows))
 
+    def is_size(self, column: int) -> bool:
+        """Whether a column holds sizes."""
+        sizes = (rule for rule in self._readers if rule.field in SIZES and not (rule.map or rule.pair))
+        return any(self.found.column(rule.columns) == column for rule in sizes)
+
     def can_round(self, column: int) -> bool:
         """Whether a column holds decimals, which may be rounded on request; times of other forms may not."""
         return any(time.column == column and time.numbers.form == DECIMAL for time in self._times) or any(

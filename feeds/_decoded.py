@@ -76,7 +76,7 @@ class DecodedFeed(BaseFeed):
             wanted = wanted_names(select)
             self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}
         self._batch_ticks = batch_ticks
-        self._limits = limits if limits is not None else InflateLimits()
+        self._limits = InflateLimits.of(limits)
         self._headroom = headroom
         self._closed = False
         self._chunks: list[Chunks] = []

@@ -13,7 +13,7 @@ from strand.feeds.bytestream import InflateLimits, InputStream
 
 _MOST_TEXT: Final = 64 << 20
 
-__all__ = ["MemberReader", "PieceReader", "positive", "read_head", "regular_file", "small_text"]
+__all__ = ["MemberReader", "PieceReader", "read_head", "regular_file", "small_text"]
 
 
 def regular_file(path: str | Path) -> Path:
@@ -56,13 +56,6 @@ def small_text(path: str | Path, what: str) -> str:
         return data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{what}: {path} cannot be read: {error}") from error
-
-
-def positive(name: str, value: int) -> int:
-    """The value of an option that counts something, when it is 1 or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number from 1 up, not {value!r}")
-    return value
 
 
 class PieceReader:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -27,6 +27,16 @@ _COUNTS: Final = (
     "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
     "not_rising",
 )  # fmt: skip
+
+
+def _parsed(data: str | bytes) -> Any:
+    """JSON, its decimals exact. Raises ValueError, RecursionError and InvalidOperation."""
+    try:
+        return json.loads(data, parse_float=Decimal)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:  # Python makes no integer of more than 4,300 digits of text
+        return json.loads(data, parse_float=Decimal, parse_int=Decimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +102,11 @@ class JsonTicks:
         """
         self.counts["messages"] += 1
         try:
-            message = json.loads(data, parse_float=Decimal)
-        except (ValueError, RecursionError, InvalidOperation) as error:
+            message = _parsed(data)
+        except InvalidOperation:
+            self._refuse("holds a number with an exponent of 10^18 or more", offset, line)
+            return
+        except (ValueError, RecursionError) as error:
             self._refuse(f"is no JSON: {error}", offset, line)
             return
         found = self._profile.records(message)

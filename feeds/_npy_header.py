@@ -158,7 +158,7 @@ def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPl
         raise FormatError(f"holds {shape[0]} records of {dtype.itemsize} bytes each", path=path, offset=offset)
     if size is not None and (whole := offset + shape[0] * dtype.itemsize) > size:
         raise TruncatedFeedError(
-            f"ends inside record {(size - offset) // dtype.itemsize} of {shape[0]}: {size} bytes where the header "
+            f"ends inside record {(size - offset) // dtype.itemsize + 1} of {shape[0]}: {size} bytes where the header "
             f"promises {whole}",
             path=path,
             offset=size,

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -141,6 +141,8 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
     """Names and globs, with those in the files that ``@FILE`` names, one a line; empty lines and ``# ...`` aside."""
     if isinstance(symbols, str):
         raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
+    if not isinstance(symbols, Iterable):
+        raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
     names: list[str] = []
     for name in symbols:
         if not isinstance(name, str) or not name:

@@ -25,7 +25,8 @@ TickBatch = npt.NDArray[np.void]
 #: - ``"orders"``: single orders (ITCH, PITCH, LOBSTER). A fill (action F) takes its size off its order, and has that
 #:   order's price unless it brings its own. Action T is an execution of a hidden order, whose side says nothing, or
 #:   with flag 4 a cross. Flag 1: it does not count.
-#: - ``"dbn"``: Databento's trades and quotes: as ``"plain"``, where no flag marks a cross.
+#: - ``"dbn"``: Databento's trades and quotes. A trade is action T alone. Flag 1: it does not count. No flag
+#:   marks a cross.
 #: - ``"dbn-orders"``: Databento's single orders. A fill only reports what a trade (action T) said before it. Flag 128
 #:   ends an event, before which no change of a book is shown; flag 64 is a whole side; each publisher has a book.
 TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from strand.errors import ConfigurationError, FeedError
+from strand.numbers import whole
 
 __all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
 
@@ -28,11 +29,18 @@ class InflateLimits:
     ratio_after_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
-        for name in ("max_ratio", "max_bytes"):
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(f"{name}: {getattr(self, name)!r} must be above 0")
-        if self.ratio_after_bytes < 0:
-            raise ConfigurationError(f"ratio_after_bytes: {self.ratio_after_bytes!r} must not be negative")
+        ratio: Any = self.max_ratio
+        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not ratio > 0:
+            raise ConfigurationError(f"max_ratio: {ratio!r} is not a number above 0")
+        whole("max_bytes", self.max_bytes, 1)
+        whole("ratio_after_bytes", self.ratio_after_bytes, 0)
+
+    @classmethod
+    def of(cls, limits: Any) -> InflateLimits:
+        """The option ``limits``, whose None is the usual ones. Raises ConfigurationError for anything else."""
+        if limits is not None and not isinstance(limits, cls):
+            raise ConfigurationError(f"limits: give strand.feeds.InflateLimits(max_ratio=...), not {limits!r}")
+        return cls() if limits is None else limits
 
     def excess(self, made: int, read: int) -> str | None:
         """What is wrong with ``made`` bytes out of ``read``; None where they are within the limits."""

@@ -33,6 +33,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
+from strand.numbers import whole
 from strand.symbols import check_name
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
@@ -103,20 +104,14 @@ class CsvFeed(BaseFeed):
     ) -> None:
         super().__init__()
         said = check_options(inexact=inexact, on_error=on_error)
-        if batch_ticks < 1:
-            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is below 1")
-        if levels is not None and not 1 <= levels <= 64:
-            raise ConfigurationError(f"levels: {levels!r} is not 1 to 64")
-        self._levels = levels
-        if not 1 <= max_symbols <= 1 << 30:
-            raise ConfigurationError(f"max_symbols: {max_symbols!r} is not 1 to 2^30")
+        self._levels = None if levels is None else whole("levels", levels, 1, 64)
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         self._skip, self._select, self._limits = said.skips, select, limits
-        self._batch_ticks, self._max_symbols = batch_ticks, max_symbols
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._max_symbols = whole("max_symbols", max_symbols, 1, 1 << 30)
         self._rounds = said.rounds
-        if threads is not None and not 1 <= threads <= 64:
-            raise ConfigurationError(f"threads: {threads!r} is not 1 to 64")
-        self._threads = threads or min(3, len(os.sched_getaffinity(0)) - 1)
+        cores = len(os.sched_getaffinity(0))
+        self._threads = min(3, cores - 1) if threads is None else whole("threads", threads, 1, 64)
         self._closed = False
         self._chunks: Chunks | None = None
         with open_stream(self._path, limits=limits) as stream:
@@ -199,6 +194,8 @@ class CsvFeed(BaseFeed):
     def _matched(self, head: bytes, profile: str | os.PathLike[str] | None) -> Match:
         if profile is None:
             return choose(head, self._path)
+        if not isinstance(profile, str | os.PathLike):
+            raise ConfigurationError(f"profile: give a built-in one's name, or a .toml file's path, not {profile!r}")
         found = match(named_profile(os.fspath(profile)), head, self._path)
         if isinstance(found, FormatError):
             raise found

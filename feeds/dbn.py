@@ -29,6 +29,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.read_ahead import Chunks, read_chunks
 from strand.feeds.selection import Selection
 from strand.feeds.streams import InflateLimits, InputStream, RawStream, open_stream
+from strand.numbers import whole
 from strand.ticks import aligned_ticks
 
 __all__ = [
@@ -91,14 +92,11 @@ class DbnFeed(BaseFeed):
         super().__init__()
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        for name, value, most in (("levels", levels, _dbn.LEVELS), ("batch_ticks", batch_ticks, 1 << 24)):
-            if not isinstance(value, int) or not 1 <= value <= most:
-                raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
         self._path: str | Path = str(path) if str(path) == "-" else Path(path)
         self._skip = on_error == "skip"
         self._select = select if select is not None else Selection()
-        self._levels = levels
-        self._batch_ticks = batch_ticks
+        self._levels = whole("levels", levels, 1, _dbn.LEVELS)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
         self._limits = limits
         self._closed = False
         self._chunks: list[Chunks] = []
@@ -273,9 +271,7 @@ class DbnFeed(BaseFeed):
         named = len(self._table.names)
         if capacity is None:
             return named + _SPARE_BESIDE_NAMES if named else _SPARE_ALONE
-        if not isinstance(capacity, int) or not max(1, named) <= capacity < 1 << 24:
-            raise ConfigurationError(f"capacity: {capacity!r} is not a number of symbols from {max(1, named)} to 2^24")
-        return capacity
+        return whole("capacity", capacity, max(1, named), (1 << 24) - 1)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from strand.errors import ConfigurationError, FormatError
-from strand.feeds._files import positive
 from strand.feeds._json_file import JsonFileFeed
 from strand.feeds._json_ticks import JsonTicks
 from strand.feeds._websocket_lines import Line
@@ -24,6 +23,7 @@ from strand.feeds.bytestream import InflateLimits
 from strand.feeds.json_profile import JsonProfile, read_profile
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.streams import STANDARD_INPUT, open_stream
+from strand.numbers import whole
 
 __all__ = ["JsonLinesFeed"]
 
@@ -72,8 +72,8 @@ class JsonLinesFeed(JsonFileFeed):
             first=0,
             longest=_LONGEST_LINE,
             open_end=True,
-            max_symbols=positive("max_symbols", max_symbols),
-            batch_ticks=positive("batch_ticks", batch_ticks),
+            max_symbols=whole("max_symbols", max_symbols, 1),
+            batch_ticks=whole("batch_ticks", batch_ticks, 1),
             limits=limits,
         )
 

@@ -27,6 +27,7 @@ the others at the record, and what is not there is looked for in the message.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ from strand.feeds.mapping.scalars import (
     action_of,
     converter,
     kind_of,
+    shown,
 )
 from strand.feeds.mapping.units import unit_power
 from strand.symbols import name_problem
@@ -96,6 +98,14 @@ def _at(value: Any, path: Path_) -> Any:
     return value
 
 
+def _holds(value: Any, path: Path_) -> bool:
+    """Whether there is something at a path, be it null."""
+    parent, name = _at(value, path[:-1]), path[-1]
+    if isinstance(parent, list):
+        return name.isdecimal() and int(name) < len(parent)
+    return isinstance(parent, Mapping) and name in parent
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
     rule: FieldRule
@@ -113,17 +123,23 @@ class _Field:
         if (value is None and rule.optional) or (value == "" and rule.empty):
             return UNDEF_PRICE if rule.field in PRICES else None
         if value is None:
-            raise BadRecord(f"{rule.field}: there is no field {' or '.join(map('.'.join, self.paths))}")
+            raise BadRecord(f"{rule.field}: {self._none_in(record, message)}")
         if self.map:
             found = self.map.get(text_of(value), rule.otherwise)
             if found is None:
-                raise BadRecord(f"{rule.field}: {value!r} is none of {', '.join(self.map)}")
+                raise BadRecord(f"{rule.field}: {shown(value)} is none of {', '.join(self.map)}")
             return found
         try:
             found = self.convert(value)
         except BadRecord as error:
             raise BadRecord(f"{rule.field}: {error}") from None
         return UNDEF_PRICE if rule.zero and found == 0 else found
+
+    def _none_in(self, record: Any, message: Any) -> str:
+        for path in self.paths:
+            if any(_holds(place, path) for place in (record, message)):
+                return f"{'.'.join(path)} is null, which optional = true takes for none"
+        return f"there is no field {' or '.join(map('.'.join, self.paths))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +185,7 @@ class MessageRule:
             found = _at(item, symbol)
             symbol = found if found is not None else _at(message, symbol)
         if not isinstance(symbol, str) or not symbol:
-            raise BadRecord(f"symbol: {symbol!r} is not a name")
+            raise BadRecord(f"symbol: {shown(symbol)} is not a name")
         if problem := name_problem(symbol):
             raise BadRecord(f"symbol: {symbol[:80]!r} {problem}")
         values: dict[str, Any] = {"kind": self.kind}
@@ -226,6 +242,8 @@ def read_profile(
     Raises ConfigurationError naming the key that cannot work.
     """
     where = "profile"
+    if not isinstance(source, Mapping | str | os.PathLike):
+        raise ConfigurationError(f"profile: give a table, or the path of a .toml file, not {source!r}")
     if not isinstance(source, Mapping):
         where = str(source)
         try:

@@ -14,12 +14,13 @@ from typing import Final, Literal
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds._csv_rows import CsvRows
-from strand.feeds._files import positive, regular_file
+from strand.feeds._files import regular_file
 from strand.feeds._lean_file import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
 from strand.feeds._merge import merge_streams
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.bytestream import InflateLimits
 from strand.feeds.mapping.options import check_options
+from strand.numbers import whole
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
 
@@ -62,9 +63,9 @@ class LeanFeed(BaseFeed):
         named = [paths] if isinstance(paths, str | Path) else list(paths)
         if not named:
             raise ConfigurationError("paths names no file")
-        self._batch_ticks = positive("batch_ticks", batch_ticks)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
         self._skip = check_options(on_error=on_error).skips
-        self._limits = limits if limits is not None else InflateLimits()
+        self._limits = InflateLimits.of(limits)
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.
         self._symbols = tuple(dict.fromkeys(file.symbol for file in self._files))

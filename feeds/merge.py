@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds._files import positive
 from strand.feeds._itch_directory import StockAttributes
 from strand.feeds._merge import MERGED_TICKS, merge_streams
 from strand.feeds._numbering import Numbering
@@ -21,6 +20,7 @@ from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.days import Boundaries, check_new_day, days_of
 from strand.feeds.selected import files_read, files_written, skipped_of
 from strand.feeds.skipped import SAMPLES, Skipped
+from strand.numbers import whole
 
 __all__ = ["MergedFeed", "merge_feeds"]
 
@@ -103,11 +103,11 @@ class MergedFeed(BaseFeed):
             raise ConfigurationError("carry_over: leave new_day out, or days end")
         self._new_day, self._carry_over = new_day, carry_over
         self._days: Boundaries | None = None
-        self._batch_ticks = positive("batch_ticks", batch_ticks)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
         self._numbering = Numbering(
             self._feeds,
             venue_in_name=venue_in_name,
-            capacity=None if capacity is None else positive("capacity", capacity),
+            capacity=None if capacity is None else whole("capacity", capacity, 1),
         )
         self._reorders = self._new_reorders()
         self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)

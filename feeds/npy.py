@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,7 +16,6 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds._files import (
     MemberReader,
     PieceReader,
-    positive,
     read_head,
     regular_file,
 )
@@ -31,6 +30,7 @@ from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.sources import RawStream
 from strand.feeds.streams import open_stream
+from strand.numbers import whole
 from strand.symbols import check_name
 from strand.ticks import TICK, named
 
@@ -92,7 +92,7 @@ class NpyFeed(BaseFeed):
     ) -> None:
         super().__init__()
         self._path = regular_file(path)
-        self._batch_ticks = positive("batch_ticks", batch_ticks)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
         said = check_options(
             columns=columns,
             constants=constants,
@@ -105,7 +105,9 @@ class NpyFeed(BaseFeed):
         self._ticks = said.ticks
         self._skip = said.skips
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
-        self._limits = limits if limits is not None else InflateLimits()
+        self._limits = InflateLimits.of(limits)
+        if array is not None and not isinstance(array, str):
+            raise ConfigurationError(f"array: give the name of one in the file, not {array!r}")
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: RecordColumns | HftEvents | None
         given = {"constants": constants, "price_unit": price_unit, "size_unit": size_unit}
@@ -135,6 +137,8 @@ class NpyFeed(BaseFeed):
         if symbol is not None:
             names = (check_name("symbol", symbol),)
         elif symbols is not None:
+            if isinstance(symbols, str) or not isinstance(symbols, Iterable):
+                raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
             names = tuple(check_name("symbols", name) for name in symbols)
         elif has_names:
             names = read_names(self._path)
@@ -143,12 +147,12 @@ class NpyFeed(BaseFeed):
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:
             raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
-        if capacity is not None and names is not None and positive("capacity", capacity) < len(names):
+        if capacity is not None and names is not None and whole("capacity", capacity, 1) < len(names):
             raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
         # Until it is known the only bound is the field's own.
         self._capacity = 1 << 32
         if capacity is not None:
-            self._capacity = positive("capacity", capacity)
+            self._capacity = whole("capacity", capacity, 1)
         elif names is not None:
             self._capacity = max(1, len(names))
         else:
@@ -280,7 +284,7 @@ class NpyFeed(BaseFeed):
         """The stream came up short, and was asked for the fault behind that: if it has none, it just ends there."""
         record = first + size // self._place.dtype.itemsize
         offset = self._place.offset + first * self._place.dtype.itemsize + size + got
-        raise TruncatedFeedError(f"ends inside record {record}; get the whole file", path=self._path, offset=offset)
+        raise TruncatedFeedError(f"ends inside record {record + 1}; get the whole file", path=self._path, offset=offset)
 
     def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
         """Ticks of records. Bad ones are closed in on by halves, to be passed over or raised behind those before."""
@@ -316,8 +320,9 @@ class NpyFeed(BaseFeed):
             )
 
     def _bad_record(self, index: int, problem: str) -> FormatError:
+        """The error of the record at an index; a reader of it counts from 1, as ``sequence`` does."""
         offset = self._place.offset + index * self._place.dtype.itemsize
-        return FormatError(f"record {index}: {problem}", path=self._path, offset=offset)
+        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=offset)
 
     def _scan(self) -> int:
         highest, at = -1, 0

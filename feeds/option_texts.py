@@ -16,14 +16,17 @@ __all__ = ["option_values"]
 
 #: What ``strand.feeds.open`` makes itself, or a command has an option of its own for.
 _ELSEWHERE: Final = ("select", "symbols", "date", "profile", "on_error")
+_TRUTHS: Final = {"true": True, "false": False}
+#: The keys of a column that may be a list.
+_LISTS: Final = ("column", "unit")
 
 
 def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     """Values for ``strand.feeds.open`` of texts by name, each as the readers that have the option take it.
 
-    Numbers are whole; a list has commas; what maps names is given by ``OPTION.NAME``, where an empty text is None:
-    ``{"columns.price": "px", "columns.flags": ""}`` becomes ``{"columns": {"price": "px", "flags": None}}``. A key of a
-    column's follows it: ``columns.price.unit``, ``columns.side.map.buy``.
+    Numbers are whole; what is on or off is ``true`` or ``false``; a list has commas; what maps names is given by
+    ``OPTION.NAME``, where an empty text is None: ``{"columns.price": "px", "columns.flags": ""}`` becomes ``{"columns":
+    {"price": "px", "flags": None}}``. A key of a column's follows it: ``columns.price.unit``, ``columns.side.map.buy``.
     ``limits.max_ratio`` and the like make ``InflateLimits``. Raises ConfigurationError for an option that no reader
     has, and for a text that cannot be its value.
     """
@@ -47,6 +50,8 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
                 values.setdefault(option, {})[name] = _entry(kind, name, text)
             else:
                 values[option] = _value(kind, text)
+        except KeyError:
+            raise ConfigurationError(f"{said}: give true or false, not {text!r}") from None
         except ValueError:
             whole = "" if name == "max_ratio" else "whole "
             raise ConfigurationError(f"{said}: {text!r} is not a {whole}number") from None
@@ -68,6 +73,8 @@ def _kinds() -> dict[str, str]:
 def _value(kind: str, text: str) -> Any:
     if "Collection[int]" in kind:
         return [int(part) for part in text.split(",")]
+    if kind == "bool":
+        return _TRUTHS[text]
     return int(text) if kind.startswith("int") else text
 
 
@@ -93,7 +100,7 @@ def _set_column(columns: dict[str, Any], said: str, text: str) -> None:
     if dot:
         keys.setdefault(key, {})[entry] = text
     else:
-        keys[key] = {"true": True, "false": False}.get(text, text)
+        keys[key] = text.split(",") if key in _LISTS and "," in text else _TRUTHS.get(text, text)
 
 
 def _limits(given: dict[str, Any]) -> InflateLimits:

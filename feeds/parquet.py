@@ -33,6 +33,7 @@ from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
+from strand.numbers import whole
 from strand.ticks import TICK, empty
 
 __all__ = ["ParquetFeed", "recognise"]
@@ -119,11 +120,10 @@ class ParquetFeed(BaseFeed):
             nulls=nulls,
             on_error=on_error,
         )
-        _whole("batch_ticks", batch_ticks, 1 << 24)
         self._path: str | Path = str(path) if str(path) == "-" else Path(path)
         self._skip = said.skips
         self._select = select if select is not None else Selection()
-        self._batch_ticks = batch_ticks
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
         self._closed = False
         names = ("rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "row_groups_passed_over")
         self._counts = dict.fromkeys(names, 0)
@@ -160,7 +160,7 @@ class ParquetFeed(BaseFeed):
             names=None if own is None else own.symbols,
             one=catalogue.symbol if symbol is None and catalogue is not None else symbol,
             keeps=self._select.keeps,
-            capacity=_SPARE if capacity is None else _whole("capacity", capacity, 1 << 24),
+            capacity=_SPARE if capacity is None else whole("capacity", capacity, 1, 1 << 24),
             path=self._path,
             schema=self._source.schema,
         )
@@ -347,9 +347,3 @@ def _size_power(size_unit: object, own_unit: float | None) -> int:
     if own_unit is None:
         raise ConfigurationError("size_unit: leave it out: the sizes in the file are of several units")
     return unit_power("size_unit", size_unit) - unit_power("the file's size_unit", own_unit)
-
-
-def _whole(name: str, value: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number from 1 to {most}")
-    return value

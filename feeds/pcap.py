@@ -25,6 +25,7 @@ from strand.feeds.base import FeedInfo
 from strand.feeds.selection import Selection
 from strand.feeds.streams import InflateLimits, names_of
 from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
+from strand.numbers import whole
 from strand.ticks import aligned_ticks
 
 __all__ = ["PcapFeed", "recognise"]
@@ -96,8 +97,8 @@ class PcapFeed(DecodedFeed):
             "ports": _ports(port),
             "session": _session(session),
             "blank_headers": blank_headers,
-            "hold": _hold(hold),
-            "hold_ns": _hold_ns(hold_ns),
+            "hold": whole("hold", hold, 0, _pcap.MAX_HELD),
+            "hold_ns": whole("hold_ns", hold_ns, 0),
             "start_ns": self._options.pop("start_ns", None),
             "end_ns": self._options.pop("end_ns", None),
         }
@@ -167,7 +168,8 @@ class PcapFeed(DecodedFeed):
 
         Those of ``ItchFeed.statistics``, and ``records``, ``packets`` (of MoldUDP64, with messages), ``heartbeats``,
         ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
-        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``other_sessions``, ``fragments``.
+        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` (of those, what
+        ``blank_headers`` would have read), ``other_sessions``, ``fragments``.
         """
         return super().statistics()
 
@@ -195,28 +197,16 @@ def _captured_on(head: bytes) -> dt.date | None:
 
 
 def _ports(port: int | Collection[int] | None) -> tuple[int, ...]:
-    ports = () if port is None else (port,) if isinstance(port, int) else tuple(port)
-    for number in ports:
-        if not isinstance(number, int) or not 0 < number < 1 << 16:
-            raise ConfigurationError(f"port: {number!r} is no UDP port, from 1 to 65535")
-    return ports
+    ports = (
+        () if port is None else port if isinstance(port, Collection) and not isinstance(port, str | bytes) else (port,)
+    )
+    return tuple(whole("port", number, 1, 65535) for number in ports)
 
 
 def _session(session: str | None) -> bytes | None:
     if session is None:
         return None
-    if not session.isascii() or not session.isprintable() or not 0 < len(session) <= _SESSION_LETTERS:
+    is_text = isinstance(session, str) and session.isascii() and session.isprintable()
+    if not is_text or not 0 < len(session) <= _SESSION_LETTERS:
         raise ConfigurationError(f"session: {session!r} is no session's name of 1 to 10 printable letters")
     return session.ljust(_SESSION_LETTERS).encode("ascii")
-
-
-def _hold(hold: int) -> int:
-    if not 0 <= hold <= _pcap.MAX_HELD:
-        raise ConfigurationError(f"hold: {hold!r} is not from 0 to {_pcap.MAX_HELD} packets")
-    return hold
-
-
-def _hold_ns(hold_ns: int) -> int:
-    if not 0 <= hold_ns < 1 << 63:
-        raise ConfigurationError(f"hold_ns: {hold_ns!r} is no time in ns")
-    return hold_ns

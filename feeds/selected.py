@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -73,14 +73,23 @@ def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | No
     return None
 
 
+#: By a count of a feed without ticks: what would have read what it counts.
+_CURES: Final = {
+    "blank_packets": "read packets with zeros for session and sequence by blank_headers=True "
+    "(--feed blank_headers=true)",
+}
+
+
 def empty_feed(feed: Feed, *, selected: bool) -> EmptyFeedError:
     """The error for a feed that has been read to its end and gave no tick. ``selected``: whether only some of its ticks
     were asked for."""
     cure = "choose more of it (symbols, start, end, position)" if selected else "check that this is the right file"
     found = "not one tick of it is chosen" if selected else f"nothing in it is a tick that {feed.info.format} reads"
+    statistics = dict(feed.statistics())
+    cure = next((words for name, words in _CURES.items() if statistics.get(name)), cure)
     counts = [
         f"{name} {n:,}"
-        for name, n in dict(feed.statistics()).items()
+        for name, n in statistics.items()
         if n and not name.startswith("bytes_") and not name.endswith("_ns")
     ]
     counts += [f"skipped: {reason} {n:,}" for reason, n in skipped_of(feed).counts.items()]

@@ -48,7 +48,7 @@ def open_stream(path: str | os.PathLike[str], *, limits: InflateLimits | None = 
     damaged, MissingExtraError where a package is needed: ``zstandard`` for zstd. Faults further on are raised by the
     stream's methods.
     """
-    limits = limits if limits is not None else InflateLimits()
+    limits = InflateLimits.of(limits)
     named = str(path) if str(path) == STANDARD_INPUT else Path(path)
     if isinstance(named, Path) and not named.exists():
         named, member = split_member(named)

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
 
 from strand.errors import FormatError, TruncatedFeedError
-from strand.feeds._files import positive
 from strand.feeds._json_file import JsonFileFeed
 from strand.feeds._json_ticks import FeedEvent, JsonTicks
 from strand.feeds._websocket_lines import (
@@ -48,6 +47,7 @@ from strand.feeds.json_profile import JsonProfile, read_profile
 from strand.feeds.mapping.options import check_options
 from strand.feeds.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.whole_file import create_whole_file
+from strand.numbers import whole
 
 __all__ = ["LONGEST_MESSAGE", "MOST_SYMBOLS", "MessageRecorder", "RecordedMessages", "recognise"]
 
@@ -139,7 +139,7 @@ class RecordedMessages(JsonFileFeed):
             longest=longest_line(self._header.max_message_bytes),
             open_end=False,
             max_symbols=self._header.max_symbols,
-            batch_ticks=positive("batch_ticks", batch_ticks),
+            batch_ticks=whole("batch_ticks", batch_ticks, 1),
             limits=limits,
         )
 

@@ -35,6 +35,8 @@ def name_problem(name: str) -> str | None:
 
 def check_name(option: str, name: str) -> str:
     """The name, which an option or a file's name gives. Raises ConfigurationError where it is none."""
+    if not isinstance(name, str):
+        raise ConfigurationError(f"{option}: {name!r} is not a name, which is text")
     if problem := name_problem(name):
         raise ConfigurationError(f"{option}: {name[:80]!r} {problem}: give the symbol another name")
     return name

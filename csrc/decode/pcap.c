@@ -204,11 +204,13 @@ static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   uint32_t count = length < MOLD_HEADER ? 0 : sd_load_u16(p + 18);
   uint64_t sequence = length < MOLD_HEADER ? 0 : sd_load_u64(p + 10);
   uint32_t messages = count == END_OF_SESSION ? 0 : count;
-  const int blank = pcap->blank_headers && length >= MOLD_HEADER && is_blank(p);
+  const int filled = length >= MOLD_HEADER && fills(p + MOLD_HEADER, length - MOLD_HEADER, messages);
+  const int blanked = filled && is_blank(p);
+  const int blank = blanked && pcap->blank_headers;
   if (blank) sequence = pcap->sequence ? pcap->sequence : 1;
-  if (length < MOLD_HEADER || (!blank && !is_session(p)) || sequence == 0 ||
-      sequence > SD_MOST_SEQUENCE - END_OF_SESSION || !fills(p + MOLD_HEADER, length - MOLD_HEADER, messages)) {
+  if (!filled || (!blank && !is_session(p)) || sequence == 0 || sequence > SD_MOST_SEQUENCE - END_OF_SESSION) {
     pcap->other_packets++;
+    pcap->blank_packets += blanked && messages != 0;
     return pcap->any_port ? TAKEN : refuse(pcap, SD_PCAP_FAULT_MOLD, length, pcap->offset, 0);
   }
   if (!blank && !pcap->session_known) {

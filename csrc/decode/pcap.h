@@ -92,6 +92,7 @@ typedef struct sd_pcap {
   /* Counts. */
   uint64_t records;
   uint64_t other_packets; /* no UDP, another port, another protocol */
+  uint64_t blank_packets; /* of those, MoldUDP64 with messages but for its blank header, which was not asked for */
   uint64_t other_sessions;
   uint64_t fragments;
   uint64_t packets; /* of MoldUDP64 with messages */

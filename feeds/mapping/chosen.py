@@ -10,7 +10,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.mapping.rules import FieldRule, field_rule
 from strand.feeds.mapping.scalars import PRICES, TIMES
 from strand.feeds.mapping.units import PRICE_POWER
-from strand.feeds.mapping.values import NS_IN
+from strand.feeds.mapping.values import ACTIONS, NS_IN, SIDES
 from strand.ticks import FIELDS
 
 __all__ = ["NOT_HERE", "Reading", "chosen_columns", "constant_rules"]
@@ -43,6 +43,14 @@ class Reading:
         return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power
 
 
+def _as_of_a_column(field: str, value: Any) -> Any:
+    """A constant as a profile has it: of a side or an action the letter that a column's word or code stands for."""
+    words = {"side": SIDES, "action": ACTIONS}.get(field, {})
+    text = chr(value) if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 256 else value
+    found = words.get(text.strip().lower()) if isinstance(text, str) else None
+    return value if found is None else found.decode()
+
+
 def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading) -> FieldRule:
     """The rule of a table of keys; units that it does not give are those of all columns."""
     keys = dict(given)
@@ -50,6 +58,8 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
         raise ConfigurationError(f"{where}.empty: leave it out: every row has to have its time")
     if "otherwise" in keys and "map" not in keys:
         raise ConfigurationError(f"{where}.otherwise: give a map too, of which it is the rest")
+    if "constant" in keys:
+        keys["constant"] = _as_of_a_column(field, keys["constant"])
     if field in TIMES and "unit" not in keys:
         keys["unit"] = reading.time_unit
     if field in PRICES and "unit" not in keys and reading.price_power is not None:

@@ -29,6 +29,7 @@ from strand.feeds.mapping.values import (
     plain_times,
     scaled,
     times,
+    unusable,
 )
 from strand.ticks import KIND_QUOTE, UNDEF_PRICE, zeros
 
@@ -98,8 +99,8 @@ class Columns:
     """The columns a file's ticks are made of.
 
     ``columns`` maps fields to columns, to tables of a profile's keys (``NOT_HERE`` are for text alone), or to None to
-    leave a field out; what it does not name is recognised by ``ALIASES``. ``constants``: one value for all rows, in the
-    units that the field's column would have. Raises ConfigurationError for a field, column or key that there is not.
+    leave a field out; what it does not name is recognised by ``ALIASES``. ``constants``: one value for all rows, prices
+    and sizes in natural units. Raises ConfigurationError for a field, column or key that there is not.
     """
 
     def __init__(
@@ -230,7 +231,7 @@ class Columns:
         reading, rule = self._reading, self._rules.get(field)
         found = self._reader(field, column)(column)
         if isinstance(found, str):
-            raise TypeError(f"column {self.of[field]!r} ({column.type}) for {field} {column.problem or found}")
+            raise TypeError(unusable(self._called(field), self.of[field], column.type, column.problem or found))
         if found.inexact is not None:
             # A size of 0 says something else than the small one that it was.
             lost = found.inexact
@@ -249,6 +250,10 @@ class Columns:
         if rule is not None and rule.zero:
             values = np.where(values == 0, UNDEF_PRICE, values)
         return whole(values)
+
+    def _called(self, field: str) -> str:
+        """What ``columns`` calls a field."""
+        return f"bid_{field}" if self.is_quote and field in ("price", "size") else field
 
     def _reader(self, field: str, column: Column) -> Callable[[Column], Values | str]:
         reading, rule = self._reading, self._rules.get(field)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final, Literal, get_args, get_type_hints
+from typing import Any, Final, Literal
 
 import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import TicksAre
+from strand.feeds.mapping.rules import told
 
 __all__ = ["MEND", "Options", "check_options"]
 
@@ -45,14 +45,4 @@ def check_options(**given: Any) -> Options:
     try:
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, Options)
     except msgspec.ValidationError as error:
-        place = re.search(r"`\$\.(\w+)", str(error))
-        name = place[1] if place else ""
-        choices = [repr(value) for value in _texts(get_type_hints(Options).get(name))]
-        if choices:
-            raise ConfigurationError(f"{name}: give {' or '.join(choices)}, not {given[name]!r}") from None
-        raise ConfigurationError(f"{name}: {given.get(name)!r}: {str(error)[:1].lower()}{str(error)[1:]}") from None
-
-
-def _texts(annotation: Any) -> list[str]:
-    """What a literal, or one of several types, may be."""
-    return [text for each in get_args(annotation) for text in ([each] if isinstance(each, str) else _texts(each))]
+        raise ConfigurationError(told(Options, given, str(error), "")) from None

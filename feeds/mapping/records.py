@@ -13,7 +13,7 @@ from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.units import unit_power
-from strand.feeds.mapping.values import NS_IN, Column, integers
+from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
 
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 
@@ -94,7 +94,7 @@ class RecordColumns:
                 name = self._columns.of["instrument_id"]
                 found = integers(numpy_column(records[name]), "instrument_id")
                 if isinstance(found, str):
-                    raise TypeError(f"column {name!r} ({records.dtype[name]}) for instrument_id {found}")
+                    raise TypeError(unusable("instrument_id", name, str(records.dtype[name]), found))
                 keys = found.values
                 if found.bad is not None:
                     index = int(np.argmax(found.bad))

@@ -31,6 +31,7 @@ from strand.feeds.mapping.units import unit_power
 
 __all__ = [
     "FieldRule", "Plus", "SymbolKeys", "checked", "completed", "field_rule", "field_rules", "names_of", "text_of",
+    "told",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -169,23 +170,27 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
     try:
         return msgspec.convert(dict(given), kind)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(_told(kind, given, str(error), where)) from None
+        raise ConfigurationError(told(kind, given, str(error), where)) from None
 
 
-def _told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> str:
-    """msgspec's words in ours: the place, what may stand there, and what does."""
-    steps = re.findall(r"\.(\w+)|\[(\d+)\]", error.rpartition(" - at `$")[2])
+def told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> str:
+    """msgspec's words in ours: the place, what may stand there, and what does. ``where``: what ``given`` is called."""
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", error.rpartition("`$")[2])
     value: Any = given
     for name, index in steps:
         value = value[name] if name else (value[int(index)] if isinstance(value, Sequence) else value)
     place = "".join(f".{name}" if name else f"[{int(index) + 1}]" for name, index in steps)
+    where, place = (where, place) if where else ("", place.removeprefix("."))
+    if " - at `key`" in error and isinstance(value, Mapping):
+        key = next(key for key in value if not isinstance(key, str))
+        return f"{where}{place}: give names that are text, not {key!r}"
     if "[...]" in error and isinstance(value, Mapping):
         place, value = next(
             ((f"{place}.{key}", each) for key, each in value.items() if not isinstance(each, str)), ("", value)
         )
     choices = _choices(get_type_hints(kind).get(steps[0][0])) if steps else []
-    if choices and isinstance(value, str):
-        if value in RENAMED:
+    if choices:
+        if isinstance(value, str) and value in RENAMED:
             return f"{where}{place}: {value} is called {RENAMED[value]} now"
         return f"{where}{place}: give {' or '.join(map(repr, choices))}, not {value!r}"
     if expected := re.match(r"Expected `([^`]*)`", error):

@@ -14,7 +14,7 @@ from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TR
 
 __all__ = [
     "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "BadRecord", "Rounding", "action_of",
-    "converter", "kind_of",
+    "converter", "kind_of", "shown",
 ]  # fmt: skip
 
 #: What a profile calls the kinds of ticks, and the letters that it may name.
@@ -31,6 +31,8 @@ SMALL: Final = ("publisher_id", "flags", "depth")
 PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
 _POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
+#: Letters of a value in an error.
+_SHOWN: Final = 80
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -48,6 +50,20 @@ def action_of(kind: int) -> bytes:
     return {KIND_TRADE: b"T", KIND_ORDER: b"A"}.get(kind, b"N")
 
 
+def shown(value: Any) -> str:
+    """A value as a profile or JSON has it, cut where it is long."""
+    if value is None or isinstance(value, bool):
+        text = "null" if value is None else str(value).lower()
+    else:
+        text = str(value) if isinstance(value, Decimal) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _unit(power: int) -> str:
+    """What ten to the ``power`` of it are one of."""
+    return f"1e{-power}" if power else "1"
+
+
 @dataclass(slots=True)
 class Rounding:
     """Whether numbers that are no whole units are rounded, and whether one was since this was last set to False."""
@@ -59,7 +75,7 @@ class Rounding:
         """A number times ten to the ``power``, as a whole one. Raises BadRecord."""
         units, inexact = nearest(_decimal(value), power)
         if inexact and not self.rounds:
-            raise BadRecord(f"{value!r} is no whole number of units of 1e{-power}: inexact='round' rounds it")
+            raise BadRecord(f"{shown(value)} is no whole number of units of {_unit(power)}: inexact='round' rounds it")
         self.rounded |= inexact
         return units
 
@@ -85,43 +101,45 @@ def converter(field: str, rounding: Rounding, *, power: int = 0, unit: str = "ns
 
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
-        raise BadRecord(f"{value!r} is not a number")
+        raise BadRecord(f"{shown(value)} is not a number")
     try:
         number = Decimal(value)
     except InvalidOperation:
-        raise BadRecord(f"{value!r} is not a number") from None
+        raise BadRecord(f"{shown(value)} is not a number") from None
     if not number.is_finite() or (number and abs(number.adjusted()) > 30):
-        raise BadRecord(f"{value!r} is not a number that a tick can hold")
+        raise BadRecord(f"{shown(value)} is not a number that a tick can hold")
     return number
 
 
 def _whole(value: Any, least: int, most: int) -> int:
     number = _decimal(value)
     if number != number.to_integral_value() or not least <= number <= most:
-        raise BadRecord(f"{value!r} is not a whole number from {least} to {most}")
+        raise BadRecord(f"{shown(value)} is not a whole number from {least} to {most}")
     return int(number)
 
 
 def _price(value: Any, power: int, rounding: Rounding) -> int:
     units = rounding.units(value, power)
     if not -UNDEF_PRICE <= units < UNDEF_PRICE:
-        raise BadRecord(f"{value!r} is not a price that a tick can hold")
+        raise BadRecord(f"{shown(value)} is not a price that a tick can hold")
     return units
 
 
 def _size(value: Any, power: int, rounding: Rounding) -> int:
+    if _decimal(value) < 0:
+        raise BadRecord(f"{shown(value)} is below 0, which no size is")
     units = rounding.units(value, power)
-    if not 0 <= units <= limits("size")[1]:
-        raise BadRecord(f"{value!r} is not 0 to 2^63 units of 1e{-power}; give another size_unit")
+    if units > limits("size")[1]:
+        raise BadRecord(f"give a larger size_unit: {shown(value)} is more than 2^63 - 1 units of {_unit(power)}")
     if units == 0 and _decimal(value):
-        raise BadRecord(f"{value!r} rounds to 0: give a finer size_unit")
+        raise BadRecord(f"{shown(value)} rounds to 0: give a finer size_unit")
     return units
 
 
 def _time(value: Any, power: int, rounding: Rounding) -> int:
     ns = rounding.units(value, power)
     if not 0 <= ns < 1 << 63:
-        raise BadRecord(f"{value!r} is not a time")
+        raise BadRecord(f"{shown(value)} is not a time")
     return ns
 
 
@@ -132,13 +150,13 @@ def _stamp(value: Any) -> int:
     except ValueError:
         moment = None
     if found is None or moment is None or moment < _EPOCH:
-        raise BadRecord(f"{value!r} is not a time")
+        raise BadRecord(f"{shown(value)} is not a time")
     return (moment - _EPOCH) // dt.timedelta(seconds=1) * 10**9 + int((found[2] or "").ljust(9, "0"))
 
 
 def _letter(value: Any, letters: str) -> bytes:
     if not isinstance(value, str) or len(value) != 1 or value not in letters:
-        raise BadRecord(f"{value!r} is none of {', '.join(letters)}")
+        raise BadRecord(f"{shown(value)} is none of {', '.join(letters)}")
     return value.encode("ascii")
 
 
@@ -147,5 +165,5 @@ def _kind(value: Any) -> int:
     if isinstance(value, int) and value in KINDS.values():
         return value
     if not isinstance(value, str) or value not in KINDS:
-        raise BadRecord(f"{value!r} is none of {', '.join(KINDS)}")
+        raise BadRecord(f"{shown(value)} is none of {', '.join(KINDS)}")
     return KINDS[value]

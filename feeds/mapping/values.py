@@ -27,6 +27,7 @@ __all__ = [
     "plain_times",
     "scaled",
     "times",
+    "unusable",
 ]
 
 Array = npt.NDArray[Any]
@@ -89,6 +90,12 @@ class Values:
             return f"{self.explain(row)}: {cure}" if rows[row] else self.explain(row)
 
         return Values(self.values, self.nulls, _or(self.bad, rows), explain, self.inexact)
+
+
+def unusable(field: str, name: str, kind: str, why: str) -> str:
+    """What is said of a column whose type no value of the field can have, and what to do."""
+    cure = f"convert it, or name another column by columns={{{field!r}: NAME}} (--feed columns.{field}=NAME)"
+    return f"{cure}: column {name!r} ({kind}) for {field} {why}"
 
 
 def _or(a: Mask | None, b: Mask | None) -> Mask | None:
@@ -211,7 +218,8 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
     def explain(row: int) -> str:
         if found.inexact is not None and found.inexact[row] and (bad is None or not bad[row]):
             return f"{column.show(row)} is no whole number of units of {unit}"
-        return f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
+        said = f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
+        return f"give a larger size_unit: {said}" if field == "size" and not said.startswith(("-", "inf")) else said
 
     return Values(found.values, nulls, bad, explain, found.inexact)
 

@@ -34,6 +34,7 @@ _REASONS: Final = {
 _COUNTS: Final = (
     "records",
     "other_packets",
+    "blank_packets",
     "other_sessions",
     "fragments",
     "packets",
@@ -136,7 +137,9 @@ class PcapDecoder:
                 "choose the feed's port; on_error='skip' passes over such packets"
             ),
             lib.SD_PCAP_FAULT_MOLD: (
-                f"{found.value} bytes on a chosen port are no MoldUDP64 packet; on_error='skip' passes over them"
+                "give blank_headers=True: a packet on a chosen port has zeros for session and sequence"
+                if self._state.blank_packets
+                else f"{found.value} bytes on a chosen port are no MoldUDP64 packet; on_error='skip' passes over them"
             ),
             lib.SD_PCAP_FAULT_SESSION: (
                 f"message {found.sequence} is of another session than {self.session!r}: choose one by session="

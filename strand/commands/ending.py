@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -64,9 +65,11 @@ def run_to_its_end(command: Callable[[], object]) -> None:
             sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _end(f"strand: {_refused(error)}", error.exit_code)
     except (KeyboardInterrupt, click.Abort) as error:
         request = error.__cause__ if isinstance(error, click.Abort) else error
         if isinstance(request, _Terminated):
@@ -92,6 +95,16 @@ def _end(message: str, status: int = _BAD_INPUT) -> None:
     with contextlib.suppress(OSError):
         click.echo(printable(message), err=True)
     sys.exit(status)
+
+
+def _refused(error: click.ClickException) -> str:
+    """What click says in one line: the option, what is wrong with its value, and where its help is."""
+    text = error.format_message()
+    if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option) and error.message:
+        text = f"{max(error.param.opts, key=len)}: {error.message}"
+    text = re.sub(r"\s*\n\s*", " ", text).removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return text if context is None else f"{text} ({context.command_path} --help)"
 
 
 def _explained(error: OSError) -> str:

@@ -305,8 +305,6 @@ def _command(arguments: list[str]) -> Said:
         sys.argv = before
     said = Said(status, output.getvalue(), error.getvalue())
     lines = said.error.rstrip("\n").split("\n")
-    # click says the usage and where to find help, then the error.
-    lines = [line for line in lines if not line.startswith(("Usage:", "Try ")) and line.strip()]
     if "Traceback" in said.error or not said.error.replace("\n", "").isprintable():
         raise WrongError(f"{arguments[:3]} said {said.error[:300]!r}")
     if said.status and len(lines) != 1:

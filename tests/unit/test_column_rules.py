@@ -234,6 +234,40 @@ def test_a_table_without_a_unit_is_the_columns_name_alone(tmp_path: Path, price:
     assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("field", "said", "wanted"),
+    [
+        ("side", "buy", b"B"), ("side", "ASK", b"A"), ("side", "", b"N"), ("side", ord("S"), b"A"),
+        ("side", b"B", b"B"),
+        ("action", "trade", b"T"), ("action", "Delete", b"C"), ("action", "d", b"C"), ("action", ord("F"), b"F"),
+    ],
+)  # fmt: skip
+def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, said: Any, wanted: bytes) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    text = said.decode() if isinstance(said, bytes) else said
+    held = table(tmp_path / "held.parquet", {"ts": [5], field: [text]})
+    ticks = [
+        read(ParquetFeed(path, symbol="X", constants={field: said})),
+        read(ParquetFeed(path, symbol="X", columns={field: {"constant": text}})),
+        read(ParquetFeed(held, symbol="X")),
+    ]
+    assert [bytes(tick[field][0]) for tick in ticks] == [wanted] * 3
+    assert len({tick.tobytes() for tick in ticks}) == 1
+    for wrong in ("buyer", ord("x"), True, 5.5):
+        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is none of A"):
+            ParquetFeed(path, symbol="X", constants={field: wrong})
+
+
+def test_a_whole_price_is_currency_as_a_constant_and_1e_9_in_a_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "px": [100]})
+    for columns, price in (
+        ({"price": {"constant": 100}}, 100 * 10**9),
+        ({"price": {"constant": 100, "unit": "0.01"}}, 10**9),
+        ({"price": "px"}, 100),
+    ):
+        assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
+
+
 def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"ts": [5]})
     assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000
@@ -277,6 +311,22 @@ def test_what_cannot_be_is_refused_with_the_key(tmp_path: Path, columns: dict[st
     path = table(tmp_path / "rows.parquet")
     with pytest.raises(ConfigurationError, match=words):
         ParquetFeed(path, columns=columns, symbol="X")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.date32(), pa.time64("us"), pa.duration("ns")])
+def test_a_column_of_an_unusable_type_is_told_with_what_to_do(tmp_path: Path, kind: Any) -> None:
+    bools = pa.nulls(1, pa.bool_())
+    pq.write_table(pa.table({"ts": pa.nulls(1, kind), "at": [5], "price": [1.5], "px": bools}), tmp_path / "a.parquet")
+
+    def said(**columns: Any) -> str:
+        with pytest.raises(FormatError) as caught:
+            read(ParquetFeed(tmp_path / "a.parquet", symbol="X", columns=columns))
+        return str(caught.value)
+
+    cure = "convert it, or name another column by columns={'%s': NAME} (--feed columns.%s=NAME): column "
+    assert cure % ("ts_event", "ts_event") + f"'ts' ({kind}) for ts_event is neither a timestamp" in said()
+    quote = said(ts_event="at", bid_price="px", ask_price="price")
+    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is no number" in quote
 
 
 @pytest.mark.parametrize("values", [[1.5, 2.5], [MS, MS]])

@@ -81,7 +81,12 @@ def drained(feed: Feed) -> tuple[np.ndarray[Any, Any], FeedError | None]:
             "too precise",
         ),
         ("deribit,BTC,1700000000000000,1700000000000001,1,buy,1e30,2", "column price: out of range", "out of range"),
-        ("deribit,BTC,1700000000000000,1700000000000001,1,buy,1,-2", "column amount: out of range", "out of range"),
+        ("deribit,BTC,1700000000000000,1700000000000001,1,buy,1,-2", ": column amount: out of range", "out of range"),
+        (
+            "deribit,BTC,1700000000000000,1700000000000001,1,buy,1,92233720369",
+            ": give a larger size_unit: column amount: out of range: '92233720369'",
+            "out of range",
+        ),
         ("deribit,BTC,1700000000000000,1700000000000001,1,bought,1,2", "column side: unknown value", "unknown value"),
         ("deribit,,1700000000000000,1700000000000001,1,buy,1,2", "column symbol: empty", "empty"),
         ("deribit,BTC,1700000000000000,soon,1,buy,1,2", "column local_timestamp: not of its form", "not of its form"),

@@ -200,7 +200,7 @@ def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
     for levels in (1, 3, 64):
         few = [tick for tick in expected if int(str(tick["depth"])) < levels]
         assert as_dicts(CsvFeed(path, levels=levels)) == few
-    with pytest.raises(ConfigurationError, match="levels: 0 is not 1 to 64"):
+    with pytest.raises(ConfigurationError, match="levels: 0 is not a whole number from 1 to 64"):
         CsvFeed(path, levels=0)
 
 

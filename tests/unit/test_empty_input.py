@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import itch_reference as itch
 import numpy as np
 import pcap_reference as capture
 import pytest
@@ -46,6 +47,20 @@ def test_a_capture_that_holds_nothing_readable_is_no_success(other: Path, tmp_pa
     assert (allowed.returncode, allowed.stderr) == (0, "")
     assert (tmp_path / "out.npz").exists() == (command == "convert")
     assert (tmp_path / "out.csv").exists() == (command == "replay")
+
+
+def test_blanked_headers_are_what_the_error_names_where_they_are_seen(tmp_path: Path) -> None:
+    bodies = [itch.message("D", 1, number, number) for number in range(2)]
+    blanked, heartbeat = capture.mold(0, bodies, session=bytes(10)), capture.mold(0, [], session=bytes(10))
+    frames = [capture.ethernet(capture.ipv4(capture.udp(payload))) for payload in (blanked, heartbeat, bytes(60))]
+    path = tmp_path / "20190130.pcap"
+    path.write_bytes(capture.pcap([(1_548_858_600 * 10**9, frame) for frame in frames]))
+    for choice in ([], ["--start", "09:30"]):
+        done = run_here("info", path, *choice)
+        assert done.returncode == 2
+        assert "read packets with zeros for session and sequence by blank_headers=True (--feed " in done.stderr
+        assert "other_packets 3, blank_packets 1)" in done.stderr
+        assert run_here("info", path, *choice, "--feed", "blank_headers=true").returncode == 0
 
 
 @pytest.mark.parametrize("command", ["replay", "info", "convert"])

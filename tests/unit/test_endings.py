@@ -37,6 +37,17 @@ def run(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
         (["listen", "--websocket", "ws://127.0.0.1:9", "--profile", "/dev/zero"], "name a file of text, below 64 MiB"),
         ([*REPLAY, "--date", "2600-01-01"], "give one from 1970 to 2261"),
         ([*REPLAY, "--date", "0001-01-01"], "give one from 1970 to 2261"),
+        ([*REPLAY, "--workers", "-1"], "strand: --workers: -1 is not in the range 0<=x<=1024 ("),
+        ([*REPLAY, "--limit", "x"], "--limit: 'x' is not a valid integer"),
+        ([*REPLAY, "--idle", "doze"], "--idle: 'doze' is not one of 'spin', 'backoff', 'park' ("),
+        ([*REPLAY, "--idel", "park"], "No such option '--idel'"),
+        ([*REPLAY, "--limit"], "Option '--limit' requires an argument"),
+        ([*REPLAY, "--set", "fill"], "--set: 'fill' is not OPTION=VALUE"),
+        (["replay"], "Missing argument 'FILES...' (strand replay --help)"),
+        (["convert", SAMPLE, "x.npz", "--to", "pdf"], "--to: 'pdf' is not one of "),
+        (["listen"], "give --line, once or twice, or --websocket (strand listen --help)"),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["bench", "nonsense"], "No such command 'nonsense'"),
         (["replay", LONG], "File name too long"),
         (["replay", LONG + "*"], "no file matches"),
         (["info", LONG], "File name too long"),
@@ -56,9 +67,21 @@ def test_options_and_paths_beyond_what_can_be_are_one_line(tmp_path: Path, args:
     done = run_here(*args, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
-    # click shows how a command is used before what is wrong with an option.
-    assert len([line for line in done.stderr.splitlines() if not re.match(r"Usage:|Try |\s*$", line)]) == 1
+    assert re.fullmatch("strand: .*\n", done.stderr)
     assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
+
+
+def test_without_a_command_and_when_asked_there_is_help() -> None:
+    for args, status in ([], 2), (["--help"], 0), (["replay", "-h"], 0), (["bench"], 2):
+        done = run_here(*args)
+        assert done.returncode == status
+        assert (done.stderr if status else done.stdout).startswith("Usage: strand ")
+
+
+def test_completion_of_a_shell_goes_on_working() -> None:
+    asked = os.environ | {"_STRAND_COMPLETE": "bash_complete", "COMP_WORDS": "strand replay --wor", "COMP_CWORD": "2"}
+    done = subprocess.run(COMMANDS["strand"], env=asked, text=True, capture_output=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "plain,--workers\n", "")
 
 
 @pytest.mark.parametrize(

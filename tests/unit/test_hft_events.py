@@ -92,7 +92,7 @@ def test_an_event_that_only_the_exchange_saw_makes_no_tick(tmp_path: Path) -> No
 
 def test_quantities_in_parts_of_a_coin_are_scaled(tmp_path: Path) -> None:
     path = save(tmp_path, events({"qty": 0.001}, {"qty": 1.5}))
-    with pytest.raises(FormatError, match=r"record 0: column 'qty': .*size_unit"):
+    with pytest.raises(FormatError, match=r"record 1: column 'qty': .*size_unit"):
         read(NpyFeed(path))
     feed = NpyFeed(path, size_unit="0.001")
     assert (read(feed)["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
@@ -124,7 +124,7 @@ def test_an_event_that_cannot_be_a_tick_is_named_with_its_record(
     tmp_path: Path, bad: dict[str, Any], field: str
 ) -> None:
     path = save(tmp_path, events({}, {"ev": 1 | EXCH}, bad, {}))
-    with pytest.raises(FormatError, match=f"record 2: column '{field}'"):
+    with pytest.raises(FormatError, match=f"record 3: column '{field}'"):
         read(NpyFeed(path))
 
 

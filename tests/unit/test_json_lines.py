@@ -105,6 +105,43 @@ def test_what_is_no_whole_number_of_units_is_refused_or_rounded_and_counted(tmp_
     assert drained(fine)[0]["size"].tolist() == [10, 15, 25, 10**9]
 
 
+@pytest.mark.parametrize(
+    ("field", "text", "words"),
+    [
+        ("q", "-1", "size: -1 is below 0, which no size is"),
+        ("q", "-1e-20", "size: -1E-20 is below 0, which no size is"),
+        ("q", "1e11", "size: give a larger size_unit: 1E+11 is more than 2^63 - 1 units of 1e-8"),
+        ("q", "1e-9", "size: 1E-9 is no whole number of units of 1e-8: inexact='round' rounds it"),
+        ("p", "null", "price: data.p is null, which optional = true takes for none"),
+        ("p", "true", "price: true is not a number"),
+        ("p", "9" * 5000, f"price: {'9' * 80}... is not a number that a tick can hold"),
+        ("p", "1e99999999999999999999", "holds a number with an exponent of 10^18 or more"),
+        ("s", "null", "symbol: null is not a name"),
+        ("m", "1", "side: 1 is none of true, false"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_value_that_cannot_be_is_shown_as_it_is_with_its_own_cure(
+    tmp_path: Path, field: str, text: str, words: str
+) -> None:
+    line = json.dumps({"data": TRADE | {field: "HERE"}}).replace('"HERE"', text)
+    path = write(tmp_path / "a.jsonl", [LINES[0], line, LINES[0]])
+    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    assert len(ticks) == 1
+    assert f"line 2: message 2: {words}: mend it or its mapping" in str(error)
+    feed = feeds.open(path, profile=profile(tmp_path), on_error="skip")
+    assert len(drained(feed)[0]) == 2
+    assert feed.skipped.total == 1
+
+
+def test_a_number_of_many_digits_that_no_field_reads_is_passed_over(tmp_path: Path) -> None:
+    line = json.dumps({"data": TRADE | {"x": "HERE"}}).replace('"HERE"', "9" * 5000)
+    ticks, error = drained(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), profile=profile(tmp_path)))
+    assert error is None
+    ticks["ts_recv"], ticks["sequence"] = 0, 0
+    assert ticks[:1].tobytes() == ticks[1:].tobytes()
+
+
 def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [LINES[0], "{no", LINES[0]])
     whole = path.read_bytes()

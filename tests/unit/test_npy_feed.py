@@ -148,7 +148,7 @@ EVENT = ", ".join(
         (header("'<f8'", "(3,)"), "holds plain float64"),
         (header("'<f8'", "(3,)", padding=100_000), "header takes more than 64 KiB"),
         (header(f"[{EVENT}, ('', '|V2000000000')]", "(1099511627776,)"), "records of 2000000064 bytes"),
-        (header(f"[{EVENT}, ('', '|V16000')]", "(1099511627776,)") + bytes(100), "ends inside record 0"),
+        (header(f"[{EVENT}, ('', '|V16000')]", "(1099511627776,)") + bytes(100), "ends inside record 1"),
     ],
 )
 def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: str) -> None:
@@ -191,7 +191,7 @@ def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> Non
         assert caught.value.offset is not None
         if size >= payload:
             assert isinstance(caught.value, TruncatedFeedError)
-            assert f"record {(size - payload) // 64} of 3" in str(caught.value)
+            assert f"record {(size - payload) // 64 + 1} of 3" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_key_from_damage_does_not_make_a_table_of_its_size(tmp_path: Path) -> 
     ticks["instrument_id"][5] = 4_000_000_000
     write_npy(tmp_path / "a.npy", ticks)
     place = (tmp_path / "a.npy").stat().st_size - 4 * 64
-    with pytest.raises(FormatError, match=f"byte {place}: record 5: instrument_id is 4000000000"):
+    with pytest.raises(FormatError, match=f"byte {place}: record 6: instrument_id is 4000000000"):
         NpyFeed(tmp_path / "a.npy")
 
 
@@ -249,7 +249,7 @@ MAP = {"ts_event": "when", "price": "px", "size": "qty", "instrument_id": "id", 
 def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", events())
     with pytest.raises(
-        FormatError, match=r"record 1: .*is no whole number of units of 1e-9: inexact='round' rounds it"
+        FormatError, match=r"record 2: .*is no whole number of units of 1e-9: inexact='round' rounds it"
     ):
         read(NpyFeed(path, columns=MAP))
     feed = NpyFeed(path, columns=MAP, constants={"kind": "trade", "side": "B"}, batch_ticks=2, inexact="round")
@@ -305,7 +305,7 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
             "constants.kind: 70000 is none of none, order",
         ),
         ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is none of"),
-        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buy"}}, "side: 'buy' is none of A, B"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buyer"}}, "side: 'buyer' is none of A, B"),
         ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
         ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
         ({"columns": {"size": 3}}, "columns.size: give a column's name, a table"),
@@ -340,7 +340,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_record(
     array = events()
     array[field][2] = value
     path = save(tmp_path / "a.npy", array)
-    with pytest.raises(FormatError, match=f"byte \\d+: record 2: .*'{field}'.*{words}") as caught:
+    with pytest.raises(FormatError, match=f"byte \\d+: record 3: .*'{field}'.*{words}") as caught:
         read(NpyFeed(path, columns=MAP, capacity=2, batch_ticks=1, inexact="round"))
     assert caught.value.offset == path.stat().st_size - EVENT.itemsize
 
@@ -435,5 +435,5 @@ def test_a_file_of_the_layout_before_is_converted(tmp_path: Path) -> None:
         assert ticks[name].tolist() == before[name].tolist(), name
     before["sequence"][1] = 1 << 40
     np.save(tmp_path / "a.npy", before)
-    with pytest.raises(FormatError, match=r"record 1: .*sequence"):
+    with pytest.raises(FormatError, match=r"record 2: .*sequence"):
         list(NpyFeed(tmp_path / "a.npy").batches())

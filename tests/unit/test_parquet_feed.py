@@ -432,7 +432,7 @@ def test_a_place_beyond_its_dictionary_is_a_typed_error(tmp_path: Path, monkeypa
 
 def test_text_does_not_become_an_instruments_number(tmp_path: Path) -> None:
     _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=None, instrument_id=pa.array(["1", "2"])))))
-    assert "column 'instrument_id' (string) cannot name symbols" in str(error)
+    assert "column 'instrument_id' (string) for instrument_id cannot name symbols" in str(error)
 
 
 @pytest.mark.parametrize("values", [list("ABBC"), [1, 2, 2, 3]])

@@ -101,7 +101,12 @@ def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> Non
         assert (feed.statistics()["packets"], feed.statistics()["gaps"]) == (3, 0)
     with PcapFeed(path) as feed:
         assert sum(len(batch) for batch in feed) == 0
-        assert feed.statistics()["other_packets"] == 3
+        assert (feed.statistics()["other_packets"], feed.statistics()["blank_packets"]) == (3, 3)
+    with PcapFeed(path, port=26477) as feed:
+        _, fault = read(feed)
+        assert str(fault).endswith(
+            "give blank_headers=True: a packet on a chosen port has zeros for session and sequence"
+        )
     with pytest.raises(ConfigurationError, match="blank_headers: 'no'"):
         PcapFeed(path, blank_headers="no")  # type: ignore[arg-type]
 

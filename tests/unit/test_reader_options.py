@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from feed_samples import SAMPLES, Sample
 
 from strand import feeds
 from strand.cli import cli
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.formats import format_named
+from strand.feeds.mapping.options import check_options
 from strand.feeds.option_texts import option_values
 
 
@@ -25,6 +29,12 @@ from strand.feeds.option_texts import option_values
         ({"symbol": "600000", "session": "0000000001"}, {"symbol": "600000", "session": "0000000001"}),
         ({"port": "26400,26401"}, {"port": [26400, 26401]}),
         ({"size_unit": "0.001", "inexact": "round"}, {"size_unit": "0.001", "inexact": "round"}),
+        ({"blank_headers": "true"}, {"blank_headers": True}),
+        ({"columns.price.column": "zz,ipx"}, {"columns": {"price": {"column": ["zz", "ipx"]}}}),
+        (
+            {"columns.price": "a,b", "columns.price.unit": "0.01,1"},
+            {"columns": {"price": {"column": "a,b", "unit": ["0.01", "1"]}}},
+        ),
         ({"columns.price": "px", "columns.flags": ""}, {"columns": {"price": "px", "flags": None}}),
         ({"constants.kind": "2", "constants.side": "B"}, {"constants": {"kind": 2, "side": "B"}}),
         (
@@ -46,6 +56,7 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
         ({"date": "2026-01-05"}, r"date: no reader has such an option"),  # has an option of the command's own
         ({"levels": "five"}, r"levels: 'five' is not a whole number"),
         ({"port": "1,b"}, r"port: '1,b' is not a whole number"),
+        ({"blank_headers": "yes"}, r"blank_headers: give true or false, not 'yes'"),
         ({"columns": "price"}, r"columns: it is given as columns.NAME=VALUE"),
         ({"levels.bid": "1"}, r"levels.bid: it is given as levels=VALUE"),
         ({"limits.ratio": "3"}, r"limits.ratio: there are max_ratio, max_bytes"),
@@ -57,6 +68,48 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
 def test_a_text_that_cannot_be_meant_is_refused(texts: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         option_values(texts)
+
+
+def _one_each() -> list[Sample]:
+    """A sample of each format."""
+    return list({sample.format: sample for sample in SAMPLES if sample.available}.values())
+
+
+@pytest.mark.parametrize("sample", _one_each(), ids=lambda sample: sample.format)
+def test_an_option_of_a_wrong_type_is_refused_by_name(sample: Sample, tmp_path: Path) -> None:
+    path = sample.build(tmp_path)
+    reader = format_named(sample.format).feed_class()
+    with_option = [
+        name
+        for name, parameter in inspect.signature(reader).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in ("select", "symbols")
+    ]
+    assert "batch_ticks" in with_option
+    for name in with_option:
+        for wrong in (object(), 5.5, [5.5], b"5"):
+            with pytest.raises(ConfigurationError, match=f"^{name}: "):
+                reader(path, **{name: wrong})
+            with pytest.raises(ConfigurationError, match=f"^{name}: "):
+                feeds.open(path, format=None if name == "profile" else sample.format, **{name: wrong})
+    for wrong in (5, [5]):
+        with pytest.raises(ConfigurationError, match=r"^symbols: "):
+            feeds.open(path, format=sample.format, symbols=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"columns": 5}, "columns: give a table, not 5"),
+        ({"columns": [1]}, r"columns: give a table, not \[1\]"),
+        ({"columns": {5: "price"}}, "columns: give names that are text, not 5"),
+        ({"time_zone": 5}, "time_zone: give text, not 5"),
+        ({"nulls": 1}, "nulls: give 'raise' or 'undefined', not 1"),
+        ({"time_unit": "h"}, "time_unit: give 's' or 'ms' or 'us' or 'ns', not 'h'"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_said_in_words(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{words}$"):
+        check_options(**options)
 
 
 def said_of(*arguments: object) -> Any:

@@ -374,7 +374,7 @@ def _told(**changes: Any) -> str:
         (_first_line(_told(profile=None)), "profile: no object"),
         (
             _first_line(_told(profile={"message": [{"symbol": "s", "kind": []}]})),
-            r"profile.message\[1\].kind: give text, not \[\]",
+            r"profile.message\[1\].kind: give 'none' or 'order' or .*, not \[\]",
         ),
         (_first_line(_told(on_error="stop")), "on_error: 'stop'"),
         (_first_line(_told(url=7)), "url: 7"),

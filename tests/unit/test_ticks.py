@@ -163,7 +163,7 @@ def test_differences_of_sizes_and_times_are_those_of_arithmetic() -> None:
     assert all(made[name].dtype == np.int64 for name in ("size", "ts_event", "ts_recv"))
 
 
-@pytest.mark.parametrize("handler", ["vwap", "trade_stats", "book", "bars", "depth", "spread"])
+@pytest.mark.parametrize("handler", ["count", "vwap", "trade_stats", "book", "bars", "depth", "spread"])
 def test_a_sum_that_its_field_does_not_hold_is_an_error_and_never_wraps(handler: str) -> None:
     made = zeros(4)
     made["kind"], made["action"], made["side"], made["price"] = ticks.KIND_TRADE, b"T", b"N", 1

@@ -67,8 +67,8 @@ _CROSSED_QUOTES: Final = _Counter(
 )
 
 _SAY_TICKS: Final = (
-    "say ticks='orders' where fills take off their orders, 'dbn-orders' of Databento's, 'plain' where trades say all: "
-    "volumes, tops and books are made by it, and 'plain' was taken for granted"
+    "say by ticks=, or the key ticks of a profile, what they mean: 'orders' where fills take off their orders, "
+    "'dbn-orders' of Databento's, 'plain' where trades say all; 'plain' was taken for granted"
 )
 
 #: Counters of a feed's statistics.

@@ -228,8 +228,8 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
 
 
 def completed(rules: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
-    """The rules, with one for the kind where only the action has one, or for the action where only the kind has one. Fields
-    of a quote make the kind quote."""
+    """The rules, with one for the kind where only the action has one, or for the action where only the kind has one.
+    Fields of a quote make the kind quote."""
     given = {rule.field for rule in rules}
     if "kind" not in given and "ask_price" in given:
         rules = (*rules, FieldRule("kind", constant=KINDS["quote"]))

@@ -19,6 +19,7 @@ BOM: Final = b"\xef\xbb\xbf"
 _SHAPE_LINES: Final = 5
 #: Column names shown in an error.
 _SHOWN: Final = 40
+_LAST_COLUMN: Final = 255  # a fault's word has a byte for the column
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,37 @@ class Match:
     def column(self, names: Sequence[str]) -> int | None:
         """The position of the first column with one of these names."""
         places = _places(self.columns)
-        return min((places[name] for name in map(normal, names) if name in places), default=None)
+        return min((places[name][0] for name in map(normal, names) if name in places), default=None)
+
+    def read_column(self, names: Sequence[str]) -> int:
+        """The same of a column that is there, and that is read.
+
+        Raises FormatError where others have its name, so that nobody knows which one is meant, and where it lies
+        further to the right than columns are read.
+        """
+        at = self.column(names)
+        assert at is not None, names  # the match saw to it
+        alike = [self.columns[place] for place in _places(self.columns)[normal(self.columns[at])]]
+        if len(alike) > 1:
+            twice = " and ".join(map(repr, alike[:2]))
+            raise FormatError(
+                f"rename or remove one of the {len(alike)} columns {twice}: nobody knows which one is meant (case, "
+                "underscores and outer spaces do not count)"
+            )
+        if at > _LAST_COLUMN:
+            raise FormatError(
+                f"column {self.columns[at]!r} is number {at + 1}: the first {_LAST_COLUMN + 1} can be read"
+            )
+        return at
 
 
 @functools.lru_cache(maxsize=64)
-def _places(columns: tuple[str, ...]) -> dict[str, int]:
-    """Where each name, as it is compared, stands first. Kept, since every profile asks it of the same header."""
-    return {normal(name): at for at, name in reversed(list(enumerate(columns)))}
+def _places(columns: tuple[str, ...]) -> dict[str, list[int]]:
+    """Where each name, as it is compared, stands. Kept, since every profile asks it of the same header."""
+    places: dict[str, list[int]] = {}
+    for at, name in enumerate(columns):
+        places.setdefault(normal(name), []).append(at)
+    return places
 
 
 def choose(head: bytes, path: str | Path) -> Match:

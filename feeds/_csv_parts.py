@@ -67,12 +67,15 @@ class PartsMaker:
     def is_size(self, column: int) -> bool:
         return any(maker.is_size(column) for maker in self._makers)
 
+    def is_mapped(self, column: int) -> bool:
+        return any(maker.is_mapped(column) for maker in self._makers)
+
     def can_round(self, column: int) -> bool:
         return any(maker.can_round(column) for maker in self._makers)
 
     def wanted(self) -> list[int]:
-        tests = {self._found.column(part.where) for part in self._parts if part.where}
-        return sorted({at for maker in self._makers for at in maker.wanted()} | {at for at in tests if at is not None})
+        tests = {self._found.read_column(part.where) for part in self._parts if part.where}
+        return sorted({at for maker in self._makers for at in maker.wanted()} | tests)
 
     def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
         head = self._head.make(block, first, select, keeps)
@@ -104,9 +107,7 @@ class PartsMaker:
         return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count)
 
     def _holds(self, block: Block, part: Part, rows: Any) -> Any:
-        at = self._found.column(part.where)
-        assert at is not None  # the match saw to it
-        return holds(block.columns[at], part.text.encode(self._found.encoding), rows)
+        return holds(block.columns[self._found.read_column(part.where)], part.text.encode(self._found.encoding), rows)
 
 
 def _only_fields(profile: Profile, part: Part) -> Profile:

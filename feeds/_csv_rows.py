@@ -25,8 +25,8 @@ from strand.symbols import NAME_BYTES
 __all__ = ["CsvRows"]
 
 _COUNTS = (
-    "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "time_reversals", "bytes_in",
-    "bytes_out",
+    "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "time_reversals", "unended_lines",
+    "bytes_in", "bytes_out",
 )  # fmt: skip
 
 
@@ -44,7 +44,9 @@ class CsvRows:
     """Reads a file of a match once. ``counts`` and ``skipped`` are of as much as has been read.
 
     ``skipped``: where lines that are no rows go; None: they are an error. ``keeps``: which symbols are selected, by
-    index; asked for where ``select`` chooses symbols.
+    index; asked for where ``select`` chooses symbols. ``rounds``: whether numbers are rounded, None where nobody can
+    ask for that, nor for other units. ``whole``: what the file lies in says where it ends, as an
+    archive does: a last line without a line end is not cut.
     """
 
     def __init__(
@@ -54,11 +56,15 @@ class CsvRows:
         maker: TickMaker | PartsMaker,
         *,
         skipped: Skipped | None,
-        rounds: bool = False,
+        rounds: bool | None = False,
         max_symbols: int = 1,
         select: Selection | None = None,
         keeps: Callable[[], npt.NDArray[np.bool_]] | None = None,
+        whole: bool = False,
     ) -> None:
+        last = len(found.columns) - 1
+        # A part of its text is a number, or a name, too.
+        self._doubts_end = not whole and last in maker.wanted() and not maker.is_mapped(last)
         self._path, self._match, self._maker = path, found, maker
         self._skipped, self._rounds, self._max_symbols = skipped, rounds, max_symbols
         self._select, self._keeps = select, keeps
@@ -137,9 +143,14 @@ class CsvRows:
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
         cure = larger = ""
-        if kind == FAULT_RANGE and self._maker.is_size(number) and not text.lstrip().startswith("-"):
+        if (
+            kind == FAULT_RANGE
+            and self._rounds is not None
+            and self._maker.is_size(number)
+            and not text.lstrip().startswith("-")
+        ):
             larger = "give a larger size_unit: "
-        if self._maker.can_round(number):
+        if self._rounds is not None and self._maker.can_round(number):
             cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
         more = {
             "one name too many": f", max_symbols is {self._max_symbols}",
@@ -155,8 +166,17 @@ class CsvRows:
         counts["empty_lines"] += len(block.empty)
         counts["not_selected"] += block.rows - (len(made.ticks) if made.count is None else made.count)
         counts["rows_rounded"] += made.inexact
+        counts["unended_lines"] += self._doubts_end and block.is_cut and _has_last_line(block, made)
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes
         if len(ticks):
             times = made.times if ticks is made.ticks else ticks["ts_recv"]
             counts["time_reversals"] += int(times[0] < last_ns) + int(np.count_nonzero(times[1:] < times[:-1]))
+
+
+def _has_last_line(block: Block, made: Made) -> bool:
+    """Whether the last line of a block became a tick."""
+    if not len(made.faults) or made.faults[-1]:
+        return False
+    row = block.rows - 1 if made.rows is None else int(made.rows[-1])
+    return (row if block.at is None else int(block.at[row])) == block.lines - 1

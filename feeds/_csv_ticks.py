@@ -23,13 +23,15 @@ from strand._bindings.text import (
     LETTER_TARGETS,
     MAX_LETTERS,
     STAMP,
+    ZONE_ALWAYS,
+    ZONE_NEVER,
     Faults,
     Letters,
     Numbers,
     TextColumn,
     blank_ticks,
 )
-from strand.errors import ConfigurationError, FormatError
+from strand.errors import ConfigurationError
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
 from strand.feeds._csv_profile import Profile
@@ -46,7 +48,6 @@ __all__ = ["Made", "TickMaker"]
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 _EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
-_LAST_COLUMN: Final = 255  # a fault's word has a byte for the column
 
 Chosen = npt.NDArray[np.uint32]
 
@@ -136,12 +137,7 @@ class TickMaker:
         return next((rule.power for rule in self._rules if "price" in rule.field and rule.columns), None)
 
     def _place(self, names: tuple[str, ...]) -> int:
-        at = self.found.column(names)
-        assert at is not None, names  # the match saw to it
-        if at > _LAST_COLUMN:
-            raise FormatError(
-                f"column {self.found.columns[at]!r} is number {at + 1}: the first {_LAST_COLUMN + 1} can be read"
-            )
+        at = self.found.read_column(names)
         self.columns[at] = self.found.columns[at] or f"number {at + 1}"
         return at
 
@@ -174,11 +170,15 @@ class TickMaker:
                 form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
             # What stands for an empty one is below every time of day, and told apart by that.
             numbers = Numbers(form, scale, 0, highest, empty=None if empty is None else -1)
+            if unit == "stamp" and self._profile.zone != "UTC":
+                zoned = replace(numbers, zone=ZONE_ALWAYS)
+                numbers = zoned if _reads(zoned, sample.get(at, "")) else replace(numbers, zone=ZONE_NEVER)
+            local = of_day or numbers.zone == ZONE_NEVER
             undefined = None if rule.undefined is None else rule.undefined.encode()
             plus = rule.plus if rule.plus is not None and self.found.column(rule.plus.columns) is not None else None
             if plus is not None:
                 self._place(plus.columns)
-            found = _Time(rule.field, at, numbers, of_day or unit == "stamp", of_day, undefined, plus)
+            found = _Time(rule.field, at, numbers, local, of_day, undefined, plus)
             if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
                 return found
         raise AssertionError(rule)
@@ -391,6 +391,10 @@ class TickMaker:
         """Whether a column holds sizes."""
         sizes = (rule for rule in self._readers if rule.field in SIZES and not (rule.map or rule.pair))
         return any(self.found.column(rule.columns) == column for rule in sizes)
+
+    def is_mapped(self, column: int) -> bool:
+        """Whether a column holds texts that a map lists."""
+        return any(rule.map and self.found.column(rule.columns) == column for rule in self._readers)
 
     def can_round(self, column: int) -> bool:
         """Whether a column holds decimals, which may be rounded on request; times of other forms may not."""

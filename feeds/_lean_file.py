@@ -112,7 +112,7 @@ def read_lean_file(
         skip = len(BOM) if stream.head(len(BOM)) == BOM else 0
         found = Match(profile, profile.layouts[0].columns, profile.delimiters[0], profile.encodings[0], skip, 0)
         maker = TickMaker(found, {}, date=file.date, size_power=0, max_symbols=1)
-        rows = CsvRows(file.path, found, maker, skipped=skipped)
+        rows = CsvRows(file.path, found, maker, skipped=skipped, rounds=None, whole=True)
         latest, told = 0, Counter[str]()
         for ticks in rows.ticks(chunks, stream, threads=0):
             np.maximum.accumulate(ticks["ts_event"], out=ticks["ts_recv"])

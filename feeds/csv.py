@@ -125,7 +125,10 @@ class CsvFeed(BaseFeed):
         self._date = as_date(date) if date is not None else _date_of(names)
         self._symbol = self._one_symbol(symbol, names)
         self._names: list[str] = [] if self._symbol is None else [self._symbol]
-        self._rows = self._new_rows()
+        try:
+            self._rows = self._new_rows()
+        except FormatError as error:
+            raise FormatError(str(error), path=self._path, line=1) from None
 
     @property
     def info(self) -> FeedInfo:
@@ -236,6 +239,7 @@ class CsvFeed(BaseFeed):
             max_symbols=self._max_symbols,
             select=self._select,
             keeps=self._keeps,
+            whole=self._compression != "none",
         )
 
     def _keeps(self) -> npt.NDArray[np.bool_]:

@@ -50,6 +50,8 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
                 values.setdefault(option, {})[name] = _entry(kind, name, text)
             else:
                 values[option] = _value(kind, text)
+        except ConfigurationError:
+            raise
         except KeyError:
             raise ConfigurationError(f"{said}: give true or false, not {text!r}") from None
         except ValueError:
@@ -97,6 +99,8 @@ def _set_column(columns: dict[str, Any], said: str, text: str) -> None:
     keys: dict[str, Any] = before if isinstance(before, dict) else {} if before is None else {"column": before}
     columns[field] = keys
     key, dot, entry = rest.partition(".")
+    if key in keys and isinstance(keys[key], dict) != bool(dot):
+        raise ConfigurationError(f"columns.{field}.{key}: given both as one text and by its entries")
     if dot:
         keys.setdefault(key, {})[entry] = text
     else:

@@ -149,7 +149,7 @@ class ParquetFeed(BaseFeed):
             own=own is not None,
         )
         self._columns = Columns(self._source.names, said.columns, said.constants, self._reading)
-        if self._columns.time is None:
+        if not self._columns.has_time:
             raise FormatError(
                 f"no column looks like times (there are {', '.join(self._source.names) or 'none'}): say by "
                 "columns={'ts_event': NAME} which one it is",

@@ -85,6 +85,11 @@ _OF_FEEDS: Final = (
         "sequence jumps",
         "look at who sends to the group, and give a larger jump_window where an outage was that long",
     ),
+    _Counter(
+        "unended_lines",
+        "unended last line",
+        "see whether the file is whole: no line end follows its last number, which may be cut off",
+    ),
     _Counter("times_raised", "raised times", "sort the archive: a time that goes back became the latest so far"),
 )
 

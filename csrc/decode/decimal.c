@@ -266,19 +266,40 @@ static int date(field *f, int64_t *value, int *dashed) {
   return 0;
 }
 
-static int stamp(field f, int digits, int64_t *value) {
-  int dashed;
-  int64_t day, clock = 0;
+/* Takes the zone, and what it is ahead of UTC, off the end of a clock's field; nothing where there is none. */
+static int zone(field *f, int *has_zone, int64_t *ahead) {
+  const uint8_t *sign = f->at;
+  while (sign < f->end && *sign != '+' && *sign != '-' && *sign != 'Z') sign++;
+  *has_zone = sign < f->end;
+  *ahead = 0;
+  if (!*has_zone) return 0;
+  field rest = {sign + 1, f->end};
+  f->end = sign;
+  if (*sign == 'Z') return rest.at == rest.end ? 0 : SD_FAULT_TEXT;
+  int64_t hours, minutes = 0;
+  if (fixed(&rest, 2, &hours)) return SD_FAULT_TEXT;
+  if (rest.at < rest.end && *rest.at == ':' && ++rest.at == rest.end) return SD_FAULT_TEXT;
+  if (rest.at < rest.end && (fixed(&rest, 2, &minutes) || rest.at < rest.end)) return SD_FAULT_TEXT;
+  int64_t size;
+  int fault = of_day(hours, minutes, 0, 0, &size);
+  *ahead = *sign == '-' ? -size : size;
+  return fault;
+}
+
+static int stamp(field f, int digits, int zones, int64_t *value) {
+  int dashed, has_zone = 0;
+  int64_t day, clock = 0, ahead = 0;
   int fault = date(&f, &day, &dashed);
   if (fault) return fault;
   if (f.at < f.end && (*f.at == 'T' || *f.at == ' ')) {
     f.at++;
-    if (f.at < f.end && f.end[-1] == 'Z') f.end--;
-    fault = time_of_day(f, digits, &clock);
+    fault = zone(&f, &has_zone, &ahead);
+    if (!fault) fault = time_of_day(f, digits, &clock);
   } else {
     fault = dashed || f.end - f.at != 6 + digits ? SD_FAULT_TEXT : packed(f, digits, &clock);
   }
-  *value = day + clock;
+  if (zones != SD_ZONE_MAY && has_zone != (zones == SD_ZONE_ALWAYS)) return SD_FAULT_TEXT;
+  *value = day + clock - ahead;
   return fault;
 }
 
@@ -317,7 +338,7 @@ static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rul
     fault = time_of_day(f, rule->scale, value);
     break;
   case SD_FORM_STAMP:
-    fault = stamp(f, rule->scale, value);
+    fault = stamp(f, rule->scale, rule->zone, value);
     break;
   case SD_FORM_DATE:
     fault = date(&f, value, &dashed);

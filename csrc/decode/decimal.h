@@ -12,10 +12,13 @@ enum {
   SD_FORM_EPOCH =
       3, /* a whole number since 1970-01-01: s below 10^11, ms below 10^14, us below 10^17, else ns; to ns */
   SD_FORM_CLOCK = 4, /* H:MM:SS[.digits] or HHMMSS and `scale` digits (leading zeros may be gone): ns since midnight */
-  SD_FORM_STAMP = 5, /* a date, then [T ]HH:MM:SS[.digits][Z] or at once HHMMSS and `scale` digits: ns since 1970 */
+  SD_FORM_STAMP = 5, /* a date, then [T ]HH:MM:SS[.digits][zone] or at once HHMMSS and `scale` digits: ns since 1970 */
   SD_FORM_DATE = 6,  /* YYYYMMDD or YYYY-MM-DD (/ and . too): ns since 1970 */
   SD_FORM_HEX = 7    /* up to 16 hexadecimal digits of a u64 */
 };
+
+/* Whether a zone (Z, +HH:MM, +HHMM, +HH, or with -) stands behind a stamp, whose value is then UTC's. */
+enum { SD_ZONE_MAY = 0, SD_ZONE_NEVER = 1, SD_ZONE_ALWAYS = 2 };
 
 typedef struct sd_number_rule {
   int64_t lowest; /* of the result; not looked at for SD_FORM_ID and SD_FORM_HEX */
@@ -26,6 +29,7 @@ typedef struct sd_number_rule {
   int32_t scale; /* SD_FORM_DECIMAL: the power of ten, -27 to 27; else digits of a fraction, 0 to 9 */
   uint8_t allow_empty;
   uint8_t hash;
+  uint8_t zone; /* SD_FORM_STAMP */
 } sd_number_rule;
 
 /* Returns how many fields had a fault. */

@@ -124,6 +124,7 @@ class Columns:
         self.of = {field: column for field, column in found.items() if column is not None}
         # Two fields may share a column only where that was asked for.
         self.is_quote = "ask_price" in self.of
+        self._check_alike(names, chosen)
         if "bid_price" in columns and not self.is_quote:
             raise ConfigurationError("columns.bid_price: name ask_price too: a quote has both")
         if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
@@ -157,6 +158,16 @@ class Columns:
             blank["action"] = action_of(int(self.constants["kind"]))
         self._blank = blank
 
+    def _check_alike(self, names: Sequence[str], chosen: Mapping[str, str | None]) -> None:
+        """Of columns whose names differ by case alone, one that is recognised has to be chosen."""
+        for field, column in self.of.items():
+            alike = [name for name in names if name.lower() == column.lower()]
+            if field not in chosen and len(alike) > 1:
+                key = self._called(field)
+                raise ConfigurationError(
+                    f"columns.{key}: say which one it is, {' or '.join(map(repr, alike))}: columns={{{key!r}: NAME}}"
+                )
+
     @property
     def names(self) -> list[str]:
         """The columns to be read, each once."""
@@ -164,8 +175,13 @@ class Columns:
 
     @property
     def time(self) -> str | None:
-        """The column that receive times come from."""
-        return self.of.get("ts_recv", self.of.get("ts_event"))
+        """The column that receive times come from, if one does."""
+        return None if "ts_recv" in self.constants else self.of.get("ts_recv", self.of.get("ts_event"))
+
+    @property
+    def has_time(self) -> bool:
+        """Whether a column or a constant gives a time."""
+        return any(time in self.of or time in self.constants for time in TIMES)
 
     @property
     def time_unit(self) -> str:

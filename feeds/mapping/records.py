@@ -76,7 +76,7 @@ class RecordColumns:
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
         self.rounded = 0
         self.has_keys = "instrument_id" in self._columns.of
-        if self._columns.time is None and not constants.keys() & {"ts_event", "ts_recv"}:
+        if not self._columns.has_time:
             raise ConfigurationError(
                 f"columns: say by columns={{'ts_event': NAME}} which column holds times; there are {', '.join(names)}"
             )
@@ -149,7 +149,7 @@ class ArrayColumns:
             raise ConfigurationError(f"columns: give an array with fields: {dtype} has none")
         there = Columns(dtype.names, {**self._columns, "symbol": None}, self._constants, self._reading)
         constants = dict(self._constants)
-        if there.time is None and not constants.keys() & {"ts_event", "ts_recv"}:
+        if not there.has_time:
             constants["ts_recv"] = 0
         if "sequence" not in there.of:
             constants.setdefault("sequence", 0)

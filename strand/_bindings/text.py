@@ -27,6 +27,9 @@ __all__ = [
     "LETTER_TARGETS",
     "MAX_LETTERS",
     "STAMP",
+    "ZONE_ALWAYS",
+    "ZONE_MAY",
+    "ZONE_NEVER",
     "Faults",
     "Letters",
     "Names",
@@ -46,6 +49,9 @@ CLOCK: Final[int] = lib.SD_FORM_CLOCK
 STAMP: Final[int] = lib.SD_FORM_STAMP
 DATE: Final[int] = lib.SD_FORM_DATE
 HEX: Final[int] = lib.SD_FORM_HEX
+ZONE_MAY: Final[int] = lib.SD_ZONE_MAY
+ZONE_NEVER: Final[int] = lib.SD_ZONE_NEVER
+ZONE_ALWAYS: Final[int] = lib.SD_ZONE_ALWAYS
 
 #: The longest text a table of letters may hold.
 LETTER_BYTES: Final = 8
@@ -131,12 +137,13 @@ class Numbers:
     empty: int | None = None
     zero: int = 0
     hash: bool = False
+    zone: int = ZONE_MAY
 
     def _rule(self) -> Any:
         rule = ffi.new("sd_number_rule *")
         rule.form, rule.scale, rule.lowest, rule.highest = self.form, self.scale, self.lowest, self.highest
         rule.empty, rule.allow_empty = self.empty or 0, self.empty is not None
-        rule.zero, rule.hash = self.zero, self.hash
+        rule.zero, rule.hash, rule.zone = self.zero, self.hash, self.zone
         return rule
 
     def read(

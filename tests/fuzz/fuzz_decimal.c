@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   rule.scale = rule.form == SD_FORM_DECIMAL ? data[1] % 55 - 27 : data[1] % 10;
   rule.allow_empty = data[2] & 1;
   rule.hash = data[2] >> 1 & 1;
+  rule.zone = (data[2] >> 3) % 3;
   if (data[2] & 4) rule.lowest = 0;
   size_t most = data[3] % 40 + 1;
   data += 4;

@@ -423,6 +423,51 @@ def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
         CsvFeed(tmp_path / "a.csv", profile="missing.toml")
 
 
+def zoned(tmp_path: Path, stamps: list[str]) -> CsvFeed:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    rows = [f"{stamp};FDAX;100;1;K;" for stamp in stamps]
+    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
+    return CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
+
+
+def test_a_stamp_that_says_its_zone_is_not_in_the_profiles(tmp_path: Path) -> None:
+    nine = 1711699200 * 10**9
+    for stamps in (["2024-03-29T08:00:00Z"], ["2024-03-29 10:00:00+02:00", "2024-03-29T03:00:00-0500"]):
+        assert [row["ts_event"] for row in as_dicts(zoned(tmp_path, stamps))] == [nine] * len(stamps)
+    assert [row["ts_event"] for row in as_dicts(zoned(tmp_path, ["2024-03-29 09:00:00"]))] == [nine]
+
+
+@pytest.mark.parametrize(
+    "stamps", [["2024-03-29T08:00:00Z", "2024-03-29 08:00:01"], ["2024-03-29 08:00:01", "2024-03-29T08:00:00Z"]]
+)
+def test_stamps_with_and_without_a_zone_do_not_mix(stamps: list[str], tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="column When: not of its form") as caught:
+        as_dicts(zoned(tmp_path, stamps))
+    assert caught.value.line == 3
+
+
+def test_two_columns_of_one_name_are_refused_where_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    path = tmp_path / "a.csv"
+    for twice in ("Px", "px", " P_x".replace("_", "")):
+        path.write_text(MINE.replace("Note", twice))
+        with pytest.raises(FormatError, match=f"rename or remove one of the 2 columns 'Px' and '{twice}'") as caught:
+            CsvFeed(path, profile=tmp_path / "mine.toml")
+        assert caught.value.path == path
+        assert caught.value.line == 1
+    path.write_text(MINE.replace("Note", "Lots"))
+    with pytest.raises(FormatError, match="columns 'Lots' and 'Lots'"):
+        CsvFeed(path, profile=tmp_path / "mine.toml")
+    # Of columns that nobody reads there may be as many as like.
+    path.write_text(
+        MINE.replace("Note", "Note;Note")
+        .replace("summer time", "summer time;")
+        .replace("after", "after;")
+        .replace("none", "none;")
+    )
+    assert len(as_dicts(CsvFeed(path, profile=tmp_path / "mine.toml"))) == 3
+
+
 def test_a_header_without_a_column_says_which_and_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(PROFILE)
     (tmp_path / "a.csv").write_text(MINE.replace("Lots", "Stück").replace("Px", "P"))

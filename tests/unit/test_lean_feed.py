@@ -53,6 +53,14 @@ def read(feed: LeanFeed) -> np.ndarray:
     return np.concatenate([batch.copy() for batch in feed.batches()])
 
 
+@pytest.mark.parametrize("row", [b"34200000,479900,0.5,P,2000,0\n", b"34200000,479900,99999999999999999999,P,2000,0\n"])
+def test_an_error_names_no_option_that_archives_lack(row: bytes, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"column size: .*'(0.5|9+)'") as caught:
+        read(LeanFeed(archive(tmp_path, row)))
+    assert "inexact" not in str(caught.value)
+    assert "size_unit" not in str(caught.value)
+
+
 def test_a_trade_row_becomes_a_trade_tick(tmp_path: Path) -> None:
     feed = LeanFeed(archive(tmp_path, TRADES))
     assert isinstance(feed, Feed)

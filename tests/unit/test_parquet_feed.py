@@ -909,6 +909,35 @@ def test_a_compressed_arrow_file_cut_in_its_first_bytes_is_no_file_without_a_str
     assert "decompress" not in str(raised.value)
 
 
+def test_a_receive_time_may_be_a_constant(tmp_path: Path) -> None:
+    content = table(10)
+    path = parquet(tmp_path, content, row_group_size=2)
+    plain, _ = read(ParquetFeed(path))
+    for selects, count in ((Selection(), 10), (Selection(start_ns=5, end_ns=6), 10), (Selection(start_ns=6), 0)):
+        ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, select=selects))
+        assert error is None
+        assert ticks["ts_recv"].tolist() == [5] * count
+        assert ticks["ts_event"].tolist() == plain["ts_event"].tolist()[:count]
+    ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, columns={"ts_event": None}))
+    assert error is None
+    assert ticks["ts_event"].tolist() == [5] * 10
+
+
+def test_columns_that_differ_by_case_alone_have_to_be_chosen(tmp_path: Path) -> None:
+    content = table(3)
+    content = content.append_column("PRICE", pa.array([7.0, 8.0, 9.0]))
+    path = parquet(tmp_path, content)
+    with pytest.raises(ConfigurationError, match=r"columns.price: say which one it is, 'price' or 'PRICE'"):
+        ParquetFeed(path)
+    ticks, error = read(ParquetFeed(path, columns={"price": "PRICE"}))
+    assert error is None
+    assert ticks["price"].tolist() == [7 * 10**9, 8 * 10**9, 9 * 10**9]
+    path = parquet(
+        tmp_path, table(3).append_column("Note", pa.array([1, 2, 3])).append_column("note", pa.array([1, 2, 3]))
+    )
+    assert read(ParquetFeed(path))[1] is None
+
+
 def test_a_constant_where_an_ask_goes_is_refused(tmp_path: Path) -> None:
     quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
     path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array([3, 4])))

@@ -59,6 +59,14 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
         ({"blank_headers": "yes"}, r"blank_headers: give true or false, not 'yes'"),
         ({"columns": "price"}, r"columns: it is given as columns.NAME=VALUE"),
         ({"levels.bid": "1"}, r"levels.bid: it is given as levels=VALUE"),
+        (
+            {"columns.side.map": "x", "columns.side.map.buy": "B"},
+            r"columns.side.map: given both as one text and by its entries",
+        ),
+        (
+            {"columns.side.map.buy": "B", "columns.side.map": "x"},
+            r"columns.side.map: given both as one text and by its entries",
+        ),
         ({"limits.ratio": "3"}, r"limits.ratio: there are max_ratio, max_bytes"),
         ({"limits.max_bytes": "much"}, r"limits.max_bytes: 'much' is not a whole number"),
         ({"limits.max_ratio": "much"}, r"limits.max_ratio: 'much' is not a number"),

@@ -222,6 +222,50 @@ def test_rows_of_a_csv_file_that_are_rounded_are_warnings(tmp_path: Path) -> Non
     assert all(warning.example == f"in {path}" for warning in result.warnings)
 
 
+@pytest.mark.parametrize(
+    ("columns", "data", "count"),
+    [
+        ("ts_event,symbol,price,size", b"1000000000,A,10,5\n2000000000,A,10,123", 1),
+        ("ts_event,symbol,price,size", b"1000000000,A,10,5\n2000000000,A,10,123\n", 0),
+        ("ts_event,symbol,price,size", b"1000000000,A,10,5\r2000000000,A,10,123\r", 0),
+        ("ts_event,price,size,symbol", b"1000000000,10,5,AB\n2000000000,10,5,AB", 1),
+        ("ts_event,symbol,price,size,note", b"1000000000,A,10,5,x\n2000000000,A,10,123,y", 0),
+        ("ts_event,symbol,price,size,side", b"1000000000,A,10,5,A\n2000000000,A,10,123,B", 0),
+        ("ts_event,symbol,price,size", b"1000000000,A,10,5\n\n2000000000,A,10,123\n3000000000,A,10,", 0),
+    ],
+)
+def test_a_last_line_without_an_end_may_be_cut_in_its_last_number(
+    columns: str, data: bytes, count: int, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[symbol]\ncolumn = "symbol"\n[fields.ts_event]\ncolumn = "ts_event"\nunit = "ns"\n[fields.price]\n'
+        'column = "price"\n[fields.size]\ncolumn = "size"\n[fields.side]\ncolumn = "side"\noptional = true\n'
+        '[fields.kind]\nconstant = "trade"\n'
+    )
+    path, options = tmp_path / "a.csv", {"profile": tmp_path / "mine.toml", "on_error": "skip"}
+    end = b"\r" if b"\r" in data else b"\n"
+    path.write_bytes(columns.encode() + end + data)
+    found = strand.replay(path, "vwap", workers=0, feed_options=options).warnings
+    assert [each.count for each in found if each.kind == "unended last line"] == [1] * count
+    # Compressed data says itself where it ends.
+    zipped = tmp_path / "a.csv.gz"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    found = strand.replay(zipped, "vwap", workers=0, feed_options=options).warnings
+    assert "unended last line" not in [each.kind for each in found]
+
+
+def test_a_last_line_that_is_not_selected_is_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[symbol]\ncolumn = "symbol"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n[fields.size]\ncolumn = "size"\n'
+        '[fields.kind]\nconstant = "trade"\n'
+    )
+    (tmp_path / "a.csv").write_bytes(b"ts,symbol,size\n1,A,5\n2,B,5")
+    for symbol, count in (("A", 0), ("B", 1)):
+        options = {"profile": tmp_path / "mine.toml"}
+        result = strand.replay(tmp_path / "a.csv", "count", workers=0, symbols=[symbol], feed_options=options)
+        assert kinds(result) == ({"unended last line": 1} if count else {})
+
+
 def test_symbols_without_a_name_are_warnings(tmp_path: Path) -> None:
     ticks = np.concatenate([orders(("A", 1, "B", 10, 5)), orders(("A", 1, "B", 10, 5), ("A", 2, "B", 9, 5), symbol=2)])
     path = tmp_path / "day.npy"

@@ -20,6 +20,8 @@ from strand._bindings.text import (
     HEX,
     ID,
     STAMP,
+    ZONE_ALWAYS,
+    ZONE_NEVER,
     Letters,
     Names,
     Numbers,
@@ -193,6 +195,31 @@ def test_stamps_clocks_and_dates_are_those_of_datetime(moment: dt.datetime, nano
         assert read(Numbers(CLOCK, 9), [text.encode()]) == ([of_day], [0])
     for text in (dashed, f"{moment:%Y%m%d}", f"{moment:%Y/%m/%d}"):
         assert read(Numbers(DATE), [text.encode()]) == ([ns - of_day], [0])
+
+
+ZONES = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
+
+
+@given(st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2261, 1, 1), timezones=ZONES), st.sampled_from("T "))
+def test_stamps_with_zones_are_those_of_datetime(moment: dt.datetime, between: str) -> None:
+    ns = (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1) * 1000
+    text = moment.isoformat(between)
+    texts = [text, text[:-3] + text[-2:], *([text[:-3]] if text.endswith(":00") else [])]
+    for each in texts:
+        assert read(Numbers(STAMP, 9), [each.encode()]) == ([ns], [0])
+        assert read(Numbers(STAMP, 9, zone=ZONE_ALWAYS), [each.encode()]) == ([ns], [0])
+        assert read(Numbers(STAMP, 9, zone=ZONE_NEVER), [each.encode()])[1] == [2]
+    bare = moment.replace(tzinfo=None).isoformat(between).encode()
+    assert read(Numbers(STAMP, 9, zone=ZONE_ALWAYS), [bare])[1] == [2]
+
+
+@pytest.mark.parametrize(
+    ("zone", "fault"),
+    [("+1", 2), ("+01:", 2), ("+01:0", 2), ("+01:000", 2), ("+0100x", 2), ("Zx", 2), ("ZZ", 2), ("+", 2), ("-", 2),
+     ("+24:00", 4), ("+00:60", 4), ("+01:00Z", 2), (" +01:00", 2), ("z", 2), ("+-1:00", 2)],
+)  # fmt: skip
+def test_what_is_no_zone_is_told(zone: str, fault: int) -> None:
+    assert read(Numbers(STAMP, 9), [f"2023-01-01T09:00:00{zone}".encode()])[1] == [fault]
 
 
 @pytest.mark.parametrize(

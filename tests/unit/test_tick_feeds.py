@@ -275,3 +275,38 @@ def test_what_is_handed_out_is_forgotten() -> None:
         patch.setattr(TickFeeds, "__init__", remember)
         replay(merged(), every_third, workers=2)
     assert not made_feeds[1]._batches
+
+
+@batch_handler(state=[("n", "<i8")], outputs={"seen": SEEN})
+def fails_on_the_first_symbol(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """Fails on A, and emits for each other symbol one record."""
+    if symbol == "A":
+        raise ValueError(symbol)
+    if not row["n"]:
+        found = np.empty(1, SEEN)
+        found["ref"] = ticks["ref_id"][-1]
+        ctx.emit(found, at=[len(ticks) - 1])
+    row["n"] += len(ticks)
+
+
+def test_feeds_of_ticks_stay_bounded_behind_a_quarantined_strand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is final behind what waits there: at output_memory the strand is passed."""
+    n, memory, most = 1_000_000, 1 << 20, 0
+    add = TickFeeds.add
+
+    def watch(self: TickFeeds, told: npt.NDArray[np.int32]) -> None:
+        nonlocal most
+        add(self, told)
+        most = max(most, sum(part.nbytes for _, part in self._batches))
+
+    monkeypatch.setattr(TickFeeds, "add", watch)
+    parts = [Made(made(n, place, seed=place), f"made {place}", 10_000) for place in range(3)]
+    options: dict[str, Any] = {"workers": 1, "max_publishers": 1, "capacity_ticks": 1024, "output_memory": memory}
+    feed = merge_feeds(parts, batch_ticks=10_000)
+    result = replay(feed, fails_on_the_first_symbol, on_error="quarantine", **options)
+    assert result.ticks == 3 * n
+    # Beyond the bound lies what is published between two rounds of the merger.
+    assert memory // 2 < most < 6 * memory
+    records = result.outputs["seen"]
+    assert len(records) == 3
+    np.testing.assert_array_equal(records["feed"], records["ref"])

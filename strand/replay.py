@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from strand import feeds
 from strand.configuration import yes_or_no
@@ -14,6 +14,7 @@ from strand.days import DayRecorder, NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
+from strand.feeds._open import APART
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
 from strand.feeds.selection import Selection
@@ -22,6 +23,7 @@ from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
+from strand.options import check_apart, check_options, options_of
 from strand.outputs import output_digests
 from strand.pacing import Pacer
 from strand.recorder import recorder_for
@@ -32,6 +34,9 @@ from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]
+
+#: What a dispatcher refuses with the new name.
+_RENAMED: Final = {"fields"}
 
 
 def replay(
@@ -101,6 +106,9 @@ def replay(
         raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
+    check_apart("feed_options", feed_options or {}, APART)
+    known = options_of(replay) | options_of(Dispatcher)
+    check_options(options.keys() - _RENAMED, known - _RENAMED, "strand.replay")
     flags = {
         "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
         "strict": strict,

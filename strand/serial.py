@@ -24,6 +24,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
+from strand.options import check_options, options_of
 from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.python_handlers import stop_objects
@@ -76,11 +77,9 @@ class SerialLoop(RunView):
         feed: TicksAre | None = None,
         **of_queues: Any,
     ) -> None:
-        unknown = sorted(of_queues.keys() - _OF_QUEUES)
         if "fields" in of_queues:
             raise ConfigurationError("fields: is called columns now")
-        if unknown:
-            raise ConfigurationError(f"{unknown[0]}: a dispatcher takes no such argument")
+        check_options(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher")
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         self._table = SymbolTable(symbols)

@@ -155,7 +155,7 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(feed, dispatcher, recorder, sampler, days)
+        run = Run(feed, dispatcher, recorder, sampler, days, position=position)
         with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             pieces = run.pieces(chain(first, batches))

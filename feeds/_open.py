@@ -251,7 +251,5 @@ def _check_unit(day: dt.date, **moments: int | None) -> None:
 
 def _check_options(used: set[Format], options: set[str]) -> None:
     """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
-    for option in options & RENAMED.keys():
-        raise ConfigurationError(f"{option}: is called {RENAMED[option]} now")
     known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
-    check_options(options, known, " or ".join(sorted(form.reader for form in used)))
+    check_options(options, known, " or ".join(sorted(form.reader for form in used)), RENAMED)

@@ -23,8 +23,12 @@ def options_of(taker: Callable[..., Any]) -> frozenset[str]:
     )
 
 
-def check_options(given: Collection[str], known: Collection[str], owner: str) -> None:
-    """Refuses names that are not known; ``owner`` says whose options are. Raises ConfigurationError."""
+def check_options(given: Collection[str], known: Collection[str], owner: str, renamed: Mapping[str, str]) -> None:
+    """Refuses names that are not known. ``owner`` says whose options are, ``renamed`` the new names of old ones. Raises
+    ConfigurationError."""
+    for option in given:
+        if option in renamed and option not in known:
+            raise ConfigurationError(f"{option}: is called {renamed[option]} now")
     unknown = sorted(set(given) - set(known))
     if not unknown:
         return

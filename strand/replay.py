@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from strand import feeds
-from strand.configuration import yes_or_no
+from strand.configuration import RENAMED, yes_or_no
 from strand.days import DayRecorder, NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
@@ -34,9 +34,6 @@ from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]
-
-#: What a dispatcher refuses with the new name.
-_RENAMED: Final = {"fields"}
 
 
 def replay(
@@ -107,8 +104,7 @@ def replay(
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
     check_apart("feed_options", feed_options or {}, APART)
-    known = options_of(replay) | options_of(Dispatcher)
-    check_options(options.keys() - _RENAMED, known - _RENAMED, "strand.replay")
+    check_options(options, options_of(replay) | options_of(Dispatcher), "strand.replay", RENAMED)
     flags = {
         "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
         "strict": strict,

@@ -185,6 +185,19 @@ static void pass_quarantined(sd_dispatcher *d) {
   o->passed++;
 }
 
+/* Counts what the caller keeps for the ticks that were published and are not final. Those that are being published are left out:
+ * their publisher may wait for room, and would wait for itself. */
+static void count_beside(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
+  if (!o->tick_bytes) return;
+  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
+  const uint64_t bytes = low > o->frontier ? (low - o->frontier) * o->tick_bytes : 0;
+  sd_fetch_add(&o->pool.bytes, bytes - o->beside, relaxed, E3);
+  o->beside = bytes;
+}
+
+void sd_outputs_tick_bytes(sd_dispatcher *d, uint64_t bytes) { d->outputs->tick_bytes = bytes; }
+
 int sd_outputs_round(sd_dispatcher *d, int how) {
   sd_outputs *o = d->outputs;
   o->ended = how == SD_FINAL_ALL;
@@ -197,6 +210,7 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     }
     o->looked = sd_now() - start;
     if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
+    count_beside(d);
     /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
     o->armed = sd_earliest_wish(d);
     sd_clock_look(d, o->time, 1);

@@ -113,6 +113,8 @@ typedef struct sd_outputs {
   uint64_t looked;                /* clock counts that finding out the frontier took */
   uint64_t passed;                /* times that quarantined strands were passed */
   uint64_t late;                  /* records that came after their place had been handed out: on such a strand */
+  uint64_t tick_bytes;            /* that the caller keeps for each tick until all below it is final */
+  uint64_t beside;                /* in pool.bytes: what it keeps of all ticks by the last round */
   int ended;
 } sd_outputs;
 
@@ -120,6 +122,8 @@ typedef struct sd_outputs {
  * collected. SD_E_ARGUMENT: soft_bytes is less than sd_outputs_least() of them. */
 int sd_dispatcher_outputs(struct sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes);
 uint64_t sd_outputs_least(const struct sd_dispatcher *d, uint32_t n);
+/* Before the first round: the caller keeps so many bytes for each tick until all below it is final. They count as collected. */
+void sd_outputs_tick_bytes(struct sd_dispatcher *d, uint64_t bytes);
 void sd_outputs_destroy(struct sd_dispatcher *d);
 /* After the handlers are set. */
 int sd_outputs_connect(struct sd_dispatcher *d);

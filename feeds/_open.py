@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import glob
 import importlib
-import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +24,12 @@ from strand.feeds.selection import Selection
 from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
+from strand.options import check_options, options_of
 
-__all__ = ["expand", "files_in", "named_paths", "open"]
+__all__ = ["APART", "expand", "files_in", "named_paths", "open"]
+
+#: Arguments of ``open`` that whoever takes its options as a mapping has as well.
+APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
 
 _WILD: Final = "*?["
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
@@ -88,7 +90,7 @@ def open(  # noqa: A001
 
     def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
         reader = known.feed_class()
-        own = {name: value for name, value in options.items() if name in _option_names(reader)}
+        own = {name: value for name, value in options.items() if name in options_of(reader)}
         day = as_date(options["date"]) if options.get("date") is not None else date_in_name(day_of)
         if day is None and of_day:
             with_date = reader(path, **own)
@@ -100,7 +102,7 @@ def open(  # noqa: A001
         select = Selection(wanted, start_ns, end_ns)
         if not select:
             feed: BaseFeed = reader(path, **own)
-        elif "select" in _option_names(reader):
+        elif "select" in options_of(reader):
             feed = reader(path, select=select, **own)
         else:
             feed = SelectedFeed(reader(path, **own), select)
@@ -247,20 +249,7 @@ def _check_unit(day: dt.date, **moments: int | None) -> None:
             )
 
 
-@functools.cache
-def _option_names(reader: Callable[..., Any]) -> list[str]:
-    return [
-        parameter.name
-        for parameter in inspect.signature(reader).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-
-
 def _check_options(used: set[Format], options: set[str]) -> None:
     """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
-    known = sorted({name for form in used for name in _option_names(form.feed_class())} - {"select"})
-    if unknown := [option for option in sorted(options) if option not in known]:
-        if unknown[0] in RENAMED:
-            raise ConfigurationError(f"{unknown[0]}: is called {RENAMED[unknown[0]]} now")
-        readers = " or ".join(sorted(form.reader for form in used))
-        raise ConfigurationError(f"{', '.join(unknown)}: no option of {readers}, which has {', '.join(known)}")
+    known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
+    check_options(options, known, " or ".join(sorted(form.reader for form in used)), RENAMED)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FeedError
+from strand.feeds._open import APART, read_symbols
 from strand.feeds._open import open as open_feed
-from strand.feeds._open import read_symbols
 from strand.feeds._own_metadata import OWN_MEMBER, own_text
 from strand.feeds._parquet_write import ParquetTicks, TickColumns, write_arrow
 from strand.feeds._write_dbn import DbnTicks
@@ -30,6 +30,7 @@ from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.whole_file import create_whole_file
 from strand.numbers import is_whole
+from strand.options import check_apart
 from strand.ticks import TICK
 
 __all__ = ["TARGETS", "Converted", "convert", "target_of"]
@@ -237,6 +238,7 @@ def convert(
     kind = target_of(path, to)
     if limit is not None and not (is_whole(limit) and limit >= 1):
         raise ConfigurationError(f"limit: {limit!r} is not a number of ticks from 1 up")
+    check_apart("options", options or {}, APART)
     check_outputs([("out", path)], source, symbols=symbols, options=options)
     if isinstance(source, str | os.PathLike | Sequence):
         feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))

@@ -69,7 +69,7 @@ class DatedFeed(SelectedFeed):
                 if end:
                     touched[rest["instrument_id"][:end]] = True
                     at = len(batch) - len(rest)
-                    self._chosen, self._clears = slice(at, at + end), 0
+                    self._given, self._chosen, self._clears = len(batch), slice(at, at + end), 0
                     yield rest[:end]
                 rest = rest[end:]
                 if not len(rest):

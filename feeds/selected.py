@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import EmptyFeedError, UnknownSymbolError
+from strand.errors import EmptyFeedError, RecordTypeError, UnknownSymbolError
 from strand.feeds._itch_directory import StockAttributes
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.days import is_clear
@@ -21,6 +21,7 @@ __all__ = [
     "SelectedFeed",
     "batches_from",
     "empty_feed",
+    "feeds_of_batch",
     "files_read",
     "files_written",
     "skipped_of",
@@ -48,6 +49,19 @@ def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
     """``BaseFeed.tick_feeds`` of any feed."""
     found: npt.NDArray[np.int32] | None = getattr(feed, "tick_feeds", None)
     return found
+
+
+def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[np.int32]:
+    """``tick_feeds`` of a merge that has just given a batch of so many ticks. ``cut``: a position may have passed over
+    some at the batch's beginning. Raises RecordTypeError where it is not one number per tick: all that follow would be
+    those of other ticks."""
+    theirs = tick_feeds_of(feed)
+    found = np.empty(0, np.int32) if theirs is None else np.asarray(theirs, np.int32).reshape(-1)
+    if len(found) < ticks or (len(found) > ticks and not cut):
+        raise RecordTypeError(
+            f"tick_feeds: give one number per tick of the batch: {feed.info.path} has {len(found)} for {ticks} ticks"
+        )
+    return found[len(found) - ticks :]
 
 
 def files_read(feed: Feed) -> Sequence[str]:
@@ -109,6 +123,8 @@ class SelectedFeed(BaseFeed):
         self.skipped = skipped_of(feed)
         self._passed_over = 0
         self._known, self._wanted = -1, np.zeros(0, np.bool_)
+        #: Of the other feed's latest batch: how many ticks it had, and which of them are given.
+        self._given: int | None = None
         self._chosen: npt.NDArray[np.bool_] | slice = slice(None)
 
     @property
@@ -140,7 +156,9 @@ class SelectedFeed(BaseFeed):
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
         theirs = tick_feeds_of(self._feed)
-        return None if theirs is None else theirs[self._chosen]
+        if theirs is None or self._given is None:
+            return theirs
+        return feeds_of_batch(self._feed, self._given)[self._chosen]
 
     def batches(self) -> Iterator[TickBatch]:
         """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""
@@ -150,7 +168,7 @@ class SelectedFeed(BaseFeed):
             kept = self._kept(batch)
             count = int(np.count_nonzero(kept))
             self._passed_over += len(batch) - count
-            self._chosen = kept
+            self._given, self._chosen = len(batch), kept
             if count == len(batch):
                 yield batch
             elif count:

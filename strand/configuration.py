@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
 
 __all__ = [
+    "RENAMED",
     "assign_handlers",
     "check_conflate",
     "check_limits",
@@ -48,6 +49,8 @@ __all__ = [
     "yes_or_no",
 ]
 
+#: Arguments of a dispatcher that had another name.
+RENAMED: Final = {"fields": "columns"}
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
 #: The most that whole numbers may be.

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from strand._bindings.engine_words import Code, PythonHandler
 from strand._bindings.tally import Seen
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
+    RENAMED,
     assign_handlers,
     check_conflate,
     check_limits,
@@ -43,6 +44,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
 from strand.numbers import whole
+from strand.options import check_options, options_of
 from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
@@ -94,12 +96,14 @@ class Dispatcher(StrandsView):
     ``out``: files for outputs that handlers emit to, by name; the others are collected in memory (``outputs``).
     ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
     ``@``, a tab or a carriage return) is written behind an apostrophe.
-    ``output_memory``: bytes emitted and not merged yet beyond which publishing waits.
+    ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
+    feeds, each tick that is not final counts 4 bytes more.
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
     ``strand.feeds.npy.NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
-    those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``.
+    those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``. Where no
+    column gives a ``sequence``, it is the row's place among all rows given to ``publish``, from 1.
 
     ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
     ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
@@ -139,14 +143,13 @@ class Dispatcher(StrandsView):
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: Mapping[str, Any] | None = None,
-        fields: None = None,
         feed: TicksAre | None = None,
         _counters_start: int = 0,
+        **unknown: Never,
     ) -> None:
+        check_options(unknown, options_of(Dispatcher), "a dispatcher", RENAMED)
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
-        if fields is not None:
-            raise ConfigurationError("fields: is called columns now")
         self._reader = RecordReader(dtype, key, columns, column_options)
         dtype = self._reader.dtype
         self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype, feed)

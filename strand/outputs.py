@@ -47,6 +47,8 @@ LEAST_S, IDLE_S, MOST_S, TIMES = 0.0003, 0.001, 0.05, 8
 class Source(Protocol):
     """Where emitted records come from, in their order: the engine, or a plain loop."""
 
+    def count_beside(self, tick_bytes: int) -> None: ...
+
     def settle_outputs(self, until: Until) -> int: ...
 
     def take_output(self, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int: ...
@@ -273,6 +275,8 @@ class Outputs(Mapping[str, Output]):
         except BaseException:
             self._give_up()
             raise
+        if self._tick_feeds is not None:
+            engine.count_beside(FEED.itemsize)
         self._engine = engine
         if allowed is None:
             return

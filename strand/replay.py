@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any
 
 from strand import feeds
-from strand.configuration import yes_or_no
+from strand.configuration import RENAMED, yes_or_no
 from strand.days import DayRecorder, NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
+from strand.feeds._open import APART
 from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
 from strand.feeds.selection import Selection
@@ -22,6 +23,7 @@ from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
+from strand.options import check_apart, check_options, options_of
 from strand.outputs import output_digests
 from strand.pacing import Pacer
 from strand.recorder import recorder_for
@@ -101,6 +103,8 @@ def replay(
         raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
+    check_apart("feed_options", feed_options or {}, APART)
+    check_options(options, options_of(replay) | options_of(Dispatcher), "strand.replay", RENAMED)
     flags = {
         "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
         "strict": strict,
@@ -147,7 +151,7 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(feed, dispatcher, recorder, sampler, days)
+        run = Run(feed, dispatcher, recorder, sampler, days, position=position)
         with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             pieces = run.pieces(chain(first, batches))

@@ -15,7 +15,7 @@ from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds._decoded import DecodedFeed
-from strand.feeds.selected import tick_feeds_of
+from strand.feeds.selected import feeds_of_batch, tick_feeds_of
 from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs
@@ -40,6 +40,8 @@ class Run:
         recorder: NoRecorder,
         sampler: Sampler | NoSampler,
         days: NoDays,
+        *,
+        position: int = 0,
     ) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
@@ -53,6 +55,8 @@ class Run:
         self.unpriced = np.zeros(feed.capacity, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._tick_feeds = tell_feeds(feed, dispatcher.outputs)
+        #: Whether the next batch's beginning may have been passed over.
+        self._cut = position > 0
 
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         """The batches as they are to be published: cut where the run comes to rest, and with names for their symbols,
@@ -143,9 +147,9 @@ class Run:
     def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         known = -1
         for batch in batches:
-            if self._tick_feeds is not None and (theirs := tick_feeds_of(self._feed)) is not None:
-                # A position may have passed over ticks at the batch's beginning.
-                self._tick_feeds.add(theirs[len(theirs) - len(batch) :])
+            if self._tick_feeds is not None:
+                self._tick_feeds.add(feeds_of_batch(self._feed, len(batch), cut=self._cut))
+                self._cut = self._cut and not len(batch)
             if len(self._dispatcher.outputs) and len(self._feed.symbols) != known:
                 self._dispatcher.learn_symbols(self._feed.symbols)
                 known = len(self._feed.symbols)

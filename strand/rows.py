@@ -42,6 +42,8 @@ class Rows:
         self._tables = [Table(h.state, h.size_unit) for h in handlers]
         self._views = [engine.rows(table.plain) for table in self._tables]
         self._names = [h.name for h in handlers]
+        #: Whether a handler of the user's own is called with trades: its rows do not show it.
+        self.asks_for_trades = any(h.asks_for_trades for h in handlers)
 
     def at(self, index: int) -> Any:
         """The row of the symbol with an index."""

@@ -256,7 +256,8 @@ def _of_feed(result: ReplayResult) -> Iterator[RunWarning]:
 
 def _of_meaning(result: ReplayResult) -> Iterator[RunWarning]:
     parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
-    if not any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH):
+    built_in = any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH)
+    if not built_in and not result.rows.asks_for_trades:
         return
     if result.info.ticks_assumed and result.seen.orders:
         yield RunWarning("orders of an unsaid kind", result.seen.orders, f"in {result.info.path}", _SAY_TICKS)

@@ -18,12 +18,13 @@ import numpy.typing as npt
 from strand._bindings.engine_words import histogram_floors_ns
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
-from strand.configuration import assign_handlers, check_timed
+from strand.configuration import RENAMED, assign_handlers, check_timed
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
+from strand.options import check_options, options_of
 from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.python_handlers import stop_objects
@@ -76,11 +77,7 @@ class SerialLoop(RunView):
         feed: TicksAre | None = None,
         **of_queues: Any,
     ) -> None:
-        unknown = sorted(of_queues.keys() - _OF_QUEUES)
-        if "fields" in of_queues:
-            raise ConfigurationError("fields: is called columns now")
-        if unknown:
-            raise ConfigurationError(f"{unknown[0]}: a dispatcher takes no such argument")
+        check_options(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         self._table = SymbolTable(symbols)

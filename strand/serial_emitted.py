@@ -108,6 +108,9 @@ class SerialEmitted:
             merged["record"] = entries["record"]
             self._ready[number] = joined([self._ready[number], merged])
 
+    def count_beside(self, tick_bytes: int) -> None:
+        """Nothing waits here, and no memory is bounded."""
+
     def settle_outputs(self, until: Until) -> int:  # noqa: ARG002 - everything is final
         """Takes no time: it is in order already."""
         return 0

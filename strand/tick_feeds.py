@@ -16,7 +16,11 @@ NO_FEED: Final = -1
 
 
 class TickFeeds:
-    """Told of each batch before it is published; forgets what nobody will ask for any more. Takes 4 bytes a tick."""
+    """Told of each batch before it is published; forgets what nobody will ask for any more.
+
+    It takes 4 bytes per tick until the tick is final. The engine counts them toward ``output_memory``, so a strand that
+    is paused or quarantined does not let them grow without a bound.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

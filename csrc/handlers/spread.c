@@ -119,9 +119,9 @@ static int64_t interval_time(const sd_spread_row *row, int64_t time) { return ti
 
 /* Nonzero: no volume holds the sum. */
 static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, const sd_event *e) {
-  sd_spread_totals *its = p->every && row->interval.end ? &row->its : NULL;
   pass_time(row, p, e->time);
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, e->time);
+  sd_spread_totals *its = inside && p->every && row->interval.end ? &row->its : NULL;
   if (its) row->events++;
   if (e->trade.price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
     row->all.of.unmatched += inside;

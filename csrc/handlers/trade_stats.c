@@ -28,7 +28,7 @@ static void take_size(sd_trade_totals *t, int64_t size) {
 }
 
 /* Nonzero: no volume holds the sum. */
-static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t direction) {
+static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t time, int64_t direction) {
   sd_trade_figures *of = &t->of;
   if (sd_add_volume(&of->volume, e->trade.size, ctx)) return -1;
   of->trades++;
@@ -37,7 +37,7 @@ static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t 
   take_size(t, e->trade.size);
   if (of->trades == 1) {
     of->price_min = of->price_max = of->price_first = e->trade.price;
-    of->first_time = of->last_time = e->time;
+    of->first_time = of->last_time = time;
   }
   if (e->trade.price < of->price_min) of->price_min = e->trade.price;
   if (e->trade.price > of->price_max) of->price_max = e->trade.price;
@@ -45,7 +45,7 @@ static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t 
   of->signed_volume += direction * e->trade.size;
   of->buys += direction > 0;
   of->sells += direction < 0;
-  if (e->time > of->last_time) of->last_time = e->time;
+  if (time > of->last_time) of->last_time = time;
   if (of->trades > 1) of->interarrival_ns = (double)(of->last_time - of->first_time) / (double)(of->trades - 1);
   return 0;
 }
@@ -68,24 +68,24 @@ static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, int64_
 
 /* Nonzero: no room. */
 static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                      sd_event *e) {
-  if (p->every) {
-    if (e->time < row->now) e->time = row->now;
-    if (pass_time(row, ctx, i, e->time)) return -1;
-  }
+                      const sd_event *e) {
+  /* The moment that the trade counts at for intervals. Timers move it, so it says nothing to the totals. */
+  const int64_t at = e->time > row->now ? e->time : row->now;
+  if (p->every && pass_time(row, ctx, i, at)) return -1;
   if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
-  if (p->every && row->interval.end == 0) {
+  const int in_interval = p->every && sd_stretch_at(&row->stretch, &p->calendar, at);
+  if (in_interval && row->interval.end == 0) {
     memset(&row->its, 0, sizeof row->its);
-    sd_interval_begin(&row->interval, &row->stretch, p->every, e->time, ctx, key);
+    sd_interval_begin(&row->interval, &row->stretch, p->every, at, ctx, key);
   }
   if (e->trade.price == SD_UNDEF_PRICE) {
     row->all.of.unpriced++;
-    if (p->every) row->its.of.unpriced++;
+    if (in_interval) row->its.of.unpriced++;
     return 0;
   }
   const int64_t direction = direction_of(row, e, p->sign);
-  if (take(&row->all, ctx, e, direction)) return -1;
-  return p->every ? take(&row->its, ctx, e, direction) : 0;
+  if (take(&row->all, ctx, e, e->time, direction)) return -1;
+  return in_interval ? take(&row->its, ctx, e, at, direction) : 0;
 }
 
 /* A new day. Nonzero: no room. */

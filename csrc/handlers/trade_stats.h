@@ -9,7 +9,7 @@
  *   interarrival_ns            (last time - first time) / (trades - 1)
  *
  * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start.
- * Receive times that run backwards then count as the latest so far.
+ * For intervals receive times that run backwards count as the latest so far. Intervals change nothing in the totals.
  */
 #ifndef SD_HANDLERS_TRADE_STATS_H
 #define SD_HANDLERS_TRADE_STATS_H
@@ -56,7 +56,7 @@ typedef struct sd_trade_stats_row {
   /* only with `every` */
   sd_interval interval;
   sd_trade_totals its;
-  int64_t now; /* the latest time so far */
+  int64_t now; /* the latest time so far, of trades and timers */
 } sd_trade_stats_row;
 
 typedef struct sd_trade_stats_params {

@@ -81,6 +81,7 @@ static int64_t session_end(const sd_volatility_row *row) { return row->stretch.i
 static int end_window(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i) {
   if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
   const int64_t end = row->end;
+  row->start = end;
   row->end = 0;
   /* Windows in which nothing is traded have returns of zero alone. */
   if (end != session_end(row) && row->next) start_window(row, p, end);
@@ -129,7 +130,9 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
     wish(row, p, key, ctx);
     return 0;
   }
-  if (p->every && row->end == 0) start_window(row, p, time);
+  /* A window that was told does not begin again, whatever a time that runs back says. */
+  const int64_t at = time > row->start ? time : row->start;
+  if (p->every && row->end == 0 && at < row->stretch.end) start_window(row, p, at);
   row->prices++;
   row->price = price;
   row->empty_left = SD_MOST_EMPTY;
@@ -154,8 +157,9 @@ static int clear(sd_volatility_row *row, const sd_volatility_params *p, sd_conte
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
   /* What its timer would have done; returns of zero are counted up to the last price alone. */
   sample_new(row, p, time);
-  if (row->end > time) row->end = time;
+  if (row->end > time) row->end = time > row->start ? time : row->start;
   if (row->end && row->window.returns && emit_window(row, ctx, i, 0)) return -1;
+  if (row->end) row->start = row->end;
   row->last_time = time;
   row->sampled = row->next = row->count = row->end = 0;
   if (ctx->wake_at) ctx->wake_at(ctx, key, 0);
@@ -191,8 +195,8 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_volatility_params *p = ctx->params;
   sd_volatility_row *row = row_of(rows, key, ctx);
-  sample_new(row, p, time);
-  if (time > row->last_time) row->last_time = time;
+  /* A wish for what is past comes late, perhaps beyond the window's end. */
+  sample_new(row, p, row->end && row->end < time ? row->end : time);
   if (row->end && row->end <= time) {
     /* For the window they are returns of zero; the row counts them when a price comes. */
     row->window.returns += points_left(row, p);

@@ -15,6 +15,9 @@
  * window its sample was taken in, and the last sample of one window is the first price of the next. Windows without a price are
  * told by a timer in the session of the last one, else when the next one of the same day comes. Windows change nothing in the
  * totals: these count returns of zero, after the last price that changed, once a price comes after them.
+ *
+ * A receive time that runs backwards counts as the latest of the symbol's ticks. It takes back no sample and no window. A return
+ * that such a price brings to a window which was told goes into the one under way.
  */
 #ifndef SD_HANDLERS_VOLATILITY_H
 #define SD_HANDLERS_VOLATILITY_H
@@ -35,16 +38,16 @@ typedef struct sd_volatility {
 } sd_volatility;
 
 typedef struct sd_volatility_row {
-  sd_variation of;  /* since the start, all windows */
-  int64_t price;    /* the last one */
-  int64_t sampled;  /* of the last sample; 0: none yet in this session */
-  int64_t next;     /* time grid: when the next sample is due; 0: no price yet in this session */
-  int64_t prices;   /* seen in sessions */
-  int64_t left_out; /* prices at or below 0, or none */
-  double last;      /* |r| of the last return; below 0: none that the next one could be multiplied with */
-  int64_t last_time;
+  sd_variation of;    /* since the start, all windows */
+  int64_t price;      /* the last one */
+  int64_t sampled;    /* of the last sample; 0: none yet in this session */
+  int64_t next;       /* time grid: when the next sample is due; 0: no price yet in this session */
+  int64_t prices;     /* seen in sessions */
+  int64_t left_out;   /* prices at or below 0, or none */
+  double last;        /* |r| of the last return; below 0: none that the next one could be multiplied with */
+  int64_t last_time;  /* the latest of its ticks; timers do not move it */
   int64_t count;      /* prices since the last sample, where every n-th is one */
-  int64_t start, end; /* of the window under way; end 0: none */
+  int64_t start, end; /* of the window under way; end 0: none, and start is where the last one ended */
   int64_t empty_left; /* how many without a price may come next */
   sd_variation window;
   sd_top top;

@@ -61,14 +61,15 @@ static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, int64_t
 /* Nonzero: no room. */
 static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  const int64_t time = e->time > row->now ? e->time : row->now;
-  if (pass_time(row, ctx, i, time)) return -1;
-  if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
+  /* The moment that the trade counts at for intervals. Timers move it, so it says nothing to the totals. */
+  const int64_t at = e->time > row->now ? e->time : row->now;
+  if (pass_time(row, ctx, i, at)) return -1;
+  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
   if (add(&row->all, e->trade.price, e->trade.size, ctx)) return -1;
-  if (!p->every) return 0;
+  if (!p->every || !sd_stretch_at(&row->stretch, &p->calendar, at)) return 0;
   if (row->interval.end == 0) {
     row->its = (sd_vwap_row){0};
-    sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
+    sd_interval_begin(&row->interval, &row->stretch, p->every, at, ctx, key);
   }
   return add(&row->its, e->trade.price, e->trade.size, ctx);
 }

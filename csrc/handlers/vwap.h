@@ -3,7 +3,8 @@
  * Sums are doubles, added in publish order: they do not depend on how many workers there are.
  *
  * By intervals, and in sessions: a handler of its own, whose row begins with the same. What each interval with a trade adds up to
- * is emitted when it ends; receive times that run backwards then count as the latest so far.
+ * is emitted when it ends. For intervals receive times that run backwards count as the latest so far. Intervals change nothing in
+ * the totals.
  */
 #ifndef SD_HANDLERS_VWAP_H
 #define SD_HANDLERS_VWAP_H
@@ -33,7 +34,7 @@ typedef struct sd_vwap_every_row {
   sd_stretch stretch;
   sd_interval interval;
   sd_vwap_row its;
-  int64_t now; /* the latest time so far */
+  int64_t now; /* the latest time so far, of trades and timers */
 } sd_vwap_every_row;
 
 /* Emits sd_vwap to output 0. Its params are sd_interval_params. */

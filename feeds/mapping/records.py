@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -115,7 +116,8 @@ class ArrayColumns:
     """Conversion of arrays in memory, of whatever dtypes come, to ticks: ``RecordColumns`` for each dtype.
 
     ``columns`` and ``options`` are those of ``NpyFeed``: constants, price_unit, size_unit, time_unit, inexact, nulls.
-    An array without times, or without sequences, makes ticks that have none.
+    An array without times makes ticks that have none. Where no column gives a ``sequence``, it is the row's place among
+    all rows that were given, from 1. Several threads may give arrays: each array's rows have places in a row.
     Raises ConfigurationError for an option that there is not, or that cannot be.
     """
 
@@ -135,6 +137,9 @@ class ArrayColumns:
             undefined_nulls=said.nulls == "undefined",
         )
         self._made: dict[np.dtype[Any], RecordColumns] = {}
+        self._lock = threading.Lock()
+        #: Rows that were given so far.
+        self._rows = 0
 
     def ticks(self, array: Array) -> Array:
         """Ticks of an array of shape (n,). Raises BadRecordError for the first bad record, and ConfigurationError for
@@ -142,7 +147,9 @@ class ArrayColumns:
         made = self._made.get(array.dtype)
         if made is None:
             made = self._made[array.dtype] = self._of(array.dtype)
-        return made.ticks(array, 0)
+        with self._lock:
+            position, self._rows = self._rows, self._rows + len(array)
+        return made.ticks(array, position)
 
     def _of(self, dtype: np.dtype[Any]) -> RecordColumns:
         if dtype.names is None:
@@ -151,8 +158,6 @@ class ArrayColumns:
         constants = dict(self._constants)
         if not there.has_time:
             constants["ts_recv"] = 0
-        if "sequence" not in there.of:
-            constants.setdefault("sequence", 0)
         made = RecordColumns(dtype, self._columns, constants, self._reading)
         if not made.has_keys:
             raise ConfigurationError(

@@ -174,6 +174,11 @@ class Engine:
 
     # ---- outputs
 
+    def count_beside(self, tick_bytes: int) -> None:
+        """Before the start: for each tick so many bytes are kept until it is final, and count toward the memory of
+        outputs."""
+        lib.sd_outputs_tick_bytes(self._d, tick_bytes)
+
     def settle_outputs(self, until: Until) -> int:
         """Finds out up to where all is final, and reads what slots have collected. One thread at a time. Returns the
         ns for which that looked at lines that workers write."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from strand import feeds
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
-from strand.feeds.selected import batches_from, tick_feeds_of
+from strand.feeds.selected import batches_from, feeds_of_batch
 from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
@@ -40,11 +40,12 @@ class Ticks:
         self.tick_feeds: TickFeeds | None = None
 
     def __iter__(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        at = 0
+        at, cut = 0, self._position > 0
         for batch in batches_from(self.feed, self._position):
             part = batch if self._limit is None else batch[: self._limit - at]
-            if self.tick_feeds is not None and (theirs := tick_feeds_of(self.feed)) is not None:
-                self.tick_feeds.add(theirs[len(theirs) - len(batch) :][: len(part)])
+            if self.tick_feeds is not None:
+                self.tick_feeds.add(feeds_of_batch(self.feed, len(batch), cut=cut)[: len(part)])
+                cut = cut and not len(batch)
             if len(part):
                 yield at, part
             at += len(part)

@@ -179,6 +179,11 @@ class Handler:
         return self.plain or any(part.takes_ticks_as_plain for _, part in self.parts)
 
     @property
+    def asks_for_trades(self) -> bool:
+        """Whether it, or a part of it, is one of the user's own that is called with trades."""
+        return self.trades is not None or any(part.asks_for_trades for _, part in self.parts)
+
+    @property
     def is_compiled(self) -> bool:
         """Whether numba compiles it, or a part of it."""
         return self.on_tick is not None or any(part.is_compiled for _, part in self.parts)

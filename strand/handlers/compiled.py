@@ -37,9 +37,9 @@ def handler(
 
     ``on="trade"``: it is called as ``on_trade(row, trade)``, for what the feed says is a trade with a price, and for
     nothing else; ``trade`` is a record of ``strand.ticks.TRADE``.
-    ``row`` and ``tick`` are records: ``row.volume += tick.size``. ``state`` is the row's dtype, a list of
-    (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is to
-    know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
+    ``row`` and ``tick`` are records: ``row.volume += tick.size``. A tick is only read. ``state`` is the row's dtype, a
+    list of (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is
+    to know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
     ``Handler.with_params``. ``outputs``: dtypes of the records it emits, by name: the function then has an argument
     ``emit`` with a method for each, which takes the record's fields: ``emit.bars(open=row.open, close=row.close)``.
     ``on_wake``: a function of (row, time) that is compiled too, and called at the timers that an argument ``ctx`` of

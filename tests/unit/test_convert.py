@@ -377,3 +377,10 @@ def test_metadata_that_is_something_else_is_a_bad_file(tmp_path: Path, text: byt
     for name in ("a.parquet", "a.npz"):
         with pytest.raises(FormatError, match="the metadata 'strand' cannot be read"):
             open_feed(tmp_path / name)
+
+
+def test_what_has_an_argument_of_its_own_is_refused_among_the_options(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="start: give it as an argument of its own, and not in options"):
+        convert(sample_path(), tmp_path / "a.parquet", options={"start": 5})
+    with pytest.raises(ConfigurationError, match=r"prize: .*no option of ItchFeed"):
+        convert(sample_path(), tmp_path / "a.parquet", options={"prize": 5})

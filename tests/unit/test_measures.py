@@ -527,6 +527,109 @@ def test_a_trade_that_comes_after_its_interval_was_told_counts_in_the_next(make:
     assert mine[["start", "end", "volume"]].tolist() == [(0, 100, 5), (100, 200, 7)]
 
 
+def with_late_trades(n: int, seed: int) -> Any:
+    """Three symbols' trades, one in five of them with a time that runs back by up to 30 s behind the others' times."""
+    rng = np.random.default_rng(seed)
+    ticks = zeros(n)
+    ticks["instrument_id"] = rng.integers(0, 3, n)
+    late = np.where(rng.random(n) < 0.2, rng.integers(0, 30 * SECOND, n), 0)
+    ticks["ts_recv"] = np.maximum(SECOND, np.sort(rng.integers(SECOND, 300 * SECOND, n)) - late)
+    ticks["kind"], ticks["action"], ticks["side"] = KIND_TRADE, b"T", b"N"
+    ticks["price"] = 10**11 + rng.integers(-3, 4, n) * 10**7
+    ticks["size"] = rng.integers(1, 9, n)
+    return ticks
+
+
+LATE_MAKERS = {
+    "vwap": vwap,
+    "spread": spread,
+    "trade_stats": trade_stats,
+    "volatility": lambda every, **options: volatility(SECOND, every=every, **options),
+    "volatility by prices": lambda every, **options: volatility(ticks=3, every=every, **options),
+}
+
+
+@pytest.mark.parametrize("given", [None, SESSIONS])
+@pytest.mark.parametrize("make", LATE_MAKERS.values(), ids=LATE_MAKERS)
+def test_intervals_change_no_total_where_times_run_back(make: Any, given: Any) -> None:
+    ticks = with_late_trades(1_500, 31)
+    # Quotes, for spreads, from the first moment of all times on.
+    tops = stream(*(quote(1, 10**11 - 10**7, 1, 10**11 + 10**7, 1) for _ in range(3)))
+    tops["instrument_id"] = range(3)
+    ticks = np.concatenate([tops, ticks])
+    alone, each = (plain_run(make(every, sessions=sessions_of(given)), ticks, 3).rows for every in (None, 5 * SECOND))
+    under_way = ("interval_", "window_", "stretch_", "inside", "start", "end", "now", "told", "events", "empty_left")
+    names = [name for name in alone.dtype.names or () if not name.startswith(under_way)]
+    assert len(names) > 1
+    for name in names:
+        np.testing.assert_array_equal(alone[name], each[name], err_msg=name)
+
+
+@pytest.mark.parametrize("make", [vwap, trade_stats, spread])
+def test_a_late_trade_from_outside_of_sessions_counts_for_nothing(make: Any) -> None:
+    ticks = stream(quote(105, 99, 1, 101, 1), trade(110, 100, 5), trade(50, 100, 7), trade(120, 100, 5))
+    ran = plain_run(make(100, sessions=Sessions(np.array([[100, 300]]))), ticks, 1)
+    assert ran.rows[["trades", "volume"]].tolist() == [(2, 10)]
+    assert ran.records[["start", "trades", "volume"]].tolist() == [(100, 2, 10)]
+
+
+@pytest.mark.parametrize("given", [None, SESSIONS])
+def test_statistics_of_late_trades_equal_pythons(given: Any) -> None:
+    ticks = with_late_trades(1_500, 32)
+    ran = plain_run(trade_stats(5 * SECOND, sessions=sessions_of(given)), ticks, 3)
+    for key, row in enumerate(ran.rows):
+        mine = ticks[ticks["instrument_id"] == key]
+        if given:
+            mine = mine[[any(start <= ts < end for start, end in given) for ts in mine["ts_recv"].tolist()]]
+        assert (row["trades"], row["volume"]) == (len(mine), mine["size"].sum())
+        assert row["first_time"] == mine["ts_recv"][0]
+        assert row["last_time"] == mine["ts_recv"].max()
+        signs = np.sign(np.diff(mine["price"].astype(np.int64)))
+        rule = [0]
+        for sign in signs.tolist():
+            rule.append(sign or rule[-1])
+        assert (row["buys"], row["sells"]) == (rule.count(1), rule.count(-1))
+
+
+def sampled(ticks: Any, symbols: int, step: int) -> list[list[int]]:
+    """The samples of each symbol's prices on a grid. One of a price that changed is taken once the time of all ticks
+    has passed its point, one of the same price once the symbol's own times have."""
+    now = 0
+    taken: list[list[int]] = [[] for _ in range(symbols)]
+    points, own, due = [0] * symbols, [0] * symbols, [0] * symbols
+    prices = [0] * symbols
+    for tick in ticks:
+        key, ts = int(tick["instrument_id"]), int(tick["ts_recv"])
+        now = max(now, ts)
+        for other in range(symbols):
+            if due[other] and due[other] <= now:
+                taken[other].append(prices[other])
+                points[other] += step
+                due[other] = 0
+        own[key] = max(own[key], ts)
+        while points[key] and points[key] <= own[key]:
+            taken[key].append(prices[key])
+            points[key] += step
+        prices[key] = int(tick["price"])
+        points[key] = points[key] or (own[key] // step + 1) * step
+        changed = not taken[key] or prices[key] != taken[key][-1]
+        due[key] = max(points[key], now + 1) if changed else 0
+    return taken
+
+
+@pytest.mark.parametrize("every", [None, SECOND, 7 * SECOND])
+def test_volatility_of_late_prices_equals_its_definition(every: int | None) -> None:
+    ticks = with_late_trades(1_500, 33)
+    ran = plain_run(volatility(SECOND, every=every), ticks, 3)
+    for key, samples in enumerate(sampled(ticks, 3, SECOND)):
+        same_variation(ran.rows[key], reference.variation(samples))
+        if every is not None:
+            mine = ran.records[ran.records["key"] == key]
+            assert (np.diff(mine["start"]) >= every).all()
+            assert sum(mine["rv"]) == pytest.approx(ran.rows[key]["rv"], rel=1e-12)
+            assert sum(mine["sum"]) == pytest.approx(ran.rows[key]["sum"], rel=1e-9, abs=1e-12)
+
+
 def test_the_tick_rule_looks_back_beyond_an_interval_s_start() -> None:
     ticks = stream(trade(10, 100, 5), trade(20, 101, 5), trade(150, 101, 5), trade(160, 100, 5))
     assert plain_run(trade_stats(100), ticks, 1).records[["buys", "sells"]].tolist() == [(1, 0), (1, 1)]

@@ -386,3 +386,48 @@ def test_a_dispatcher_of_one_s_own_warns_of_trades_without_a_price_at_its_end(wo
     d = Dispatcher(["A", "B"], known, workers=1, cores=None) if workers else SerialLoop(["A", "B"], known)
     with pytest.warns(RuntimeWarning, match="2 executions of orders that the feed has not added have no price"), d:
         d.publish(executions())
+
+
+def compiled_trades(row: Any, trade: Any) -> None:
+    row.trades += 1
+
+
+class CountsTrades:
+    def __init__(self) -> None:
+        self.trades = 0
+
+    def on_trade(self, trade: Trade) -> None:
+        self.trades += 1
+
+
+def batch_trades(symbol: str, trades: Any, row: Any) -> None:
+    row["trades"] += len(trades)
+
+
+OWN_TRADES: dict[str, Any] = {
+    "compiled": lambda: handler(state=[("trades", "i8")], on="trade")(compiled_trades),
+    "batch": lambda: batch_handler(state=[("trades", "i8")], on="trade")(batch_trades),
+    "object": lambda: object_handler()(CountsTrades),
+    "in a chain": lambda: strand.chain(strand.handlers.resolve("count"), OWN_TRADES["batch"]()),
+}
+
+
+@pytest.mark.parametrize("make", OWN_TRADES.values(), ids=OWN_TRADES)
+def test_orders_of_an_unsaid_kind_are_a_warning_for_handlers_of_one_s_own(make: Any) -> None:
+    ticks = np.concatenate([tick("A", 1, price=5, size=3, side=b"B"), tick("F", 1, price=5, size=3, side=b"B")])
+
+    def kinds(feed: Orders) -> list[str]:
+        return [warning.kind for warning in strand.replay(feed, make(), workers=0).warnings]
+
+    unsaid = Orders(ticks, ticks_are="plain", symbols=("A",))
+    unsaid._info = FeedInfo("mine", "mine", ticks="plain", ticks_assumed=True)
+    assert kinds(unsaid) == ["orders of an unsaid kind"]
+    assert kinds(Orders(ticks, ticks_are="plain", symbols=("A",))) == []
+
+
+def test_handlers_that_take_ticks_alone_have_no_warning_of_unsaid_orders() -> None:
+    ticks = tick("A", 1, price=5, size=3, side=b"B")
+    unsaid = Orders(ticks, ticks_are="plain", symbols=("A",))
+    unsaid._info = FeedInfo("mine", "mine", ticks="plain", ticks_assumed=True)
+    on_ticks = batch_handler(state=[("trades", "i8")])(batch_trades)
+    assert strand.replay(unsaid, on_ticks, workers=0).warnings == ()

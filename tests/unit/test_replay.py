@@ -331,6 +331,31 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
         strand.replay(Wrong(), "count", workers=workers)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"capacity": 64},
+            r"capacity: did you mean capacity_ticks\? It is no option of strand.replay, which",
+        ),
+        ({"speeed": 2}, r"speeed: did you mean speed\?"),
+        ({"zzz": 1}, "zzz: no option of strand.replay, which has allow_empty, .*, workers$"),
+        ({"fields": {}}, "fields: is called columns now"),
+        ({"_counters_start": 5}, "_counters_start: no option|_counters_start: did you mean"),
+        (
+            {"feed_options": {"symbols": ["AAPL"]}},
+            "symbols: give it as an argument of its own, and not in feed_o",
+        ),
+        ({"feed_options": {1: 2}}, "feed_options: 1 is no option's name"),
+        ({"feed_options": {"prize": 1}}, "prize: .*no option of ItchFeed, which has batch_ticks"),
+    ],
+)
+def test_an_unknown_option_is_refused_by_name(workers: int, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        strand.replay(sample_path(), "count", workers=workers, **options)
+
+
 def test_options_for_files_are_refused_with_a_feed() -> None:
     with pytest.raises(ConfigurationError, match="feed_options: date are for files"):
         strand.replay(sample_feed(), "count", feed_options={"date": SAMPLE_DATE})

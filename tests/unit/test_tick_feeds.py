@@ -13,7 +13,7 @@ import pytest
 
 from strand import batch_handler, feeds, object_handler, replay
 from strand.diff import diff_runs, narrow
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, RecordTypeError
 from strand.feeds import FeedInfo
 from strand.feeds.base import BaseFeed
 from strand.feeds.merge import merge_feeds
@@ -275,3 +275,72 @@ def test_what_is_handed_out_is_forgotten() -> None:
         patch.setattr(TickFeeds, "__init__", remember)
         replay(merged(), every_third, workers=2)
     assert not made_feeds[1]._batches
+
+
+class Miscounted(Made):
+    """A merge of the user's own that is told of one number too few, too many, or of none, from its third batch on."""
+
+    def __init__(self, numbers: int | None) -> None:
+        super().__init__(made(4000, 0, seed=1), "miscounted")
+        self._numbers = numbers
+        self._told: npt.NDArray[np.int32] | None = np.empty(0, np.int32)
+
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        return self._told
+
+    def batches(self) -> Iterator[npt.NDArray[Any]]:
+        for i, batch in enumerate(super().batches()):
+            self._told = np.zeros(len(batch), np.int32)
+            if i == 2:
+                self._told = None if self._numbers is None else np.zeros(len(batch) + self._numbers, np.int32)
+            yield batch
+
+
+@pytest.mark.parametrize("options", [{}, {"position": 100}, {"symbols": ["A", "B"]}], ids=["all", "position", "chosen"])
+@pytest.mark.parametrize(("numbers", "said"), [(-1, "699"), (1, "701"), (None, "0")])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_feed_that_miscounts_its_tick_feeds_is_refused(
+    options: dict[str, Any], numbers: int | None, said: str, workers: int
+) -> None:
+    feed = Miscounted(numbers)
+    expected = rf"tick_feeds: give one number per tick .*: miscounted has {said} for 700 ticks"
+    if numbers is None and "symbols" in options:
+        expected = r"tick_feeds: give one number per tick .*: miscounted has 0 for [0-9]+ ticks"
+    with pytest.raises(RecordTypeError, match=expected):
+        replay(feed, every_third, workers=workers, **options)
+
+
+@batch_handler(state=[("n", "<i8")], outputs={"seen": SEEN})
+def fails_on_the_first_symbol(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """Fails on A, and emits for each other symbol one record."""
+    if symbol == "A":
+        raise ValueError(symbol)
+    if not row["n"]:
+        found = np.empty(1, SEEN)
+        found["ref"] = ticks["ref_id"][-1]
+        ctx.emit(found, at=[len(ticks) - 1])
+    row["n"] += len(ticks)
+
+
+def test_feeds_of_ticks_stay_bounded_behind_a_quarantined_strand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is final behind what waits there: at output_memory the strand is passed."""
+    n, memory, most = 1_000_000, 1 << 20, 0
+    add = TickFeeds.add
+
+    def watch(self: TickFeeds, told: npt.NDArray[np.int32]) -> None:
+        nonlocal most
+        add(self, told)
+        most = max(most, sum(part.nbytes for _, part in self._batches))
+
+    monkeypatch.setattr(TickFeeds, "add", watch)
+    parts = [Made(made(n, place, seed=place), f"made {place}", 10_000) for place in range(3)]
+    options: dict[str, Any] = {"workers": 1, "max_publishers": 1, "capacity_ticks": 1024, "output_memory": memory}
+    feed = merge_feeds(parts, batch_ticks=10_000)
+    result = replay(feed, fails_on_the_first_symbol, on_error="quarantine", **options)
+    assert result.ticks == 3 * n
+    # Beyond the bound lies what is published between two rounds of the merger.
+    assert memory // 2 < most < 6 * memory
+    records = result.outputs["seen"]
+    assert len(records) == 3
+    np.testing.assert_array_equal(records["feed"], records["ref"])

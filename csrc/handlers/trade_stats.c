@@ -69,8 +69,9 @@ static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, int64_
 /* Nonzero: no room. */
 static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  /* The moment that the trade counts at for intervals. Timers move it, so it says nothing to the totals. */
-  const int64_t at = e->time > row->now ? e->time : row->now;
+  /* The moment that the trade counts at for intervals. Timers move it, so it says nothing to the totals. Without `every` a row
+   * ends before `now`. */
+  const int64_t at = p->every && row->now > e->time ? row->now : e->time;
   if (p->every && pass_time(row, ctx, i, at)) return -1;
   if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
   const int in_interval = p->every && sd_stretch_at(&row->stretch, &p->calendar, at);

@@ -94,6 +94,7 @@ bench: install
 	$(BIN)/pytest bench --benchmark-only $(PYTEST)
 
 lint: dev
+	$(BIN)/python tools/arrows.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)

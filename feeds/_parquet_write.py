@@ -10,8 +10,7 @@ import numpy as np
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds._own_metadata import OWN_KEY, own_text
 from strand.feeds.base import Feed, TickBatch
-from strand.records import joined
-from strand.ticks import FIELDS, named
+from strand.ticks import FIELDS, joined, named
 
 __all__ = ["ParquetTicks", "TickColumns", "write_arrow"]
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from strand._bindings.engine_words import Code
 from strand.errors import (
     BackpressureError,
@@ -36,7 +34,6 @@ __all__ = ["CallFuture", "Calls", "SymbolView"]
 
 #: How long a caller waits before it looks whether the run still goes on.
 SLICE_S = 0.02
-_NONE = np.empty(0, dtype=np.int64)
 #: Where Future says what an Exception of a callback was.
 _log = logging.getLogger("concurrent.futures")
 DROPPED = "the dispatcher was dropped without a stop"
@@ -135,7 +132,7 @@ class Calls:
         while self._engine.queue_task(strand, tag) == Code.AGAIN:
             if time.monotonic() >= deadline or self._engine.stopping:
                 self._waiting.pop(tag, None)
-                raise BackpressureError("too many calls wait for their strands: 1,024 at least", _NONE)
+                raise BackpressureError("too many calls wait for their strands: 1,024 at least")
             time.sleep(0.001)
         # A stop in between may have found nothing to tell.
         if self._engine.stopping and self._waiting.pop(tag, None) is not None:
@@ -152,7 +149,7 @@ class Calls:
     ) -> Any:
         """Queues a call and waits for its answer."""
         if self._inside.here:
-            raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call", _NONE)
+            raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call")
         limit = seconds("timeout_s", timeout_s)
         deadline = math.inf if limit is None else time.monotonic() + limit
         future = self.submit(dispatcher, symbol, function, arguments, deadline)
@@ -179,8 +176,7 @@ class Calls:
         """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
         if self._inside.here and not future.done() and (timeout is None or timeout > 0):
             raise WouldDeadlockError(
-                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later",
-                _NONE,
+                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
             )
         me = threading.get_ident()
         try:

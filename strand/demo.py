@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from strand import feeds
-from strand.bench.machine import choose_cores
 from strand.bench.ways import Job, WayName, expected_rows, run
 from strand.errors import EngineError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
+from strand.machine import choose_cores
 from strand.replay import ReplayResult, replay
 from strand.report import duration
 from strand.ticks import named

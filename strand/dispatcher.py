@@ -48,7 +48,7 @@ from strand.options import check_options, options_of
 from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
-from strand.publishers import NONE, Publishers, publish_error
+from strand.publishers import Publishers, publish_error
 from strand.python_handlers import PythonHandlers, stop_objects
 from strand.records import RecordReader
 from strand.routing import Routing
@@ -302,7 +302,7 @@ class Dispatcher(StrandsView):
             return False
         if self._inside.here:
             if drain:
-                raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait", NONE)
+                raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait")
             self._engine.stop()
             return False
         me = threading.get_ident()
@@ -416,7 +416,7 @@ class Dispatcher(StrandsView):
         handler.
         """
         if self._inside.here:
-            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published", NONE)
+            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published")
         return self._drain(timeout_s)
 
     def _drain(self, timeout_s: float | None) -> bool:

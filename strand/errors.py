@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from strand.replay import ReplayResult
 
 
 class StrandError(Exception):
@@ -37,7 +34,7 @@ class FeedError(StrandError):
     which has been handled; else None.
     """
 
-    partial: ReplayResult | None = None
+    partial: Any = None
 
     def __init__(
         self, message: str, *, path: str | Path | None = None, offset: int | None = None, line: int | None = None
@@ -106,7 +103,7 @@ class UnknownSymbolError(StrandError, KeyError):
     turned out not to have, the ``ReplayResult`` of the others; else None.
     """
 
-    partial: ReplayResult | None = None
+    partial: Any = None
 
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message)
@@ -118,9 +115,9 @@ class UnknownSymbolError(StrandError, KeyError):
 
 class StrictError(StrandError):
     """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first. ``partial``: its result,
-    of all ticks."""
+    of all ticks, a ``ReplayResult``."""
 
-    def __init__(self, partial: ReplayResult) -> None:
+    def __init__(self, partial: Any) -> None:
         first, *others = partial.warnings
         more = f" (and {len(others)} more: leave strict out, or see them all in the report)" if others else ""
         super().__init__(f"strict: {first}{more}")
@@ -134,9 +131,9 @@ class BackpressureError(StrandError):
     ``array[error.rejected]`` again later. Order a symbol is kept by that.
     """
 
-    def __init__(self, message: str, rejected: npt.NDArray[np.int64]) -> None:
+    def __init__(self, message: str, rejected: npt.NDArray[np.int64] | None = None) -> None:
         super().__init__(message)
-        self.rejected = rejected
+        self.rejected = np.empty(0, np.int64) if rejected is None else rejected
 
 
 class WouldDeadlockError(BackpressureError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.records import joined
+from strand.ticks import joined
 from strand.units import undeclared
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.records import joined
+from strand.ticks import joined
 
 __all__ = ["PIECE_BYTES", "Memory", "as_one"]
 

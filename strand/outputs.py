@@ -26,7 +26,6 @@ from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 from strand.output_memory import PIECE_BYTES, Memory, as_one
 from strand.output_records import AT_END, AT_TIMER, FEED, HEAD_BYTES, NO_FEED, NO_SEQUENCE, merged_dtype, with_feed
-from strand.publishers import NONE
 from strand.tables import Table
 from strand.threads import WAITS_FOR_ITSELF, Inside, join
 from strand.tick_feeds import TickFeeds
@@ -111,7 +110,7 @@ class Output:
             with self._more:
                 while not self._batches and not self._ended:
                     if self._inside.here:
-                        raise WouldDeadlockError(f"output {self.name!r}: {WAITS_FOR_ITSELF}: use take()", NONE)
+                        raise WouldDeadlockError(f"output {self.name!r}: {WAITS_FOR_ITSELF}: use take()")
                     self._more.wait()
                 if not self._batches:
                     return

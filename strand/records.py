@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +15,11 @@ from strand.ticks import FIELDS, TICK, named
 if TYPE_CHECKING:
     from strand.feeds.mapping.records import ArrayColumns
 
-__all__ = ["LARGEST_RECORD", "RecordReader", "joined"]
+__all__ = ["LARGEST_RECORD", "RecordReader"]
 
 #: Bytes of the largest record: a block of the engine without its header.
 LARGEST_RECORD = 1984
 _EIGHT_BYTES = ("<i8", "<u8")
-
-
-def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Arrays of one structured dtype, of which there is at least one, as a new one. numpy copies records field by
-    field, unless they look like one field."""
-    dtype = arrays[0].dtype
-    found: npt.NDArray[Any] = np.concatenate([array.view(f"V{dtype.itemsize}") for array in arrays]).view(dtype)
-    return found
 
 
 class RecordReader:

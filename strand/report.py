@@ -19,7 +19,7 @@ from rich.table import Table
 from strand.errors import ConfigurationError
 from strand.feeds.skipped import Skipped
 from strand.feeds.whole_file import create_whole_file
-from strand.replay import ReplayResult
+from strand.run_result import RunResult
 from strand.tables import FORMULA_STARTS, Column
 
 __all__ = [
@@ -38,7 +38,7 @@ ENDINGS = (".npy", ".csv", ".csv.gz")
 UNDATED: Final = "the date is not known, so times count from 1970-01-01; give --date"
 
 
-def as_dict(result: ReplayResult) -> dict[str, Any]:
+def as_dict(result: RunResult) -> dict[str, Any]:
     """The closing report as plain values."""
     return {
         "warnings": [warning.as_dict() for warning in result.warnings],
@@ -90,7 +90,7 @@ def print_skipped(console: Console, found: dict[str, Any]) -> None:
         console.print(f"  {escape(sample['reason'])}{at} {escape(sample['text'])}".rstrip())
 
 
-def print_replay(console: Console, result: ReplayResult, out: Path | None) -> None:
+def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     """The closing report."""
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
@@ -210,7 +210,7 @@ def check_rows_path(path: Path) -> None:
         raise ConfigurationError(f"out: there is no folder {path.parent}")
 
 
-def rows_with_names(result: ReplayResult) -> npt.NDArray[Any]:
+def rows_with_names(result: RunResult) -> npt.NDArray[Any]:
     """The rows of symbols that had ticks, with their names in front: fields ``symbol``, then the row's own. Of a run
     per day those of each day, with its number from 1 as ``day`` before all."""
     if result.days:
@@ -234,7 +234,7 @@ def _named(rows: npt.NDArray[Any], names: Sequence[str], day: int | None = None)
     return out
 
 
-def _shown(result: ReplayResult) -> dict[str, Column]:
+def _shown(result: RunResult) -> dict[str, Column]:
     """The same as ``rows_with_names``, in natural units, by column; a field of several values gives ``bid_sizes_1`` and
     so on."""
     if result.days:
@@ -267,7 +267,7 @@ def _cells(column: Column, *, escape_formulas: bool) -> list[Any]:
     return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
 
 
-def write_rows(path: Path, result: ReplayResult, *, escape_formulas: bool = False) -> None:
+def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) -> None:
     """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined.
 
     ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises

@@ -14,7 +14,6 @@ from strand._bindings.engine_words import PythonHandler
 from strand._bindings.native import NativeFunction
 from strand.errors import WouldDeadlockError
 from strand.grouping import strands_for
-from strand.publishers import NONE
 from strand.python_handlers import PythonHandlers
 from strand.threads import WAITS_FOR_ITSELF, Inside
 
@@ -56,7 +55,7 @@ class Routing:
         if self._strand_of is not None:
             return self._strand_of
         if self._inside.here:
-            raise WouldDeadlockError(f"strands: {WAITS_FOR_ITSELF} to settle them: ask later", NONE)
+            raise WouldDeadlockError(f"strands: {WAITS_FOR_ITSELF} to settle them: ask later")
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,12 @@ import numpy.typing as npt
 from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
-    from strand.replay_result import ReplayResult
+    from strand._bindings.tally import TickCounts
+    from strand.days import Day
+    from strand.feeds import FeedInfo
+    from strand.pacing import Pacing
     from strand.rows import Rows
+    from strand.symbols import SymbolTable
 
 __all__ = ["RunWarning", "warnings_of"]
 
@@ -42,6 +46,31 @@ class RunWarning:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.count:,} ({self.example}); {self.cure}"
+
+
+class RunFacts(Protocol):
+    """A run's result, as far as warnings are found in it."""
+
+    @property
+    def info(self) -> FeedInfo: ...
+    @property
+    def symbols(self) -> SymbolTable: ...
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def days(self) -> tuple[Day, ...]: ...
+    @property
+    def ticks(self) -> int: ...
+    @property
+    def ticks_by_symbol(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def seen(self) -> TickCounts: ...
+    @property
+    def unpriced(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def feed_statistics(self) -> Mapping[str, int]: ...
+    @property
+    def pacing(self) -> Pacing | None: ...
 
 
 class _Counter(NamedTuple):
@@ -161,7 +190,7 @@ _NEEDS: Final = (
 )
 
 
-def warnings_of(result: ReplayResult) -> tuple[RunWarning, ...]:
+def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
     times, its symbols and its pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_rows(result), *_of_feed(result)]
@@ -179,12 +208,12 @@ def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
     return row <= set(part.dtype.names or ())
 
 
-def _all_rows(result: ReplayResult) -> Sequence[Rows]:
+def _all_rows(result: RunFacts) -> Sequence[Rows]:
     """A run per day has its last day's rows among those of the others."""
     return [day.rows for day in result.days] or [result.rows]
 
 
-def _lacks(result: ReplayResult, kind: str) -> bool:
+def _lacks(result: RunFacts, kind: str) -> bool:
     """Whether the feed had ticks, and none that a handler that needs such a kind can live on."""
     seen = result.seen
     if kind == "single order":
@@ -198,7 +227,7 @@ def _lacks(result: ReplayResult, kind: str) -> bool:
     return not seen.trades and not seen.orders and bool(result.ticks)
 
 
-def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
     for need in _NEEDS:
         if not _lacks(result, need.kind):
             continue
@@ -217,7 +246,7 @@ def _of_unused(result: ReplayResult) -> Iterator[RunWarning]:
             yield RunWarning("unusable ticks", total, example, need.cure)
 
 
-def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
     found: dict[_Counter, Counter[str]] = {}
     for rows in _all_rows(result):
         for symbols, table in rows.by_handler():
@@ -235,7 +264,7 @@ def _of_rows(result: ReplayResult) -> Iterator[RunWarning]:
             yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", counter.cure)
 
 
-def _counted(result: ReplayResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
+def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
     """What a handler's rows count, shape (n,). Parts of a chain that count the same have met the same ticks."""
     found: dict[_Counter, npt.NDArray[Any]] = {}
     for part in _parts(table):
@@ -248,13 +277,13 @@ def _counted(result: ReplayResult, table: npt.NDArray[Any]) -> dict[_Counter, np
     return found
 
 
-def _of_feed(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
     for counter in _OF_FEEDS:
         if count := result.feed_statistics.get(counter.field, 0):
             yield RunWarning(counter.kind, count, f"in {result.info.path}", counter.cure)
 
 
-def _of_meaning(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:
     parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
     built_in = any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH)
     if not built_in and not result.rows.asks_for_trades:
@@ -263,12 +292,12 @@ def _of_meaning(result: ReplayResult) -> Iterator[RunWarning]:
         yield RunWarning("orders of an unsaid kind", result.seen.orders, f"in {result.info.path}", _SAY_TICKS)
 
 
-def _of_units(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_units(result: RunFacts) -> Iterator[RunWarning]:
     if result.info.size_unit is None and result.ticks:
         yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
 
 
-def _of_times(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_times(result: RunFacts) -> Iterator[RunWarning]:
     seen = result.seen
     if seen.behind:
         place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
@@ -279,7 +308,7 @@ def _of_times(result: ReplayResult) -> Iterator[RunWarning]:
         yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
 
 
-def _of_symbols(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
     unnamed = [i for i in np.flatnonzero(result.ticks_by_symbol).tolist() if not result.symbols.has_name(i)]
     if unnamed:
         most = max(unnamed, key=lambda i: int(result.ticks_by_symbol[i]))
@@ -287,7 +316,7 @@ def _of_symbols(result: ReplayResult) -> Iterator[RunWarning]:
         yield RunWarning("unnamed symbols", len(unnamed), example, _NAMES)
 
 
-def _of_pace(result: ReplayResult) -> Iterator[RunWarning]:
+def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
     pacing = result.pacing
     if pacing is not None and pacing.late:
         example = f"one that was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"

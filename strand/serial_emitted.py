@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand._bindings.engine_words import Until
 from strand._bindings.serial import MARK, SerialOutput
 from strand.output_records import HEAD_BYTES, NO_SEQUENCE
-from strand.records import joined
+from strand.ticks import joined
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]
 

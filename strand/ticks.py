@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "Ticks",
     "aligned_ticks",
     "empty",
+    "joined",
     "limits",
     "named",
     "zeros",
@@ -221,6 +222,14 @@ def empty(count: int) -> Ticks:
 def named(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Records as they are handed to users: ``Ticks`` where their dtype is ``TICK``, else the array itself."""
     return records.view(TICK, Ticks) if records.dtype == TICK else records
+
+
+def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays of one structured dtype, of which there is at least one, as a new one. numpy copies records field by
+    field, unless they look like one field."""
+    dtype = arrays[0].dtype
+    found: npt.NDArray[Any] = np.concatenate([array.view(f"V{dtype.itemsize}") for array in arrays]).view(dtype)
+    return found
 
 
 def aligned_ticks(count: int, alignment: int = 64) -> Ticks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,6 @@ from strand._bindings import ffi, lib
 from strand._bindings.memory import bytes_of
 from strand.errors import EngineError
 from strand.ticks import named
-
-if TYPE_CHECKING:
-    from strand._bindings.engine import Engine
 
 __all__ = ["END", "FIRST", "RECORDS", "TASK", "WAKE", "Claims", "EndClaim"]
 
@@ -50,6 +47,12 @@ def _check(code: int, message: Any) -> None:
         raise EngineError(ffi.string(message).decode() or "records were emitted for ticks that are not there")
 
 
+class Memories(Protocol):
+    """The engine, as far as claims need it."""
+
+    def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]: ...
+
+
 class Claims:
     """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``go_on``,
     ``stopped`` or ``failed`` end it, ``task_done`` and ``wake_done`` end a task and a timer, and all of them say which
@@ -59,7 +62,7 @@ class Claims:
     as much as a crossing to C.
     """
 
-    def __init__(self, engine: Engine, d: Any, slot: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, engine: Memories, d: Any, slot: int, dtype: np.dtype[Any]) -> None:
         self._d = d
         self._slot = slot
         #: The words of the structure, for reading one of an array takes half the time of a field of a structure.

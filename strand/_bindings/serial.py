@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from strand._bindings import ffi, lib
 from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction
-from strand.records import RecordReader
 
 __all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
 
@@ -79,6 +78,19 @@ class SerialOutput:
         return taken
 
 
+class RecordLayout(Protocol):
+    """Where a record has what the loop needs: ``strand.records.RecordReader``."""
+
+    dtype: np.dtype[Any]
+    key_offset: int
+
+    @property
+    def sequence_offset(self) -> int | None: ...
+
+    @property
+    def sequence_high(self) -> int: ...
+
+
 class SerialRun:
     """One native handler, called for records as ``reader`` has them, over the rows; it emits to ``outputs``.
 
@@ -89,7 +101,7 @@ class SerialRun:
         self,
         function: NativeFunction,
         rows: PlainRows,
-        reader: RecordReader,
+        reader: RecordLayout,
         outputs: Sequence[SerialOutput] = (),
         *,
         wishes: npt.NDArray[np.uint64] | None = None,

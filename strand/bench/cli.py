@@ -118,11 +118,11 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
 @_refusing
 def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> None:
     """Run the cases in which it matters how ticks are routed, and name each one's winner."""
-    from strand.bench.machine import describe
     from strand.bench.plot import check_plot_path, plot_scenarios
     from strand.bench.report import print_scenarios
     from strand.bench.route import parse_strands
     from strand.bench.scenarios import ScenarioOptions, run_scenarios
+    from strand.machine import describe
 
     options = ScenarioOptions(strands=parse_strands(strands), **sizes)
     if plot is not None:
@@ -147,8 +147,8 @@ def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> N
 def latency(as_json: bool, spinning: int, parked: int) -> None:
     """Time one tick's way from the publisher to a handler on another core."""
     from strand.bench.latency import measure_latency
-    from strand.bench.machine import describe
     from strand.bench.report import print_latency
+    from strand.machine import describe
 
     machine = describe()
     results = measure_latency(spinning, parked)

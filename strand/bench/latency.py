@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from strand._bindings.ping import ping
-from strand.bench.machine import choose_cores
 from strand.errors import ConfigurationError
+from strand.machine import choose_cores
 from strand.numbers import whole
 
 __all__ = ["LatencyResult", "measure_latency"]

@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from strand._bindings.route import MAX_WORKERS, Neighbour
 from strand.bench import streams
-from strand.bench.machine import choose_cores
 from strand.bench.ways import Job, Outcome, WayName, expected_rows, run
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic import route_stream
 from strand.grouping import StrandsLike
 from strand.handlers import Handler, spin
+from strand.machine import choose_cores
 from strand.numbers import whole
 from strand.stats import Latency
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from strand._bindings import route
 from strand._bindings.engine_words import Code, histogram_floors_ns
 from strand._bindings.native import NativeFunction
-from strand.bench.machine import Cores, pinned
 from strand.dispatcher import Dispatcher
 from strand.errors import EngineError
 from strand.grouping import StrandsLike
 from strand.handlers import SPIN_ROW, Handler
+from strand.machine import Cores, pinned
 from strand.stats import Latency
 
 __all__ = ["ROW", "THROUGHPUT_WAYS", "Job", "Outcome", "WayName", "expected_rows", "run", "static_homes"]

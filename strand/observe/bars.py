@@ -15,7 +15,7 @@ from strand.observe.words import count
 from strand.observe.written import columns_of, written_records
 
 if TYPE_CHECKING:
-    from strand.replay import ReplayResult
+    from strand.run_result import RunResult
 
 __all__ = ["bars_of", "draw_bars"]
 
@@ -27,7 +27,7 @@ _PRICES: Final = ("open", "high", "low", "close")
 _NEEDED: Final = frozenset((*_PRICES, "ts", "instrument_id"))
 
 
-def bars_of(result: ReplayResult, symbols: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
+def bars_of(result: RunResult, symbols: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
     """Bars by symbol, in natural units: of the first output whose records have open, high, low and close, collected or
     in a file; the busiest symbols, or those named that have any. Empty where nothing emitted bars. Raises FeedError
     where their file cannot be read any more."""
@@ -56,7 +56,7 @@ def _natural(records: npt.NDArray[Any], size_unit: float | None) -> npt.NDArray[
     return bars
 
 
-def _records(result: ReplayResult, keys: Sequence[int]) -> npt.NDArray[Any] | None:
+def _records(result: RunResult, keys: Sequence[int]) -> npt.NDArray[Any] | None:
     """The bars there are, at least those of some symbols."""
     for records in result.outputs.values():
         if set(records.dtype.names or ()) >= _NEEDED:

@@ -10,14 +10,14 @@ import numpy as np
 from strand.report import duration
 
 if TYPE_CHECKING:
-    from strand.replay import ReplayResult
+    from strand.run_result import RunResult
 
 __all__ = ["card"]
 
 BUSIEST: Final = 5
 
 
-def card(result: ReplayResult) -> str:
+def card(result: RunResult) -> str:
     """A few lines of HTML, without style of its own."""
     s = result.statistics
     dropped = ", ".join(f"{n:,} {reason}" for reason, n in s.dropped.items() if n)

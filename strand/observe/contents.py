@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand.bench.machine import describe
 from strand.errors import FeedError, MissingExtraError
+from strand.machine import describe
 from strand.observe import figures
 from strand.observe.bars import bars_of
 from strand.observe.final_rows import final_rows
@@ -22,7 +22,7 @@ from strand.observe.svg import PLACEHOLDERS, inline_svg
 from strand.report import duration
 
 if TYPE_CHECKING:
-    from strand.replay import ReplayResult
+    from strand.run_result import RunResult
 
 __all__ = ["contents"]
 
@@ -55,7 +55,7 @@ class Section:
     tables: Sequence[Table] = field(default=())
 
 
-def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, error: str) -> dict[str, Any]:
+def contents(result: RunResult, symbols: Sequence[str] | None, handler: str, error: str) -> dict[str, Any]:
     """The template's variables."""
     well, verdict = _verdict(result, error)
     missing = [name for name in symbols or () if result.timeline is None or name not in result.timeline.symbols]
@@ -82,14 +82,14 @@ def contents(result: ReplayResult, symbols: Sequence[str] | None, handler: str, 
     }
 
 
-def _subtitle(result: ReplayResult, handler: str) -> str:
+def _subtitle(result: RunResult, handler: str) -> str:
     where = result.info.path if PurePath(result.info.path).name != result.info.path else ""
     parts = [where, result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
     parts += [f"{result.workers} worker{'s' if result.workers > 1 else ''}", f"{result.n_strands:,} strands"]
     return " · ".join(part for part in parts if part)
 
 
-def _verdict(result: ReplayResult, error: str) -> tuple[bool, str]:
+def _verdict(result: RunResult, error: str) -> tuple[bool, str]:
     s = result.statistics
     dropped = [f"{n:,} {reason}" for reason, n in s.dropped.items() if n]
     skipped = [f"{n:,} {reason}" for reason, n in result.skipped.counts.items()]
@@ -104,7 +104,7 @@ def _verdict(result: ReplayResult, error: str) -> tuple[bool, str]:
     return False, f"Ended early: {error}. {text}." if error else f"{text}."
 
 
-def _cards(result: ReplayResult) -> list[Card]:
+def _cards(result: RunResult) -> list[Card]:
     s = result.statistics
     cards = [
         Card("throughput", f"{result.ticks_per_s / 1e6:,.2f}", "M ticks/s", f"limited by {result.limited_by}"),
@@ -128,7 +128,7 @@ def _split(text: str) -> tuple[str, str]:
     return value, unit
 
 
-def _speed(result: ReplayResult) -> str:
+def _speed(result: RunResult) -> str:
     """How much of the feed's time passed in the run's."""
     timeline = result.timeline
     if timeline is None or not len(timeline) or result.info.span is None:
@@ -137,14 +137,14 @@ def _speed(result: ReplayResult) -> str:
     return f"{(last - first) / 1e9 / result.wall_s:,.0f} x as fast as recorded"
 
 
-def _figure(result: ReplayResult, kind: str, description: str, symbols: Sequence[str] | None = None) -> Any:
+def _figure(result: RunResult, kind: str, description: str, symbols: Sequence[str] | None = None) -> Any:
     from markupsafe import Markup
 
     # What matplotlib wrote, which escapes what it is given.
     return Markup(inline_svg(figures.draw(result, [kind], PLACEHOLDERS, symbols), description))
 
 
-def _throughput(result: ReplayResult) -> Section:
+def _throughput(result: RunResult) -> Section:
     waited_s = result.pacing.waited_s if result.pacing is not None else 0.0
     spans = {
         "set-up": result.setup_s,
@@ -171,7 +171,7 @@ def _throughput(result: ReplayResult) -> Section:
     )
 
 
-def _prices(result: ReplayResult, symbols: Sequence[str] | None, missing: Sequence[str]) -> Section | None:
+def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[str]) -> Section | None:
     watched = {} if result.timeline is None else result.timeline.symbols
     names = [name for name in (watched if symbols is None else symbols) if name in watched]
     drawn = [name for name in names if has_prices(watched[name].rows)]
@@ -193,7 +193,7 @@ def _prices(result: ReplayResult, symbols: Sequence[str] | None, missing: Sequen
     return Section("prices", "Market", " ".join(notes), [figure])
 
 
-def _bars(result: ReplayResult, symbols: Sequence[str] | None) -> Section | None:
+def _bars(result: RunResult, symbols: Sequence[str] | None) -> Section | None:
     try:
         drawn = list(bars_of(result, symbols))
     except (FeedError, MissingExtraError) as error:
@@ -207,7 +207,7 @@ def _bars(result: ReplayResult, symbols: Sequence[str] | None) -> Section | None
     return Section("bars", "Bars", note, [figure])
 
 
-def _workers(result: ReplayResult) -> Section:
+def _workers(result: RunResult) -> Section:
     rows = [
         (
             w.name,
@@ -234,7 +234,7 @@ def _workers(result: ReplayResult) -> Section:
     )
 
 
-def _latency(result: ReplayResult) -> Section:
+def _latency(result: RunResult) -> Section:
     s = result.statistics
     rows = [
         (name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
@@ -252,18 +252,18 @@ def _latency(result: ReplayResult) -> Section:
     )
 
 
-def _busiest(result: ReplayResult, n: int) -> list[int]:
+def _busiest(result: RunResult, n: int) -> list[int]:
     ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:n]
     return [int(i) for i in ranked if result.ticks_by_symbol[i]]
 
 
-def _symbols(result: ReplayResult) -> Section:
+def _symbols(result: RunResult) -> Section:
     note, tables = _handler_times(result)
     drawn = _figure(result, "symbols", "Ticks of the busiest symbols, and the share of the ticks the n busiest have")
     return Section("symbols", "Hottest symbols", note, [drawn], tables)
 
 
-def _handler_times(result: ReplayResult) -> tuple[str, list[Table]]:
+def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
     """What handlers took of the busiest symbols, where that is known of any."""
     timeline = result.timeline
     if timeline is None or not timeline.handler_ticks.any():
@@ -282,14 +282,14 @@ def _handler_times(result: ReplayResult) -> tuple[str, list[Table]]:
     return note, [Table(("symbol", "ticks", "share", "handler a tick", "in all", "of all handlers' time"), rows)]
 
 
-def _rows(result: ReplayResult) -> Section | None:
+def _rows(result: RunResult) -> Section | None:
     found = final_rows(result, _busiest(result, ROWS))
     if found is None:
         return None
     return Section("rows", "Final rows of the busiest symbols", found.note, (), [Table(found.heads, found.rows)])
 
 
-def _details(result: ReplayResult) -> Section:
+def _details(result: RunResult) -> Section:
     s = result.statistics
     counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
     counters += [("pending at the end", s.pending), ("handled where they lay", s.claimed), ("visits", s.visits)]
@@ -312,7 +312,7 @@ def _details(result: ReplayResult) -> Section:
     return Section("counters", "Counters", "", (), tables)
 
 
-def _footer(result: ReplayResult) -> str:
+def _footer(result: RunResult) -> str:
     here = describe()
     now = datetime.now(UTC)
     where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}"

@@ -19,7 +19,7 @@ from strand.stats import Latency
 
 if TYPE_CHECKING:
     from strand.observe.timeline import Timeline
-    from strand.replay import ReplayResult
+    from strand.run_result import RunResult
 
 __all__ = ["KINDS", "draw", "plot"]
 
@@ -30,7 +30,7 @@ SYMBOLS_SHOWN: Final = 15
 BUCKETS_A_BAR: Final = 4
 
 
-def plot(result: ReplayResult, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
+def plot(result: RunResult, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
     """What ``ReplayResult.plot`` does."""
     if kind is not None and kind not in KINDS:
         raise ConfigurationError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
@@ -38,7 +38,7 @@ def plot(result: ReplayResult, kind: str | None = None, *, symbols: Sequence[str
     return draw(result, kinds, LIGHT, symbols)
 
 
-def draw(result: ReplayResult, kinds: Sequence[str], palette: Palette, symbols: Sequence[str] | None = None) -> Any:
+def draw(result: RunResult, kinds: Sequence[str], palette: Palette, symbols: Sequence[str] | None = None) -> Any:
     """One figure with the kinds below each other. Raises ConfigurationError where there is nothing to draw."""
     heights = [KINDS[kind][0](result, symbols) for kind in kinds]
     with styled(palette):
@@ -50,7 +50,7 @@ def draw(result: ReplayResult, kinds: Sequence[str], palette: Palette, symbols: 
     return figure
 
 
-def _timeline(result: ReplayResult) -> Timeline:
+def _timeline(result: RunResult) -> Timeline:
     if result.timeline is None:
         raise ConfigurationError("plot: the run was made with timeline=False, and has no timeline to draw")
     return result.timeline
@@ -59,7 +59,7 @@ def _timeline(result: ReplayResult) -> Timeline:
 # ---- kinds: how high, and how
 
 
-def _throughput(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
+def _throughput(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     timeline = _timeline(result)
     above, below = part.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     edges, rates = timeline.rate()
@@ -87,7 +87,7 @@ def _area(axis: Any, edges: npt.NDArray[Any], values: npt.NDArray[Any], colour: 
     axis.stairs(values, edges, color=colour, linewidth=1.2, baseline=None)
 
 
-def _workers(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
+def _workers(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     timeline = _timeline(result)
     names = timeline.worker_names
     if len(names) > STRIPS:
@@ -132,7 +132,7 @@ def _worker_map(part: Any, timeline: Timeline, palette: Palette) -> None:
     axis.set_title("Load of each worker: % of the time in handlers")
 
 
-def _latency(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
+def _latency(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     s = result.statistics
     rows = (
         ("wait", s.wait, palette.two),
@@ -180,7 +180,7 @@ def _bars(latency: Latency) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.flo
     return np.maximum(edges[low : high + 2], 1.0), sums[low : high + 1] / latency.count
 
 
-def _symbols(part: Any, result: ReplayResult, palette: Palette, _: Any) -> None:
+def _symbols(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     left, right = part.subplots(1, 2, width_ratios=[1, 1])
     counts = np.sort(result.ticks_by_symbol[result.ticks_by_symbol > 0])[::-1]
     ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[: min(SYMBOLS_SHOWN, len(counts))]
@@ -219,11 +219,11 @@ def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None
         axis.xaxis.set_minor_formatter("")
 
 
-def _prices(part: Any, result: ReplayResult, palette: Palette, symbols: Sequence[str] | None) -> None:
+def _prices(part: Any, result: RunResult, palette: Palette, symbols: Sequence[str] | None) -> None:
     draw_prices(part, _watched(result, symbols), palette, size_unit=result.info.size_unit)
 
 
-def _watched(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
+def _watched(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
     watched = _timeline(result).symbols
     found = {name: series.rows for name, series in watched.items() if symbols is None or name in symbols}
     for name in symbols or ():
@@ -237,11 +237,11 @@ def _watched(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str
     return found
 
 
-def _bar_chart(part: Any, result: ReplayResult, palette: Palette, symbols: Sequence[str] | None) -> None:
+def _bar_chart(part: Any, result: RunResult, palette: Palette, symbols: Sequence[str] | None) -> None:
     draw_bars(part, _emitted(result, symbols), palette)
 
 
-def _emitted(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
+def _emitted(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
     found = bars_of(result, symbols)
     if not found:
         raise ConfigurationError(
@@ -250,7 +250,7 @@ def _emitted(result: ReplayResult, symbols: Sequence[str] | None) -> Mapping[str
     return found
 
 
-_Height = Callable[["ReplayResult", Sequence[str] | None], float]
+_Height = Callable[["RunResult", Sequence[str] | None], float]
 
 #: Kinds of figures: their height in inches, and what draws them.
 KINDS: Final[Mapping[str, tuple[_Height, Callable[..., None]]]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from strand.replay import ReplayResult
+    from strand.run_result import RunResult
 
 __all__ = ["FinalRows", "final_rows"]
 
@@ -28,7 +28,7 @@ class FinalRows(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def final_rows(result: ReplayResult, busiest: Sequence[int]) -> FinalRows | None:
+def final_rows(result: RunResult, busiest: Sequence[int]) -> FinalRows | None:
     """Rows of the busiest symbols, by index, that have the same handler as the first; None: nothing is to be shown.
 
     Raises ConfigurationError for sizes whose unit nobody knows.

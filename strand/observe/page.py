@@ -15,7 +15,7 @@ from strand.observe.contents import contents
 from strand.observe.palette import DARK, LIGHT, css
 
 if TYPE_CHECKING:
-    from strand.replay import ReplayResult
+    from strand.run_result import RunResult
 
 __all__ = ["check_page_path", "page", "write_page"]
 
@@ -33,7 +33,7 @@ def check_page_path(path: Path) -> None:
     matplotlib()
 
 
-def page(result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = "") -> str:
+def page(result: RunResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = "") -> str:
     """The page as text. ``symbols``: those asked for, in order (None: those that were watched); ``handler``: its name,
     to be shown, ``error``: what ended the run early. Raises MissingExtraError without the extra ``report``."""
     environment = _environment()
@@ -51,7 +51,7 @@ def page(result: ReplayResult, *, symbols: Sequence[str] | None = None, handler:
 
 
 def write_page(
-    path: Path, result: ReplayResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = ""
+    path: Path, result: RunResult, *, symbols: Sequence[str] | None = None, handler: str = "", error: str = ""
 ) -> None:
     """Writes the page; the file appears under its name only when it is whole."""
     text = page(result, symbols=symbols, handler=handler, error=error)

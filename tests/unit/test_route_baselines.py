@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand._bindings import route as routes
-from strand.bench.machine import Cores, choose_cores, pinned
+from strand.machine import Cores, choose_cores, pinned
 from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
 from strand.bench.ways import THROUGHPUT_WAYS, Job, WayName, run, static_homes
 from strand.errors import ConfigurationError, EngineError

@@ -280,7 +280,7 @@ static int zone(field *f, int *has_zone, int64_t *ahead) {
   if (fixed(&rest, 2, &hours)) return SD_FAULT_TEXT;
   if (rest.at < rest.end && *rest.at == ':' && ++rest.at == rest.end) return SD_FAULT_TEXT;
   if (rest.at < rest.end && (fixed(&rest, 2, &minutes) || rest.at < rest.end)) return SD_FAULT_TEXT;
-  int64_t size;
+  int64_t size = 0;
   int fault = of_day(hours, minutes, 0, 0, &size);
   *ahead = *sign == '-' ? -size : size;
   return fault;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -64,6 +65,20 @@ def _print_json(result: Any) -> None:
     click.echo(json.dumps(result))
 
 
+def _most_workers() -> int:
+    """As many as have a core each beside the publisher's, up to three."""
+    return max(1, min(3, len(os.sched_getaffinity(0)) - 1))
+
+
+_workers = click.option(
+    "--workers",
+    type=int,
+    default=_most_workers,
+    show_default="a core each beside the publisher's, up to 3",
+    help="Threads that drain; one more publishes.",
+)
+
+
 @click.group()
 def bench() -> None:
     """Measure strand on this machine, beside one core and beside static routing."""
@@ -74,7 +89,7 @@ def bench() -> None:
 @click.option("--symbols", default=8_172, show_default=True, help="Symbols in the stream.")
 @click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent.")
 @click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
-@click.option("--workers", default=3, show_default=True, help="Threads that drain; one more publishes.")
+@_workers
 @click.option("--batch", default=8192, show_default=True, help="Ticks the publisher groups at one go.")
 @click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")
 @click.option("--rounds", default=5, show_default=True, help="Runs of each way; medians are shown.")
@@ -108,7 +123,7 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
 
 @bench.command()
 @click.option("--ticks", default=2_000_000, show_default=True, help="Ticks a run.")
-@click.option("--workers", default=3, show_default=True, help="Threads that drain; one more publishes.")
+@_workers
 @click.option("--rounds", default=5, show_default=True, help="Runs of each way.")
 @click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
 @click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")

@@ -24,7 +24,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.synthetic import route_stream
 from strand.grouping import StrandsLike
 from strand.handlers import Handler, spin
-from strand.machine import choose_cores
+from strand.machine import Cores, choose_cores
 from strand.numbers import whole
 from strand.stats import Latency
 
@@ -170,9 +170,12 @@ def run_scenarios(
 ) -> list[ScenarioResult]:
     """Runs the chosen scenarios one after the other; ``progress`` is called with the one to come and the number done.
 
-    Raises EngineError when a way loses, reorders or changes a tick.
+    Raises ConfigurationError for more workers than cores where one is to have a busy neighbour, EngineError when a way
+    loses, reorders or changes a tick.
     """
     chosen = options.chosen()
+    if any(scenario.neighbour for scenario in chosen):
+        _core_of_neighbour(choose_cores(options.workers))
     results = []
     for done, scenario in enumerate(chosen):
         if progress is not None:
@@ -198,14 +201,17 @@ def _job(scenario: Scenario, options: ScenarioOptions, ticks: Ticks) -> Job:
 
 
 def _neighbour(scenario: Scenario, job: Job) -> AbstractContextManager[object]:
-    core = job.cores.workers[0]
-    if not scenario.neighbour:
-        return nullcontext()
+    return Neighbour(_core_of_neighbour(job.cores), NEIGHBOUR_S) if scenario.neighbour else nullcontext()
+
+
+def _core_of_neighbour(cores: Cores) -> int:
+    core = cores.workers[0]
     if core is None:
         raise ConfigurationError(
-            f"workers: {job.workers} and a publisher have no core each, so no worker's core can have a busy neighbour"
+            f"workers: give fewer than {len(cores.workers)}, which have no core each beside the publisher's: none of "
+            "their cores can have a busy neighbour"
         )
-    return Neighbour(core, NEIGHBOUR_S)
+    return core
 
 
 def _rounds(

@@ -262,6 +262,9 @@ def file(base: dict[str, Any], folder: Path) -> dict[str, Any]:
             if side == "strand":
                 ids = frame["symbol"].str.strip_prefix("id:").cast(pl.UInt32)
                 frame = frame.with_columns(instrument_id=ids, window=pl.col("start").cast(pl.Int64) // base["step_ns"])
+                # It writes prices in currency: floats that hold these prices to far less than 1e-9.
+                prices = pl.col("open", "high", "low", "close", "vwap")
+                frame = frame.with_columns((prices * 1e9).round().cast(pl.Int64))
             table = table_of(frame, base["step_ns"])
             expected = table if expected is None else expected
             assert np.array_equal(table, expected), f"{side} wrote other bars"

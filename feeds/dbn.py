@@ -248,10 +248,13 @@ class DbnFeed(BaseFeed):
         """Counts of the latest iteration, zeros before the first.
 
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
-        the selection), ``skipped_records``, ``bytes_in`` (of the file), ``bytes_out``
+        the selection), ``skipped_records``, ``doubtful_books`` and ``doubtful_times`` (records of ticks whose flags have
+        F_MAYBE_BAD_BOOK, and F_BAD_TS_RECV outside of a snapshot), ``bytes_in`` (of the file), ``bytes_out``
         (uncompressed), and ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
-        names = ("records", "ticks", "not_selected", "skipped_records", "bytes_decoded")
+        names = (
+            "records", "ticks", "not_selected", "skipped_records", "doubtful_books", "doubtful_times", "bytes_decoded",
+        )  # fmt: skip
         counts = dict.fromkeys(names, 0) if self._decoder is None else self._decoder.statistics()
         chunks, stream = self._last, self._stream
         counts["bytes_in"] = stream.bytes_in if stream is not None else 0

@@ -119,6 +119,16 @@ _OF_FEEDS: Final = (
         "unended last line",
         "see whether the file is whole: no line end follows its last number, which may be cut off",
     ),
+    _Counter(
+        "doubtful_books",
+        "doubtful books",
+        "begin behind the source's gap, at a snapshot: Databento marks these records F_MAYBE_BAD_BOOK",
+    ),
+    _Counter(
+        "doubtful_times",
+        "doubtful times",
+        "take ts_event for their times: Databento marks these records F_BAD_TS_RECV",
+    ),
     _Counter("times_raised", "raised times", "sort the archive: a time that goes back became the latest so far"),
 )
 

@@ -57,6 +57,11 @@ static inline int is_wanted_time(const sd_dbn *dbn, uint64_t time) {
   return time >= dbn->start_ns && time <= dbn->last_ns;
 }
 
+static void note_doubt(sd_dbn *dbn, uint8_t flags) {
+  dbn->doubtful_books += (flags & SD_DBN_MAYBE_BAD_BOOK) != 0;
+  dbn->doubtful_times += (flags & (SD_DBN_BAD_TS_RECV | SD_DBN_SNAPSHOT)) == SD_DBN_BAD_TS_RECV;
+}
+
 /* One record of any type. SD_OK: *used bytes are passed and *made ticks written. SD_AGAIN with dbn->fault clear: no
  * whole record is left. */
 static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_tick *ticks, uint64_t *used,
@@ -89,6 +94,7 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
     uint64_t count = key == SD_DBN_UNWANTED ? 0 : make_ticks(dbn, ticks, p, key);
     if (count && is_wanted_time(dbn, (uint64_t)ticks[0].ts_recv)) {
       *made = count;
+      if (ticks[0].kind != SD_KIND_STATUS && !bar_ns(type)) note_doubt(dbn, ticks[0].flags);
     } else {
       dbn->not_selected += count ? count : 1;
     }
@@ -113,6 +119,7 @@ static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end
     if (UNLIKELY(is_beyond(event_time(p)) || is_beyond(load_u64(p + 40)))) break;
     if (key != SD_DBN_UNWANTED && is_wanted_time(dbn, time)) {
       make_mbo(tick, p, key);
+      if (UNLIKELY(tick->flags & (SD_DBN_MAYBE_BAD_BOOK | SD_DBN_BAD_TS_RECV))) note_doubt(dbn, tick->flags);
       tick++;
     } else {
       dbn->not_selected++;

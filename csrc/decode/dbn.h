@@ -56,6 +56,9 @@ enum {
   SD_DBN_IMBALANCE = 0x80
 };
 
+/* Flags of records with prices that cast doubt on them. */
+enum { SD_DBN_MAYBE_BAD_BOOK = 0x04, SD_DBN_BAD_TS_RECV = 0x08, SD_DBN_SNAPSHOT = 0x20 };
+
 /* Why a call ended: a fault, or something the caller has to see to before the next one. */
 enum {
   SD_DBN_FAULT_NONE = 0,
@@ -105,6 +108,8 @@ typedef struct sd_dbn {
   uint64_t counts[256];       /* records by type, those skipped left out */
   uint64_t skipped[256];      /* records passed over, by SD_DBN_FAULT_* */
   uint64_t first_skipped[16]; /* offset of the first one of each */
+  uint64_t doubtful_books;    /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
+  uint64_t doubtful_times;    /* ... with SD_DBN_BAD_TS_RECV; every record of a snapshot has it, and none counts */
 } sd_dbn;
 
 /* Ready for the first record of a stream. Borrows `instruments`. */

@@ -182,6 +182,8 @@ class DbnDecoder:
             "ticks": state.ticks,
             "not_selected": state.not_selected,
             "skipped_records": sum(state.skipped),
+            "doubtful_books": state.doubtful_books,
+            "doubtful_times": state.doubtful_times,
             "bytes_decoded": state.offset,
         }
         counts.update({f"type_{i:02x}": n for i, n in enumerate(state.counts) if n})

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 from bad_input import write_anew
 
+import strand
 from strand._bindings.dbn import DbnDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.dbn import DbnFeed, recognise
-from strand.ticks import FIELDS, empty, zeros
+from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, empty, zeros
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
@@ -65,6 +66,25 @@ def test_every_type_of_record_equals_the_librarys(tmp_path: Path, version: int, 
     assert feed.statistics()["records"] == len(library) == len(ref.every_type(version))
     np.testing.assert_array_equal(ticks, ref.ticks_of(library, {7: 0}, levels))
     assert (ticks["ts_recv"] > 0).all()
+
+
+def test_records_whose_flags_cast_doubt_on_them_are_warnings(tmp_path: Path) -> None:
+    flags = [0, 4, 128 | 4, 8, 32 | 8, 32 | 8 | 4, 12, 128, 255]
+    orders = b"".join(ref.mbo(order=i, flags=each) for i, each in enumerate(flags, 1))
+    path = write(tmp_path, one_name() + orders)
+    library = [int(found.flags) for found in ref.by_library(path.read_bytes())]
+    doubtful = {
+        "doubtful books": sum(each & 4 != 0 for each in library),
+        "doubtful times": sum(each & (8 | 32) == 8 for each in library),
+    }
+    result = strand.replay(path, "count", workers=0)
+    assert {each.kind: each.count for each in result.warnings} == doubtful == {"doubtful books": 5, "doubtful times": 2}
+    # Flags of status, imbalances, statistics and bars are constants of ours; quotes and trades have the record's.
+    data = one_name() + b"".join(ref.every_type(3))
+    feed = DbnFeed(write(tmp_path, data))
+    ticks, _ = read(feed)
+    prices = ticks[np.isin(ticks["kind"], (KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE))]
+    assert feed.statistics()["doubtful_books"] == int(np.count_nonzero(prices["flags"] & 4))
 
 
 def test_a_bars_ticks_taken_as_trades_give_the_bar_back(tmp_path: Path) -> None:

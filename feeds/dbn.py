@@ -248,8 +248,8 @@ class DbnFeed(BaseFeed):
         """Counts of the latest iteration, zeros before the first.
 
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
-        the selection), ``skipped_records``, ``doubtful_books`` and ``doubtful_times`` (records of ticks whose flags have
-        F_MAYBE_BAD_BOOK, and F_BAD_TS_RECV outside of a snapshot), ``bytes_in`` (of the file), ``bytes_out``
+        the selection), ``skipped_records``, ``doubtful_books`` (records of ticks with the flag F_MAYBE_BAD_BOOK),
+        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``bytes_in`` (of the file), ``bytes_out``
         (uncompressed), and ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
         names = (

@@ -20,7 +20,7 @@ assert lib.SD_OK == 0
 for module in (strand, strand.feeds):
     assert module.__file__.startswith(sys.prefix), f"imported from {module.__file__}"
 import pathlib
-assert (pathlib.Path(strand.get_include()) / "sd_handler.h").is_file()
+assert all((pathlib.Path(strand.get_include()) / header).is_file() for header in strand.headers.HEADERS)
 print("imports from", strand.__path__[0])
 """
 

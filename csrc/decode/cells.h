@@ -4,7 +4,7 @@
 #ifndef SD_DECODE_CELLS_H
 #define SD_DECODE_CELLS_H
 
-#include "decode/columns.h"
+#include "decode/column.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #ifndef SD_DECODE_DBN_TICKS_H
 #define SD_DECODE_DBN_TICKS_H
 
-#include "decode/dbn.h"
 #include "decode/dbn_layout.h"
+#include "decode/dbn_state.h"
 
 static inline uint64_t first_defined(uint64_t a, uint64_t b) {
   if (a != UNDEF_TIME) return a;

@@ -4,7 +4,7 @@
 #ifndef SD_DECODE_DECIMAL_H
 #define SD_DECODE_DECIMAL_H
 
-#include "decode/columns.h"
+#include "decode/column.h"
 
 enum {
   SD_FORM_DECIMAL = 1, /* [+-]digits[.digits][e[+-]digits], times 10^scale */

@@ -3,7 +3,7 @@
 #define SD_DECODE_ITCH_LAYOUT_H
 
 #include "decode/bytes.h"
-#include "decode/itch.h"
+#include "decode/itch_state.h"
 
 enum { PREFIX_BYTES = 2, HOT_BYTES = 64 };
 

@@ -2,7 +2,7 @@
 #ifndef SD_DECODE_ITCH_RARE_H
 #define SD_DECODE_ITCH_RARE_H
 
-#include "decode/itch.h"
+#include "decode/itch_state.h"
 
 /* Whether a rare type has 64 bits of shares that no size holds. */
 static inline int sd_itch_size_beyond(const uint8_t *m) { return (m[0] == 'Q' || m[0] == 'I') && m[11] & 0x80; }

@@ -2,7 +2,7 @@
 #ifndef SD_DECODE_ITCH_SKIM_H
 #define SD_DECODE_ITCH_SKIM_H
 
-#include "decode/itch.h"
+#include "decode/itch_state.h"
 
 /* Frames of a stream of true lengths, a selection's ticks made and the others passed over, while there is much left
  * and little of it is wanted. Returns the frame it stopped before: one it does not take, or any. Wants itch->selective

@@ -9,7 +9,7 @@
 #ifndef SD_DECODE_ITCH_STRIPE_H
 #define SD_DECODE_ITCH_STRIPE_H
 
-#include "decode/itch.h"
+#include "decode/itch_state.h"
 
 enum {
   SD_ITCH_STRIPE_HEADROOM = 512, /* for what one piece leaves to the next: below SD_ITCH_MAX_FRAME */

@@ -2,7 +2,7 @@
 #ifndef SD_DECODE_ITCH_SYNC_H
 #define SD_DECODE_ITCH_SYNC_H
 
-#include "decode/itch.h"
+#include "decode/itch_state.h"
 
 /* The first place in p[0 .. left) from which the rules in itch.h make frames plausible, or from which more bytes are
  * needed to tell. *found says which; with `last` it is never the latter: `left` means that there is none. */

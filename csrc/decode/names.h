@@ -6,7 +6,7 @@
 #ifndef SD_DECODE_NAMES_H
 #define SD_DECODE_NAMES_H
 
-#include "decode/columns.h"
+#include "decode/column.h"
 
 enum { SD_NAME_BYTES = 255 };
 

@@ -2,7 +2,7 @@
 #ifndef SD_DECODE_PCAP_RECORD_H
 #define SD_DECODE_PCAP_RECORD_H
 
-#include "decode/pcap.h"
+#include "decode/pcap_state.h"
 
 typedef struct sd_pcap_record {
   const uint8_t *data; /* NULL: the record holds no packet */

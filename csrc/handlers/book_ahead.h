@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "handlers/book.h"
+#include "handlers/book_row.h"
 #include "handlers/book_store.h"
 #include "handlers/publishers.h"
 #include "sd_atomic.h"

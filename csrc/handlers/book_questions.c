@@ -1,4 +1,6 @@
 /* What is asked of books: levels, orders, places in queues. */
+#include "handlers/book_questions.h"
+
 #include <stdlib.h>
 
 #include "handlers/book_ahead.h"

@@ -6,7 +6,7 @@
 #ifndef SD_HANDLERS_PUBLISHERS_H
 #define SD_HANDLERS_PUBLISHERS_H
 
-#include "handlers/book.h"
+#include "handlers/book_row.h"
 #include "handlers/book_store.h"
 
 /* Databento's flags: the last record of an event for an instrument; the record is the whole side of a venue that tells no more

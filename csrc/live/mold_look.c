@@ -1,7 +1,4 @@
-/* What a receiver says of itself without going on: room, gaps, what is to be asked for again, counts; and the stamps of
- * the ticks that were made of what it handed out. By the receiver's one thread.
- */
-#include "live/mold_state.h"
+#include "live/mold_look.h"
 
 /* ---- what is missing now */
 

@@ -1,12 +1,15 @@
-/* The sockets of a MoldUDP64 receiver: read in batches, timestamped and counted by the kernel. */
 #define _GNU_SOURCE
-#include "live/mold_state.h"
+#include "live/mold_socket.h"
+
+#include "live/mold_look.h"
+#include "live/mold_take.h"
 #include "sd_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -33,20 +36,25 @@ static uint64_t realtime_ns(void) {
   return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-struct mold_sockets *sd_mold_sockets_new(void) {
+sd_mold *sd_mold_new(const sd_mold_options *options) {
   struct mold_sockets *s = calloc(1, sizeof *s);
-  if (!s) return NULL;
-  s->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (s->wake_fd < 0) {
+  sd_mold *m = s ? sd_mold_make(options) : NULL;
+  const int wake_fd = m ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
+  if (wake_fd < 0) {
+    if (m) sd_mold_unmake(m);
     free(s);
     return NULL;
   }
-  return s;
+  s->wake_fd = wake_fd;
+  m->sockets = s;
+  return m;
 }
 
-void sd_mold_sockets_free(struct mold_sockets *s) {
-  close(s->wake_fd);
-  free(s);
+void sd_mold_free(sd_mold *m) {
+  if (!m) return;
+  close(m->sockets->wake_fd);
+  free(m->sockets);
+  sd_mold_unmake(m);
 }
 
 int sd_mold_attach(sd_mold *m, int line, int fd, uint32_t receive_bytes) {

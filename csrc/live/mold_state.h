@@ -1,8 +1,89 @@
-/* What mold.c, mold_look.c and mold_socket.c share of a receiver. */
+/* A receiver as its files have it: options, counts, and what waits in its window. */
 #ifndef SD_LIVE_MOLD_STATE_H
 #define SD_LIVE_MOLD_STATE_H
 
-#include "live/mold.h"
+#include "live/mold_packet.h"
+#include "live/ranges.h"
+#include "sd_error.h"
+#include "sd_tick.h"
+
+/* Smaller ones let a fuzzer come to their ends. */
+#ifndef SD_MOLD_WINDOW_LOG2
+#define SD_MOLD_WINDOW_LOG2 18
+#define SD_MOLD_HELD_PACKETS_LOG2 12
+#endif
+
+enum {
+  SD_MOLD_LINES = 3, /* A, B, and what the re-request server answers */
+  SD_MOLD_REPLIES = 2,
+  SD_MOLD_WINDOW = 1 << SD_MOLD_WINDOW_LOG2,             /* messages between the next one and the last one held */
+  SD_MOLD_HELD_PACKETS = 1 << SD_MOLD_HELD_PACKETS_LOG2, /* packets held, of SD_MOLD_PACKET bytes each */
+  SD_MOLD_LATENCY_BUCKETS = 656                          /* as sd_bucket_of() has them */
+};
+
+typedef struct sd_mold_options {
+  uint64_t first_sequence;   /* what is before it is not wanted; 0: from the first packet heard */
+  uint64_t message_limit;    /* messages to deliver; 0: no limit */
+  uint64_t gap_timeout_ns;   /* how long a gap may stay */
+  uint64_t request_after_ns; /* how old a gap must be before it is asked for, and between two requests */
+  uint64_t jump_window;      /* how far beyond what was heard one packet alone is believed */
+  uint32_t stop_at_gap;      /* nothing behind the first gap that stays is delivered */
+  uint32_t any_session;      /* 0: `session` is the one to follow */
+  uint8_t session[SD_MOLD_SESSION];
+} sd_mold_options;
+
+/* Messages: messages = first + duplicates + late + unwanted. */
+typedef struct sd_mold_line {
+  uint64_t packets; /* with messages */
+  uint64_t messages;
+  uint64_t first;      /* taken from this line */
+  uint64_t duplicates; /* another copy came before */
+  uint64_t late;       /* came after they had been given up */
+  uint64_t unwanted;   /* before first_sequence, or after the message limit */
+  uint64_t heartbeats;
+  uint64_t malformed;     /* packets that are no MoldUDP64, or whose sequence no tick holds */
+  uint64_t jumps;         /* packets set aside: too far from all that was heard, and no other agreed when they came */
+  uint64_t other_session; /* packets */
+  uint64_t overflowed;    /* packets for which there was no room */
+  uint64_t kernel_drops;  /* packets the socket had no room for */
+  uint64_t receive_bytes; /* size of the socket's buffer */
+  uint64_t gap_count;
+  uint64_t gap_messages;
+  uint64_t gaps_unlisted;
+} sd_mold_line;
+
+typedef struct sd_mold_counts {
+  uint64_t delivered;      /* messages, in order */
+  uint64_t first_sequence; /* that delivery begins with: the one that was asked for, or the first one heard */
+  uint64_t next_sequence;
+  uint64_t high; /* one above the highest sequence heard of */
+  uint64_t held; /* messages in the window */
+  uint64_t most_held;
+  uint64_t gap_count; /* given up */
+  uint64_t gap_messages;
+  uint64_t gaps_unlisted;
+  uint64_t requests;
+  uint64_t requested_messages;
+  uint64_t forced;         /* gaps given up before their time, for want of room */
+  uint64_t jumps_believed; /* a second packet agreed with one that was set aside */
+  uint32_t started;
+  uint32_t ended; /* the session's end, or the limit, was reached and everything before it is delivered or given up */
+  uint32_t session_changed;
+  uint32_t stopped_at_gap;
+  uint8_t session[SD_MOLD_SESSION];
+  uint8_t new_session[SD_MOLD_SESSION];
+  sd_mold_line line[SD_MOLD_LINES];
+  uint64_t latency[SD_MOLD_LATENCY_BUCKETS]; /* ns from the kernel's receipt to delivery, a message each */
+} sd_mold_counts;
+
+/* Messages that came in one packet, in a row: `position` counts delivered messages from 1. */
+typedef struct sd_mold_run {
+  uint64_t position;
+  uint64_t sequence;
+  uint64_t ts_recv; /* ns since the epoch, by the kernel's clock */
+} sd_mold_run;
+
+typedef struct sd_mold sd_mold;
 
 #define WINDOW ((uint64_t)SD_MOLD_WINDOW)
 
@@ -96,9 +177,5 @@ static inline uint64_t mold_window_end(const sd_mold *m) {
   uint64_t next = m->counts.next_sequence;
   return m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
 }
-
-/* mold_socket.c; NULL where there is no memory or no descriptor left. */
-struct mold_sockets *sd_mold_sockets_new(void);
-void sd_mold_sockets_free(struct mold_sockets *s);
 
 #endif

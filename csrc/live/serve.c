@@ -3,7 +3,7 @@
 #include "live/serve.h"
 
 #include "decode/itch.h"
-#include "live/serve_state.h"
+#include "live/serve_lines.h"
 #include "sd_clock.h"
 
 #include <errno.h>

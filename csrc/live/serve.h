@@ -13,64 +13,7 @@
 #ifndef SD_LIVE_SERVE_H
 #define SD_LIVE_SERVE_H
 
-#include "live/mold_packet.h"
-#include "live/ranges.h"
-#include "sd_error.h"
-
-enum { SD_SERVE_LINES = 2, SD_SERVE_LATE = 64 };
-
-typedef struct sd_serve_line_options {
-  uint32_t address; /* IPv4 and port in network order */
-  uint16_t port;
-  uint16_t unused;
-  int32_t fd; /* -1: no such line */
-  double loss;
-  double reorder;
-  double duplicate;
-} sd_serve_line_options;
-
-typedef struct sd_serve_options {
-  uint8_t session[SD_MOLD_SESSION];
-  uint16_t packet_bytes; /* of UDP payload, SD_MOLD_HEADER + 2 + 50 at least */
-  uint32_t reorder_depth;
-  uint64_t seed;
-  double rate;  /* messages a second; 0: not by rate */
-  double speed; /* times the file's own pace; 0: not by its times */
-  uint64_t gather_ns;
-  uint64_t heartbeat_ns;
-  uint64_t history_messages; /* kept for requests */
-  uint64_t history_bytes;
-  double request_rate; /* answers a second, at most */
-  int32_t request_fd;  /* -1: requests are not served */
-  sd_serve_line_options line[SD_SERVE_LINES];
-} sd_serve_options;
-
-typedef struct sd_serve_line {
-  uint64_t packets; /* handed to the kernel, copies included */
-  uint64_t lost_packets;
-  uint64_t reordered_packets;
-  uint64_t duplicated_packets;
-  uint64_t lost_ranges;
-  uint64_t lost_messages;
-  uint64_t lost_unlisted;
-} sd_serve_line;
-
-typedef struct sd_serve_counts {
-  uint64_t messages;
-  uint64_t packets; /* made; each line sends them all but for faults */
-  uint64_t bytes;   /* of frames taken from the file */
-  uint64_t heartbeats;
-  uint64_t requests;
-  uint64_t answered; /* with a packet */
-  uint64_t answered_messages;
-  uint64_t unanswerable; /* not of this session, not sent yet, or gone from the history */
-  uint64_t request_overrate;
-  uint64_t late_ns;      /* the most a message went out after it was due */
-  uint64_t fault_offset; /* where in the stream the frame begins that is none */
-  sd_serve_line line[SD_SERVE_LINES];
-} sd_serve_counts;
-
-typedef struct sd_serve sd_serve;
+#include "live/serve_state.h"
 
 /* NULL where there is no memory. */
 sd_serve *sd_serve_new(const sd_serve_options *options);

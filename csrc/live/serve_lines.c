@@ -1,6 +1,6 @@
 /* The two lines: what is lost, kept back and sent twice, and how packets reach the kernel. And the answers. */
 #define _GNU_SOURCE
-#include "live/serve_state.h"
+#include "live/serve_lines.h"
 
 #include <errno.h>
 #include <poll.h>

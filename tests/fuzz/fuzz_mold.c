@@ -9,19 +9,12 @@
 #define SD_MOLD_WINDOW_LOG2 12
 #define SD_MOLD_HELD_PACKETS_LOG2 3
 
-#include "live/mold.c"
 #include "live/mold_look.c"
+#include "live/mold_take.c"
 
 #include "fuzz.h"
 
 enum { OUT_BYTES = 9216 + 100, RUNS = 3, OPERATION = 3, ROUNDS = 100000 };
-
-/* No sockets here. */
-struct mold_sockets {
-  int none;
-};
-struct mold_sockets *sd_mold_sockets_new(void) { return calloc(1, sizeof(struct mold_sockets)); }
-void sd_mold_sockets_free(struct mold_sockets *s) { free(s); }
 
 typedef struct harness {
   sd_mold *m;
@@ -120,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint64_t base = data[0] & 0x10 ? SD_MOLD_SEQUENCE_MAX - 4096 : 1;
   if (base > 1 && options.first_sequence) options.first_sequence = base + data[1];
   memcpy(options.session, "SESSION   ", SD_MOLD_SESSION);
-  harness h = {.m = sd_mold_new(&options), .out = malloc(OUT_BYTES), .runs = malloc(RUNS * sizeof(sd_mold_run))};
+  harness h = {.m = sd_mold_make(&options), .out = malloc(OUT_BYTES), .runs = malloc(RUNS * sizeof(sd_mold_run))};
   REQUIRE(h.m && h.out && h.runs);
   uint64_t sequence = base;
   data += 4;
@@ -166,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_output(&h);
     check_counts(&h);
   }
-  sd_mold_free(h.m);
+  sd_mold_unmake(h.m);
   free(h.out);
   free(h.runs);
   return 0;

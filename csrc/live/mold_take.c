@@ -1,7 +1,5 @@
-/* What comes in is put in order, goes out, or is given up. What a receiver says of itself is mold_look.c's. */
-#include "live/mold.h"
+#include "live/mold_take.h"
 
-#include "live/mold_state.h"
 #include "live/mold_track.h"
 #include "sd_counters.h"
 
@@ -13,7 +11,7 @@ _Static_assert((SD_MOLD_WINDOW & (SD_MOLD_WINDOW - 1)) == 0, "slots are found by
 _Static_assert(SD_MOLD_WINDOW > SD_MOLD_PACKET / 3, "a packet's messages fit the window");
 _Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
 
-sd_mold *sd_mold_new(const sd_mold_options *options) {
+sd_mold *sd_mold_make(const sd_mold_options *options) {
   sd_mold *m = options->first_sequence <= SD_MOLD_SEQUENCE_MAX ? calloc(1, sizeof *m) : NULL;
   if (!m) return NULL;
   m->options = *options;
@@ -21,15 +19,14 @@ sd_mold *sd_mold_new(const sd_mold_options *options) {
   m->slots = calloc(WINDOW, sizeof *m->slots);
   m->packets = calloc(SD_MOLD_HELD_PACKETS, sizeof *m->packets);
   m->free_packets = calloc(SD_MOLD_HELD_PACKETS, sizeof *m->free_packets);
-  m->sockets = sd_mold_sockets_new();
-  int complete = m->slots && m->packets && m->free_packets && m->sockets;
+  int complete = m->slots && m->packets && m->free_packets;
   for (int i = 0; i < SD_MOLD_LINES; i++) {
     m->track[i].fd = -1;
     m->track[i].seen = calloc(WINDOW / 64, sizeof(uint64_t));
     complete = complete && m->track[i].seen;
   }
   if (!complete) {
-    sd_mold_free(m);
+    sd_mold_unmake(m);
     return NULL;
   }
   /* The lowest indices go out first, so that only as much memory is touched as was ever needed. */
@@ -38,14 +35,12 @@ sd_mold *sd_mold_new(const sd_mold_options *options) {
   return m;
 }
 
-void sd_mold_free(sd_mold *m) {
-  if (!m) return;
+void sd_mold_unmake(sd_mold *m) {
   for (int i = 0; i < SD_MOLD_LINES; i++) {
     free(m->track[i].seen);
     sd_ranges_free(&m->track[i].gaps);
   }
   sd_ranges_free(&m->gaps);
-  if (m->sockets) sd_mold_sockets_free(m->sockets);
   free(m->slots);
   free(m->packets);
   free(m->free_packets);

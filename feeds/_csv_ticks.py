@@ -124,7 +124,7 @@ class TickMaker:
         return not rule.columns or not rule.optional or self.found.column(rule.columns) is not None
 
     def _settled(self, rule: FieldRule, sample: dict[int, str]) -> FieldRule:
-        """The rule with the unit of whole numbers where the file's first row has one in its column."""
+        """The rule with the unit of whole numbers where the first number in its column is one."""
         if rule.whole_power is None:
             return rule
         text = sample.get(self._place(rule.columns), "").strip()
@@ -156,7 +156,7 @@ class TickMaker:
         return blank
 
     def _time(self, rule: FieldRule, sample: dict[int, str]) -> _Time:
-        """How a time is written: the first of the profile's ways that the file's first row agrees with."""
+        """How a time is written: the first of the profile's ways that the column's first time agrees with."""
         at = self._place(rule.columns)
         empty = 0 if rule.empty else None
         for unit in rule.unit:
@@ -172,7 +172,8 @@ class TickMaker:
             numbers = Numbers(form, scale, 0, highest, empty=None if empty is None else -1)
             if unit == "stamp" and self._profile.zone != "UTC":
                 zoned = replace(numbers, zone=ZONE_ALWAYS)
-                numbers = zoned if _reads(zoned, sample.get(at, "")) else replace(numbers, zone=ZONE_NEVER)
+                says_zone = at in sample and _reads(zoned, sample[at])
+                numbers = zoned if says_zone else replace(numbers, zone=ZONE_NEVER)
             local = of_day or numbers.zone == ZONE_NEVER
             undefined = None if rule.undefined is None else rule.undefined.encode()
             plus = rule.plus if rule.plus is not None and self.found.column(rule.plus.columns) is not None else None

@@ -248,12 +248,18 @@ class CsvFeed(BaseFeed):
 
 
 def _sample(found: Match, head: bytes) -> dict[int, str]:
-    """The fields of the first line of data, by position."""
-    for line in re.split(rb"\r\n|\n|\r", head[found.skip :], maxsplit=2)[:2]:
-        if line:
-            text = line.decode(found.encoding, "replace")
-            return dict(enumerate(next(csv.reader([text], delimiter=found.delimiter), [])))
-    return {}
+    """By position, the first field that is not empty, of the lines of data that ``head`` has."""
+    sample: dict[int, str] = {}
+    lines = re.split(rb"\r\n|\n|\r", head[found.skip :])
+    whole = lines if len(head) < _HEAD_BYTES else lines[:-1] or lines
+    for line in whole:
+        text = line.decode(found.encoding, "replace")
+        for at, field in enumerate(next(csv.reader([text], delimiter=found.delimiter), [])):
+            if field.strip():
+                sample.setdefault(at, field)
+        if len(sample) == len(found.columns):
+            break
+    return sample
 
 
 def _date_of(names: list[str]) -> dt.date | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import strand
+from strand import errors
 from strand.feeds.synthetic import SyntheticFeed
 
 __all__ = ["SAMPLE_DATE", "sample_feed", "sample_path"]
@@ -21,4 +21,5 @@ def sample_feed() -> SyntheticFeed:
 
 def sample_path() -> Path:
     """Where the sample is: an ITCH 5.0 file, gzip-compressed."""
-    return Path(strand.__file__).resolve().parent / "data" / "sample.itch50.gz"
+    # In a checkout this package lies elsewhere.
+    return Path(errors.__file__).resolve().parent / "data" / "sample.itch50.gz"

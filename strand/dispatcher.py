@@ -103,7 +103,7 @@ class Dispatcher(StrandsView):
     ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
     ``strand.feeds.npy.NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
     those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``. Where no
-    column gives a ``sequence``, it is the row's place among all rows given to ``publish``, from 1.
+    column gives a ``sequence``, it is the row's place among all rows given to ``publish``, refused ones too, from 1.
 
     ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
     ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.

@@ -104,7 +104,7 @@ def replay(
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
     check_apart("feed_options", feed_options or {}, APART)
-    check_options(options, options_of(replay) | options_of(Dispatcher), "strand.replay", RENAMED)
+    check_options(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
     flags = {
         "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
         "strict": strict,

@@ -9,7 +9,8 @@ It may only go to a room that is listed before its own, or stay within its room;
 
 In C a header and its source are one file. An arrow goes to a file whose header is included, and to one that defines a
 symbol that the object needs. In Python every import makes an arrow, those in functions and under TYPE_CHECKING too. A
-module does not point to the packages that it lies in, whose ``__init__`` Python runs before it.
+name that a package has of one of its modules makes an arrow to the package. That Python runs the ``__init__`` of the
+packages that a module lies in makes none.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def python_arrows() -> Arrows:
         name: {
             other
             for imported in _imported(file, files)
-            if (other := _module(imported, files)) not in (None, name) and not name.startswith(f"{other}.")
+            if (other := _module(imported, files)) not in (None, name)
         }
         for name, file in files.items()
     }
@@ -60,9 +61,13 @@ def _imported(file: Path, files: Mapping[str, Path]) -> Iterable[str]:
                 raise SystemExit(f"{file}:{node.lineno}: give the whole name of what is imported")
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from (each if each in files else node.module for each in inner)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (given.value for given in node.args if isinstance(given, ast.Constant))
 
 
 def _module(imported: str, files: Mapping[str, Path]) -> str | None:
+    if imported == "strand._core":  # compiled
+        return None
     while imported and imported not in files:
         imported = imported.rpartition(".")[0]
     return imported or None

@@ -95,8 +95,9 @@ static int begin_day(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd
   row->direction = 0;
   row->new_day = 1;
   if (!p->every) return 0;
-  sd_interval_cut(&row->interval, time, ctx, key);
-  return pass_time(row, ctx, i, time);
+  const int64_t at = time > row->now ? time : row->now;
+  sd_interval_cut(&row->interval, at, ctx, key);
+  return pass_time(row, ctx, i, at);
 }
 
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {

@@ -76,8 +76,9 @@ static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_co
 
 /* A new day. Nonzero: no room. */
 static int begin_day(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
-  sd_interval_cut(&row->interval, time, ctx, key);
-  return pass_time(row, ctx, i, time);
+  const int64_t at = time > row->now ? time : row->now;
+  sd_interval_cut(&row->interval, at, ctx, key);
+  return pass_time(row, ctx, i, at);
 }
 
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {

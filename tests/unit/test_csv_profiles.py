@@ -446,6 +446,21 @@ def test_stamps_with_and_without_a_zone_do_not_mix(stamps: list[str], tmp_path: 
     assert caught.value.line == 3
 
 
+@pytest.mark.parametrize("later", ["2024-03-29 09:00:00", "2024-03-29T08:00:00Z", "2024-03-29 10:00:00+02:00"])
+@pytest.mark.parametrize("first", ["", "  "])
+def test_an_empty_first_stamp_does_not_say_whether_the_others_have_a_zone(
+    later: str, first: str, tmp_path: Path
+) -> None:
+    stamped = '[fields.ts_recv]\ncolumn = "Note"\nunit = "stamp"\nempty = "none"\n[fields.price]'
+    profile = PROFILE.replace("[fields.price]", stamped)
+    (tmp_path / "mine.toml").write_text(profile)
+    rows = [f"2024-03-29 09:00:0{i};FDAX;100;1;K;{note}" for i, note in enumerate([first, later, first])]
+    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
+    nine = 1711699200 * 10**9
+    found = as_dicts(CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml"))
+    assert [row["ts_recv"] for row in found] == [nine, nine, nine + 2 * 10**9]
+
+
 def test_two_columns_of_one_name_are_refused_where_they_are_read(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(PROFILE)
     path = tmp_path / "a.csv"

@@ -16,6 +16,7 @@ from plain_run import AT_END, TIMER, plain_run
 from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
+from strand.feeds.days import clear_records
 from strand.handlers import VWAP_ROW
 from strand.handlers.measures import (
     IMBALANCE,
@@ -819,3 +820,19 @@ def test_too_many_empty_intervals_in_a_row_are_an_error(handler: Any, output: st
         left[0] = 10
         loop.publish(stream(tick(NOW + 10**6 * SECOND)))
     assert len(loop.outputs[output].array()) < 30
+
+
+@pytest.mark.parametrize("handler", [vwap(every=100), trade_stats(every=100)])
+def test_a_new_day_whose_time_runs_back_ends_its_interval_at_the_latest_time(handler: Any) -> None:
+    day = clear_records(np.zeros(1, np.uint32), 50)
+    ticks = np.concatenate(
+        [stream(trade(105, 10, 1), trade(130, 10, 1)), day, stream(trade(50, 10, 1), trade(250, 10, 1))]
+    )
+    with SerialLoop(["A"], handler) as loop:
+        loop.publish(ticks)
+    (name,) = loop.outputs
+    found = loop.outputs[name].array()
+    intervals = [(int(each["start"]), int(each["end"]), int(each["trades"])) for each in found]
+    assert intervals[0] == (100, 130, 2)
+    assert all(start < end for start, end, _ in intervals)
+    assert sum(trades for _, _, trades in intervals) == 4

@@ -232,6 +232,8 @@ def test_rows_of_a_csv_file_that_are_rounded_are_warnings(tmp_path: Path) -> Non
         ("ts_event,symbol,price,size,note", b"1000000000,A,10,5,x\n2000000000,A,10,123,y", 0),
         ("ts_event,symbol,price,size,side", b"1000000000,A,10,5,A\n2000000000,A,10,123,B", 0),
         ("ts_event,symbol,price,size", b"1000000000,A,10,5\n\n2000000000,A,10,123\n3000000000,A,10,", 0),
+        ("ts_event,symbol,price,size", b'1000000000,A,10,5\n2000000000,A,10,"123"', 0),
+        ("ts_event,symbol,price,size", b"1000000000,A,10,5\n2000000000,A,10,123 ", 0),
     ],
 )
 def test_a_last_line_without_an_end_may_be_cut_in_its_last_number(

@@ -43,11 +43,7 @@ def python_arrows() -> Arrows:
             parts = [package, *file.relative_to(folder).with_suffix("").parts]
             files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
     return {
-        name: {
-            other
-            for imported in _imported(file, files)
-            if (other := _module(imported, files)) not in (None, name)
-        }
+        name: {other for imported in _imported(file, files) if (other := _module(imported, files)) not in (None, name)}
         for name, file in files.items()
     }
 

@@ -42,7 +42,8 @@ class Block:
 
     ``columns``: by position in the file. ``at``: of each row, its line in the block from 0; None where each line is a
     row. ``empty``: the lines, from 0, with nothing in them. ``keep``: what the columns point into. ``is_cut``: the last
-    line has no end, which a file's last one may lack. ``ends_in``: its last byte.
+    line has no end, which a file's last one may lack. ``ends_value``: a quote or a space
+    ends that line, and so its last value.
     """
 
     rows: int
@@ -54,7 +55,7 @@ class Block:
     at: npt.NDArray[np.int64] | None = None
     keep: Any = None
     is_cut: bool = False
-    ends_in: bytes = b""
+    ends_value: bool = False
 
     def places(self) -> npt.NDArray[np.int64]:
         """Of each row, its place among the block's lines that are not empty."""
@@ -168,8 +169,8 @@ class _Parser:
     def parse(self, text: bytes | memoryview | None) -> Block:
         """A block of whole lines, those that are no rows named."""
         block = self._parsed(text)
-        block.ends_in = b"" if text is None else bytes(text[-1:])
-        block.is_cut = text is not None and block.ends_in not in (b"\n", b"\r")
+        block.is_cut = text is not None and text[-1:] not in (b"\n", b"\r")
+        block.ends_value = text is not None and text[-1:] in (b'"', b" ")
         return block
 
     def _parsed(self, text: bytes | memoryview | None) -> Block:

@@ -176,7 +176,7 @@ class CsvRows:
 
 def _has_last_line(block: Block, made: Made) -> bool:
     """Whether the last line of a block became a tick, and nothing shows where its last value ends."""
-    if not len(made.faults) or made.faults[-1] or block.ends_in in (b'"', b" "):
+    if not len(made.faults) or made.faults[-1] or block.ends_value:
         return False
     row = block.rows - 1 if made.rows is None else int(made.rows[-1])
     return (row if block.at is None else int(block.at[row])) == block.lines - 1

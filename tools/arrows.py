@@ -94,7 +94,7 @@ def c_arrows() -> Arrows:
 def _symbols(source: Path, scratch: Path) -> tuple[set[str], set[str]]:
     """What a source defines for others, and what it needs of them."""
     made = scratch / f"{source.relative_to(ROOT)}.o".replace("/", "_")
-    flags = ("-std=gnu11", "-O0", "-w", "-Werror=implicit-function-declaration", "-fPIC", f"-I{ROOT / 'csrc'}")
+    flags = ("-std=gnu11", "-O0", "-Werror=implicit-function-declaration", "-fPIC", f"-I{ROOT / 'csrc'}")
     subprocess.run([os.environ.get("CC", "cc"), *flags, "-c", str(source), "-o", str(made)], check=True)
     listed = subprocess.run(
         ["nm", "--extern-only", "--format=posix", str(made)], check=True, capture_output=True, text=True

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "decode/itch.h"
 #include "decode/itch_layout.h"
 #include "decode/itch_rare.h"
 #include "decode/itch_sync.h"

@@ -6,6 +6,8 @@
  * and more rarely.
  */
 #include "sd_clock.h"
+#include "sd_failure.h"
+#include "sd_numbers.h"
 #include "sd_publisher.h"
 
 #if defined(SD_MODEL_SCHEDULER)

@@ -143,8 +143,6 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
 uint64_t sd_dispatcher_bytes(const sd_dispatcher *d);
 void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride);
 
-void sd_dispatcher_stop(sd_dispatcher *d);
-int sd_dispatcher_stopping(sd_dispatcher *d);
 /* SD_OK when nothing is left but what is held back; else helps, or waits, for up to slice_ns and answers SD_AGAIN. */
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
 int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
@@ -164,14 +162,6 @@ uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
 /* Every number below the result has been taken, and its record queued or handled; and the feed's time there. */
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
 
-/* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
- * visit. */
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code,
-             const char *message);
-
-/* The same of a symbol's timer or end. */
-void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
-                    int32_t code, const char *message);
 /* *left: records that are pending on a strand, without its tasks (and one more while one is ending). SD_AGAIN: it has tasks, and
  * a publisher holds its lock. */
 int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left);
@@ -283,7 +273,6 @@ int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
 int sd_dispatcher_time_strands(sd_dispatcher *d);
 /* For each strand the time its handlers took, in ns, and the records that this was for: of claimed ones it is not known. */
 void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records);
-int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);
 /* The books at rest (nothing publishing, no worker in a visit): rules 2 and 3 of the contract for every strand. Returns
  * SD_OK, or SD_E_CORRUPT with the strand in *strand and what is wrong in `what` (128 bytes). */
 int sd_dispatcher_check(sd_dispatcher *d, uint32_t *strand, char *what);

@@ -6,6 +6,7 @@
  */
 #include "sd_clock.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 #include "sd_publisher.h"
 #include "sd_timer.h"
 
@@ -90,46 +91,6 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
   for (uint32_t slot = d->n_workers; slot < d->n_slots; slot++)
     if (sd_try_lock(&d->slots[slot].taken)) return slot;
   return SD_AGAIN;
-}
-
-/* ---- numbers
- *
- * Without marks a call takes its numbers all at once, and they are good for the watermark alone. With marks a chunk, or a
- * slice that is handled in place, takes them while the publish locks of its strands are held. What has to wait for its
- * strand keeps its numbers, unless another publisher has put later ones there: then it is numbered again. */
-
-sd_mark sd_numbers_begin(sd_dispatcher *d) {
-  sd_arena *a = d->arena;
-  sd_lock(&a->numbering);
-  return (sd_mark){sd_load(&a->next_sequence, relaxed, N1) - d->config.sizes.counters_start,
-                   sd_load(&a->feed_time, relaxed, N1)};
-}
-
-void sd_numbers_end(sd_dispatcher *d, uint32_t n, uint64_t time) {
-  sd_arena *a = d->arena;
-  sd_lock(&a->number_lock);
-  sd_fetch_add(&a->next_sequence, (uint64_t)n, acq_rel, M4);
-  sd_store(&a->feed_time, time, relaxed, N1);
-  sd_unlock(&a->number_lock);
-  sd_unlock(&a->numbering);
-}
-
-void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n) {
-  const size_t size = d->pool.record_size;
-  sd_mark next = sd_numbers_begin(d), *mark = p->marks;
-  p->number = next.number;
-  for (uint32_t i = 0; i < n; i++, records += size, next.number++) {
-    next.time = sd_time_at(d, records, next.time);
-    mark[i] = next;
-  }
-  p->end_time = next.time;
-  sd_numbers_end(d, n, next.time);
-}
-
-void sd_number_again(sd_dispatcher *d, sd_publisher *p, const uint16_t *pick, uint32_t n) {
-  sd_mark next = sd_numbers_begin(d);
-  for (uint32_t i = 0; i < n; i++, next.number++) p->marks[pick[i]] = next;
-  sd_numbers_end(d, n, next.time);
 }
 
 /* Moves the slot's bound on: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */

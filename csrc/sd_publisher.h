@@ -162,16 +162,6 @@ uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
 int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d);
 void sd_conflation_destroy(sd_conflation *c);
 
-/* The next number, and the feed's time before it; the numbers are the caller's until it says how many it took, and what the
- * feed's time is after them. No lock may be waited for in between. */
-sd_mark sd_numbers_begin(sd_dispatcher *d);
-void sd_numbers_end(sd_dispatcher *d, uint32_t n, uint64_t time);
-/* Numbers the next n records, in p->marks. In one go, with the publish locks of their strands held: then numbers rise along
- * each strand. */
-void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n);
-/* Numbers those of the chunk again that `pick` names. */
-void sd_number_again(sd_dispatcher *d, sd_publisher *p, const uint16_t *pick, uint32_t n);
-
 /* How many of the next records to try to claim at one go; 0: queue a chunk. */
 int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p);
 /* Handles up to `most` records where they lie, as long as their strands are idle. Returns how many are dealt with, the one a

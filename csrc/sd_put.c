@@ -2,6 +2,7 @@
  * that goes to lossy strands. Here the bounds are kept, and what is too much is dropped or conflated.
  */
 #include "sd_clock.h"
+#include "sd_numbers.h"
 #include "sd_queue.h"
 
 #include <stdlib.h>

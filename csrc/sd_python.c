@@ -3,6 +3,7 @@
  */
 #include "sd_clock.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 #include "sd_timer.h"
 #include "sd_worker.h"
 

@@ -4,6 +4,7 @@
 #include "sd_queue.h"
 
 #include "sd_clock.h"
+#include "sd_numbers.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 
 #include "sd_clock.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 
 /* Timers whose rows are fetched together, and how much of each. */
 enum { AT_A_GO = 8, MOST_LINES = 6 };

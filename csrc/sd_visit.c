@@ -4,6 +4,7 @@
  * handler, and its call, are for all that have records for one: publishers (sd_claim.c) and timers (sd_timer.c) too.
  */
 #include "sd_clock.h"
+#include "sd_failure.h"
 #include "sd_timer.h"
 #include "sd_worker.h"
 

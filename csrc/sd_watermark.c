@@ -108,3 +108,15 @@ uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
   sd_unlock(&d->watermark_lock);
   return mark;
 }
+
+uint64_t sd_in_flight(sd_dispatcher *d) {
+  uint64_t accepted = 0, gone = 0;
+  for (uint32_t i = 0; i < d->n_slots; i++) {
+    sd_counters *c = &d->slots[i].counters;
+    gone += sd_peek(&c->handled) + sd_peek(&c->failed) + sd_peek(&c->lost);
+    for (int why = 0; why < SD_PUBLISH_REASONS; why++) gone += sd_peek(&c->dropped[why]);
+  }
+  for (uint32_t i = 0; i < d->n_slots; i++) accepted += sd_peek(&d->slots[i].counters.accepted);
+  /* Every counter starts at the same number. Read one after another, they may tell of different moments. */
+  return (int64_t)(accepted - gone) < 0 ? 0 : accepted - gone;
+}

@@ -5,6 +5,7 @@
 
 #include "sd_clock.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 
 #if defined(SD_MODEL_SCHEDULER)
 enum {

@@ -5,6 +5,7 @@
 #include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 
 #include <stdlib.h>
 #include <string.h>

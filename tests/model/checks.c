@@ -15,6 +15,7 @@
 #include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 #include "sd_timer.h"
 
 enum { SYMBOLS = 8, SLOTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };

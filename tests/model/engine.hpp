@@ -24,8 +24,10 @@ void *model_zeroed(size_t n, size_t size);
 void *model_nodes(size_t bytes);
 
 #include "sd_due.c"
+#include "sd_failure.c"
 #include "sd_hand_out.c"
 #include "sd_look.c"
+#include "sd_numbers.c"
 #include "sd_output.c"
 #include "sd_policy_fifo.c"
 #include "sd_publish.c"

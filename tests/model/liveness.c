@@ -12,6 +12,7 @@
 #include "scheduler.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 
 enum { MOST_STRANDS = 8, MOST_STEPS = 400000 };
 

@@ -12,6 +12,7 @@
 #include "scheduler.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 
 enum { TASKS = 64 };
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };

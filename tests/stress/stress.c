@@ -15,6 +15,7 @@
 #include "sd_clock.h"
 #include "sd_dispatcher.h"
 #include "sd_error.h"
+#include "sd_failure.h"
 
 enum { TASKS = 100 };
 enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256 };

@@ -13,7 +13,7 @@
 #include "sd_idle.h"
 #include "sd_list.h"
 #include "sd_strand.h"
-#include "sd_task.h"
+#include "sd_task_pool.h"
 
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
 enum { SD_ABI_VERSION = 3, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };

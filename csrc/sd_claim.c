@@ -9,6 +9,9 @@
 #include "sd_failure.h"
 #include "sd_numbers.h"
 #include "sd_publisher.h"
+#include "sd_visit.h"
+#include "sd_watermark.h"
+#include "sd_worker.h"
 
 #if defined(SD_MODEL_SCHEDULER)
 enum {

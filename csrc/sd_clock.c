@@ -1,6 +1,7 @@
 #include "sd_clock.h"
 
 #include <pthread.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

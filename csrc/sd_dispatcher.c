@@ -11,7 +11,11 @@
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
+#include "sd_publish.h"
+#include "sd_sink.h"
 #include "sd_timer.h"
+#include "sd_watermark.h"
+#include "sd_worker.h"
 
 static int good_config(const sd_config *c) {
   const sd_sizes *z = &c->sizes;

@@ -2,7 +2,7 @@
 #ifndef SD_FAILURE_H
 #define SD_FAILURE_H
 
-#include "sd_dispatcher.h"
+#include "sd_state.h"
 
 void sd_dispatcher_stop(sd_dispatcher *d);
 int sd_dispatcher_stopping(sd_dispatcher *d);

@@ -1,9 +1,10 @@
 /* Handing out: what rounds put in order, record by record, and what is done with let go of. */
+#include "sd_hand_out.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "sd_dispatcher.h"
-#include "sd_lane.h"
+#include "sd_state.h"
 
 enum { AHEAD = 16 }; /* numbers whose records are fetched while one is copied */
 

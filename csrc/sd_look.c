@@ -1,13 +1,14 @@
 /* Looking on: counters, histograms, strands one by one, and whether the books are right. From any thread; unless the
  * dispatcher is at rest, what is read tells of slightly different moments.
  */
-#include "sd_clock.h"
-#include "sd_dispatcher.h"
-#include "sd_error.h"
+#include "sd_look.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sd_clock.h"
+#include "sd_error.h"
 
 void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
   sd_counters *c = &d->slots[slot].counters;

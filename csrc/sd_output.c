@@ -2,11 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sd_output.h"
+
 #include "sd_clock.h"
-#include "sd_dispatcher.h"
 #include "sd_error.h"
 #include "sd_lane.h"
+#include "sd_sink.h"
+#include "sd_state.h"
 #include "sd_timer.h"
+#include "sd_watermark.h"
 
 /* Entries ahead of the one that is read whose places are fetched. */
 enum { REFS_AHEAD = 8 };

@@ -1,5 +1,5 @@
 /* First in, first out: strands are drained in the order in which they became ready. */
-#include "sd_dispatcher.h"
+#include "sd_state.h"
 
 static void ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n) {
   sd_list_push(&d->lists[list], sd_ring(d, list), strands, n);

@@ -4,14 +4,19 @@
  *   queue   records are copied into their strands' blocks and workers drain them (sd_queue.c, sd_put.c);
  *   claim   the publisher takes the records' idle strands and runs the handler over them (sd_claim.c).
  */
+#include "sd_publish.h"
+
+#include <stdlib.h>
+#include <time.h>
+
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
 #include "sd_publisher.h"
+#include "sd_sink.h"
 #include "sd_timer.h"
-
-#include <stdlib.h>
-#include <time.h>
+#include "sd_watermark.h"
+#include "sd_worker.h"
 
 #if defined(SD_MODEL_SCHEDULER)
 enum { PAUSES = 1, PATIENCE_NS = 50, LONG_PATIENCE_NS = 50 };

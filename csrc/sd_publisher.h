@@ -3,7 +3,7 @@
 #ifndef SD_PUBLISHER_H
 #define SD_PUBLISHER_H
 
-#include "sd_dispatcher.h"
+#include "sd_state.h"
 
 #include <string.h>
 

@@ -1,11 +1,14 @@
 /* Strands in Python's hands: what a claim holds, and what becomes of it. sd_worker.c gives them; Python answers for
  * them from the thread that is worker `slot`.
  */
+#include "sd_python.h"
+
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
+#include "sd_sink.h"
 #include "sd_timer.h"
-#include "sd_worker.h"
+#include "sd_visit.h"
 
 /* Of `given` records a Python handler with timers had n before one. The others are copied together once more next time,
  * so it is given about as many as it can use. */
@@ -81,25 +84,6 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64
   }
   sd_visit_over(d, slot, claim, n, failed);
   return SD_OK;
-}
-
-int64_t sd_hand_next(sd_hand *hand) {
-  const sd_claim *claim = &hand->claim;
-  const sd_arena *arena = hand->d->arena;
-  hand->what = sd_worker_next(hand->d, hand->slot, &hand->claim);
-  if (SD_UNLIKELY(hand->what != SD_CLAIM_RECORDS)) return -1;
-  uint64_t at = (uint64_t)((const unsigned char *)claim->records - (const unsigned char *)arena);
-  if (at >= arena->bytes || at % arena->record_size) return -1;
-  hand->first = (int64_t)(at / arena->record_size);
-  hand->end = hand->first + claim->n;
-  return claim->strand;
-}
-
-int64_t sd_hand_go_on(sd_hand *hand) {
-  int code = sd_worker_done(hand->d, hand->slot, &hand->claim, hand->claim.n, 0, NULL);
-  if (SD_LIKELY(code == SD_OK)) return sd_hand_next(hand);
-  hand->what = code;
-  return -1;
 }
 
 int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, uint64_t ns) {

@@ -3,10 +3,10 @@
  */
 #include "sd_queue.h"
 
+#include <string.h>
+
 #include "sd_clock.h"
 #include "sd_numbers.h"
-
-#include <string.h>
 
 enum {
   RECORDS_AHEAD = 8, /* records, and strands' lines, that are asked for before their turn */

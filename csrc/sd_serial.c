@@ -1,10 +1,10 @@
 #include "sd_serial.h"
 
-#include "sd_error.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sd_error.h"
 
 enum { FIRST_ENTRIES = 256 };
 

@@ -3,10 +3,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sd_dispatcher.h"
+#include "sd_sink.h"
+
 #include "sd_error.h"
 #include "sd_lane.h"
 #include "sd_timer.h"
+#include "sd_visit.h"
 
 enum { FIRST_SLABS = 2 };
 

@@ -1,6 +1,6 @@
 /* A strand: an ordered queue that one thread at a time may drain, and the protocol that says who.
  *
- * The token. `pending` counts records published and not yet handled, and tasks (sd_task.h), and its changes hand out the right to drain:
+ * The token. `pending` counts records published and not yet handled, and tasks (sd_task_pool.h), and its changes hand out the right to drain:
  *   - the add that finds 0 makes its caller the holder, who has to list the strand (or drain it himself);
  *   - a worker that takes the strand off a list becomes the holder;
  *   - the subtraction, after the handlers ran, that leaves 0 lets the token go; any other re-lists the strand.
@@ -59,7 +59,7 @@ typedef struct sd_strand {
   uint16_t handler;
   uint8_t on_full;
   uint8_t lossy;
-  sd_a32 tasks; /* the first task of its chain, see sd_task.h; under publish_lock */
+  sd_a32 tasks; /* the first task of its chain, see sd_task_pool.h; under publish_lock */
 
   /* the publisher's, under publish_lock */
   SD_ALIGNED(SD_LINE) sd_a32 publish_lock;

@@ -1,10 +1,12 @@
 /* Tasks: how they come to a strand, from any thread, and their turn there, for whoever has the strand in hand. Of their
- * chains sd_task.h knows.
+ * chains sd_task_pool.h knows.
  */
+#include "sd_task.h"
+
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_timer.h"
-#include "sd_worker.h"
+#include "sd_visit.h"
 
 int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
   if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;

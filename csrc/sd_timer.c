@@ -8,6 +8,10 @@
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
+#include "sd_sink.h"
+#include "sd_task.h"
+#include "sd_visit.h"
+#include "sd_watermark.h"
 
 /* Timers whose rows are fetched together, and how much of each. */
 enum { AT_A_GO = 8, MOST_LINES = 6 };

@@ -3,7 +3,7 @@
  * A symbol has one wish at most, in its strand's tree (sd_wish.h), written by the strand's holder alone. It is fired
  *   - by the holder, before the strand's first record whose mark is at or after it, with all others that are due there: the run
  *     is split at that record. All records of the symbol that come before it have been handled, being of the same strand;
- *   - else by a clock task (sd_task.h) that is put on the strand when the feed's time has passed it. All records of an earlier
+ *   - else by a clock task (sd_task_pool.h) that is put on the strand when the feed's time has passed it. All records of an earlier
  *     time are linked by then, and those linked later have their mark at or after it.
  * So a timer has the same place among its symbol's records in all cases, and results do not hang on which it was.
  *
@@ -17,7 +17,7 @@
 #ifndef SD_TIMER_H
 #define SD_TIMER_H
 
-#include "sd_dispatcher.h"
+#include "sd_state.h"
 
 /* Tags of clock tasks: with this bit the other ones are the time up to which wishes are fired. */
 #define SD_TASK_CLOCK (UINT64_C(1) << 63)
@@ -67,6 +67,15 @@ static inline void sd_clock_look(sd_dispatcher *d, uint64_t time, int merges) {
 }
 /* The earliest wish there is, but for strands that are quarantined; UINT64_MAX: there is none. */
 uint64_t sd_earliest_wish(sd_dispatcher *d);
+
+/* Calls sd_finish_fn of all symbols that have had records, in order of keys. At rest, after the workers' end. */
+int sd_dispatcher_finish(sd_dispatcher *d);
+/* Puts a clock task on each strand whose timers are due, see sd_timer.h. */
+uint32_t sd_clock_sweep(sd_dispatcher *d);
+/* Whether a symbol is to be finished. */
+int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key);
+/* Python has finished a symbol, or (code nonzero) failed on it. SD_E_HANDLER: then nothing more is to be finished. */
+int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const char *message);
 
 /* After the handlers are set. */
 int sd_timers_connect(sd_dispatcher *d);

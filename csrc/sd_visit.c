@@ -3,12 +3,15 @@
  * sd_worker.c begins them; sd_task.c and sd_python.c, which visit in their own ways, end theirs here. The context of a
  * handler, and its call, are for all that have records for one: publishers (sd_claim.c) and timers (sd_timer.c) too.
  */
-#include "sd_clock.h"
-#include "sd_failure.h"
-#include "sd_timer.h"
-#include "sd_worker.h"
+#include "sd_visit.h"
 
 #include <stdio.h>
+
+#include "sd_clock.h"
+#include "sd_failure.h"
+#include "sd_publish.h"
+#include "sd_sink.h"
+#include "sd_timer.h"
 
 void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
   ctx->params = handler->params;

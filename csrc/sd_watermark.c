@@ -6,7 +6,8 @@
  * T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
  * seen empty has reached it in any case.
  */
-#include "sd_dispatcher.h"
+#include "sd_watermark.h"
+
 #include "sd_error.h"
 
 uint64_t sd_records_finished(sd_strand *s) {

@@ -6,6 +6,9 @@
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
+#include "sd_python.h"
+#include "sd_task.h"
+#include "sd_visit.h"
 
 #if defined(SD_MODEL_SCHEDULER)
 enum {

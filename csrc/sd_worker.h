@@ -1,58 +1,13 @@
-/* What the files that drain share: sd_worker.c (a strand is found), sd_visit.c (native handlers), sd_task.c (what runs
- * between two records) and sd_python.c (what Python handles). All by the thread that is slot `slot`, a worker's or a
- * publisher's that helps, with the strand in its hands.
- */
+/* Finding a strand to drain. */
 #ifndef SD_WORKER_H
 #define SD_WORKER_H
 
-#include "sd_dispatcher.h"
+#include "sd_state.h"
 
-#define SD_AHEAD_UNKNOWN UINT64_MAX
-
-/* How many records of a strand may be handled: those before its first task, where it has one. `ahead`: how many that is, from
- * sd_take_task, where it had one then. */
-static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_t ahead) {
-  int64_t pending = sd_strand_pending(s);
-  if (SD_LIKELY(!sd_strand_tasks(s))) return pending;
-  /* The first task is the first one until its holder takes it out. */
-  if (ahead != SD_AHEAD_UNKNOWN) return (int64_t)ahead;
-  sd_lock(&s->publish_lock);
-  pending = (int64_t)sd_task_ahead(&d->tasks, s);
-  sd_unlock(&s->publish_lock);
-  return pending;
-}
-
-/* ---- sd_visit.c */
-/* One visit with a native handler, begun at `start`; `ahead` as for sd_records_pending. Ends with the strand let go. Returns the
- * clock at its end. */
-uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
-/* Ends a visit of Python's, which handled n records of the claim, and failed on one more if `failed`. */
-void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed);
-/* Copies what waits on a lossy strand, under its lock, up to a quantum; returns how many records. One at most where there are
- * timers, and none where one comes before it. */
-int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s);
-/* The mark of the first record of a strand in hand. Zero: it has none that may be handled now. */
-int sd_first_mark(sd_dispatcher *d, uint32_t index, sd_mark *mark);
-/* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher
- * that helped may not: somebody has to know of it. */
-void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index);
-
-/* ---- sd_task.c */
-/* Whose turn it is on a strand that has tasks. */
-enum {
-  TASK_LATER = 0, /* records come first */
-  TASK_TAKEN,     /* a task, and *claim is it */
-  TASK_WAKES,     /* the clock's, and *claim is a timer of Python's */
-  TASK_GONE,      /* one that was given up, or the clock's: it is over, and the strand has been let go */
-  TASK_LEFT,      /* a task, and a caller without a claim can run none: the strand is a worker's again */
-  TASK_BUSY       /* a publisher is at work there: the strand has been let go */
-};
-/* *ahead: the records that come first. */
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead);
-
-/* ---- sd_python.c */
-/* Gives a strand to Python: SD_CLAIM_RECORDS or SD_CLAIM_WAKE, and *claim is filled. 0: there was nothing for it, and
- * the strand has been let go. */
-int sd_to_python(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_claim *claim);
+/* Runs native handlers until there is a strand for Python (SD_CLAIM_RECORDS, *claim is filled), a task has its turn
+ * (SD_CLAIM_TASK, *claim says where and which) or a timer of a Python handler (SD_CLAIM_WAKE), or the end (SD_E_STOPPED). */
+int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
+/* One visit to one ready strand, native handlers only. Zero: none was ready. */
+int sd_help(sd_dispatcher *d, uint32_t slot);
 
 #endif

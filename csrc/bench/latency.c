@@ -2,8 +2,8 @@
 #include "bench/latency.h"
 
 #include "bench/thread.h"
+#include "sd_api.h"
 #include "sd_clock.h"
-#include "sd_dispatcher.h"
 #include "sd_error.h"
 #include "sd_failure.h"
 

@@ -10,7 +10,7 @@
 #define SD_BENCH_ROUTE_H
 
 #include "bench/probe.h"
-#include "sd_dispatcher.h"
+#include "sd_api.h"
 
 enum {
   SD_BENCH_RING = 1 << 14, /* ticks a ring */

@@ -2,7 +2,7 @@
 #ifndef SD_HANDLERS_CHAIN_H
 #define SD_HANDLERS_CHAIN_H
 
-#include "sd_dispatcher.h"
+#include "sd_api.h"
 #include "sd_handler.h"
 
 enum { SD_CHAIN_MOST = 16 };

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "scheduler.h"
+#include "sd_api.h"
 #include "sd_clock.h"
-#include "sd_dispatcher.h"
 #include "sd_error.h"
 #include "sd_failure.h"
 #include "sd_timer.h"

@@ -25,6 +25,7 @@ void *model_nodes(size_t bytes);
 
 #include "sd_due.c"
 #include "sd_failure.c"
+#include "sd_hand.c"
 #include "sd_hand_out.c"
 #include "sd_look.c"
 #include "sd_numbers.c"

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "scheduler.h"
-#include "sd_dispatcher.h"
+#include "sd_api.h"
 #include "sd_error.h"
 #include "sd_failure.h"
 

@@ -1,0 +1,35 @@
+/* Sinks: what handlers emit goes into them. sd_output.h says what becomes of it. */
+#ifndef SD_SINK_H
+#define SD_SINK_H
+
+#include "sd_lane.h"
+#include "sd_state.h"
+
+/* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the claim. */
+int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
+                    const void *records, int64_t n, char *message);
+/* The same on behalf of a symbol's timer that slot `slot` runs, or (`at_end`) of its end. */
+int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+                  const void *records, int64_t n, char *message);
+/* The claim is over: what was emitted for the first `handled` records of it counts. */
+void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
+
+/* Before sd_dispatcher_handlers: outputs whose records are so many bytes. Publishers wait while more than soft_bytes are
+ * collected. SD_E_ARGUMENT: soft_bytes is less than sd_outputs_least() of them. */
+int sd_dispatcher_outputs(struct sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes);
+uint64_t sd_outputs_least(const struct sd_dispatcher *d, uint32_t n);
+void sd_outputs_destroy(struct sd_dispatcher *d);
+/* After the handlers are set. */
+int sd_outputs_connect(struct sd_dispatcher *d);
+
+/* Nonzero: publishers have to wait for the merger. */
+int sd_outputs_full(struct sd_dispatcher *d);
+
+/* The sinks of a handler that slot `slot` runs. */
+sd_sink **sd_sinks_of(struct sd_dispatcher *d, uint32_t slot, const struct sd_handler *handler);
+/* A handler has returned: what it emitted may be merged. */
+void sd_sinks_commit(sd_context *ctx);
+/* The same where it failed: what it emitted since the last commit for numbers from `number` on is void. */
+void sd_sinks_void(sd_context *ctx, uint64_t number);
+
+#endif

@@ -4,6 +4,7 @@
  * fuzz-sources: decode/columns.c decode/decimal.c decode/names.c
  *
  * The input's first four bytes choose: form, scale, what is allowed, bytes a field. The rest is the fields. */
+#include "decode/columns.h"
 #include "decode/decimal.h"
 #include "decode/names.h"
 

@@ -54,8 +54,7 @@ _headers = _below_csrc("*.h")
 _api_headers = [
     CSRC / "sd_tick.h",
     CSRC / "sd_error.h",
-    CSRC / "sd_api.h",
-    *(p.with_suffix(".h") for p in _cdefs if p.name != "sd_api.cdef"),
+    *(p.with_suffix(".h") for p in _cdefs),
 ]
 _compile_flags, _link_flags = _flags()
 ffibuilder.set_source(

@@ -24,7 +24,7 @@ from strand.feeds.selection import Selection
 from strand.feeds.sources import STANDARD_INPUT, forget_pipe, is_pipe
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
-from strand.options import check_options, options_of
+from strand.options import options_of, refuse_unknown
 
 __all__ = ["APART", "expand", "files_in", "named_paths", "open"]
 
@@ -252,4 +252,4 @@ def _check_unit(day: dt.date, **moments: int | None) -> None:
 def _check_options(used: set[Format], options: set[str]) -> None:
     """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
     known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
-    check_options(options, known, " or ".join(sorted(form.reader for form in used)), RENAMED)
+    refuse_unknown(options, known, " or ".join(sorted(form.reader for form in used)), RENAMED)

@@ -44,7 +44,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
 from strand.numbers import whole
-from strand.options import check_options, options_of
+from strand.options import options_of, refuse_unknown
 from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.policies import Fifo, Policy
@@ -147,7 +147,7 @@ class Dispatcher(StrandsView):
         _counters_start: int = 0,
         **unknown: Never,
     ) -> None:
-        check_options(unknown, options_of(Dispatcher), "a dispatcher", RENAMED)
+        refuse_unknown(unknown, options_of(Dispatcher), "a dispatcher", RENAMED)
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
         self._reader = RecordReader(dtype, key, columns, column_options)

@@ -10,7 +10,7 @@ from typing import Any
 
 from strand.errors import ConfigurationError
 
-__all__ = ["check_apart", "check_options", "options_of"]
+__all__ = ["check_apart", "options_of", "refuse_unknown"]
 
 
 @functools.cache
@@ -23,7 +23,7 @@ def options_of(taker: Callable[..., Any]) -> frozenset[str]:
     )
 
 
-def check_options(given: Collection[str], known: Collection[str], owner: str, renamed: Mapping[str, str]) -> None:
+def refuse_unknown(given: Collection[str], known: Collection[str], owner: str, renamed: Mapping[str, str]) -> None:
     """Refuses names that are not known. ``owner`` says whose options are, ``renamed`` the new names of old ones. Raises
     ConfigurationError."""
     for option in given:

@@ -23,7 +23,7 @@ from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
-from strand.options import check_apart, check_options, options_of
+from strand.options import check_apart, options_of, refuse_unknown
 from strand.outputs import output_digests
 from strand.pacing import Pacer
 from strand.recorder import recorder_for
@@ -104,7 +104,7 @@ def replay(
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
     check_apart("feed_options", feed_options or {}, APART)
-    check_options(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
+    refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
     flags = {
         "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
         "strict": strict,

@@ -15,22 +15,7 @@ __all__ = ["ReplayResult"]
 
 @dataclass(frozen=True)
 class ReplayResult(RunResult):
-    """What a replay did.
-
-    ``ticks``: handed to the dispatcher, ``seen``: how many of each kind, and with times that run backwards.
-    ``unpriced``: by symbol, trades without a price, with which no handler of one's own that asks for trades was called.
-    ``wall_s``: asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
-    and starting its workers.
-    ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
-    was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
-    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
-    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
-    strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
-    a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
-    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
-    plain loop), ``intervals`` what ``fingerprint_every`` recorded,
-    ``days`` each day's rows with ``per_day=True``.
-    """
+    """What ``strand.replay`` returns. Its fields are those of ``strand.run_result.RunResult``, with what they mean."""
 
     def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
         """A matplotlib figure of the run, which a notebook shows by itself.

@@ -24,7 +24,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
-from strand.options import check_options, options_of
+from strand.options import options_of, refuse_unknown
 from strand.order_watch import OrderWatch
 from strand.outputs import Outputs
 from strand.python_handlers import stop_objects
@@ -77,7 +77,7 @@ class SerialLoop(RunView):
         feed: TicksAre | None = None,
         **of_queues: Any,
     ) -> None:
-        check_options(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
+        refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         self._table = SymbolTable(symbols)

@@ -225,8 +225,8 @@ def named(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Arrays of one structured dtype, of which there is at least one, as a new one. numpy copies records field by
-    field, unless they look like one field."""
+    """One new array of one array or more, which have the same structured dtype. numpy would copy record by record and
+    field by field: here each record is copied as one field."""
     dtype = arrays[0].dtype
     found: npt.NDArray[Any] = np.concatenate([array.view(f"V{dtype.itemsize}") for array in arrays]).view(dtype)
     return found

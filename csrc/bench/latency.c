@@ -5,7 +5,6 @@
 #include "sd_api.h"
 #include "sd_clock.h"
 #include "sd_error.h"
-#include "sd_failure.h"
 
 #include <stdlib.h>
 #include <string.h>

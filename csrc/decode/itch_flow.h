@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "decode/itch.h"
-#include "sd_api.h"
+#include "sd_publish.h"
 #include "sd_tally.h"
 
 typedef struct sd_itch_flow {

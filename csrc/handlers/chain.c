@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "sd_atomic.h"
+#include "sd_sink.h"
 #include "sd_timer.h"
+#include "sd_visit.h"
 
 /* Each part has a context of its own, with its parameters, outputs and timer. First in it: wake_at leads back here. */
 typedef struct part_context {

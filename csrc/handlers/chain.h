@@ -2,8 +2,8 @@
 #ifndef SD_HANDLERS_CHAIN_H
 #define SD_HANDLERS_CHAIN_H
 
-#include "sd_api.h"
 #include "sd_handler.h"
+#include "sd_state.h"
 
 enum { SD_CHAIN_MOST = 16 };
 

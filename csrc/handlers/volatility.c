@@ -130,7 +130,7 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
     wish(row, p, key, ctx);
     return 0;
   }
-  /* A window that was told does not begin again, whatever a time that runs back says. */
+  /* The row never emits a window twice: a price from before the last window's end belongs to the one after it. */
   const int64_t at = time > row->start ? time : row->start;
   if (p->every && row->end == 0 && at < row->stretch.end) start_window(row, p, at);
   row->prices++;

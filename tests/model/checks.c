@@ -15,8 +15,6 @@
 #include "sd_api.h"
 #include "sd_clock.h"
 #include "sd_error.h"
-#include "sd_failure.h"
-#include "sd_timer.h"
 
 enum { SYMBOLS = 8, SLOTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };
 enum { MOST_LOOKS = 200, MOST_NUMBERS = 100, BLOCKS_OF_B = 5 };

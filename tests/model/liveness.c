@@ -12,7 +12,6 @@
 #include "scheduler.h"
 #include "sd_api.h"
 #include "sd_error.h"
-#include "sd_failure.h"
 
 enum { MOST_STRANDS = 8, MOST_STEPS = 400000 };
 

@@ -12,7 +12,6 @@
 #include "scheduler.h"
 #include "sd_api.h"
 #include "sd_error.h"
-#include "sd_failure.h"
 
 enum { TASKS = 64 };
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };

@@ -15,7 +15,6 @@
 #include "sd_api.h"
 #include "sd_clock.h"
 #include "sd_error.h"
-#include "sd_failure.h"
 
 enum { TASKS = 100 };
 enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256 };

@@ -11,6 +11,7 @@
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
+#include "sd_overdue.h"
 #include "sd_publish.h"
 #include "sd_sink.h"
 #include "sd_timer.h"
@@ -51,6 +52,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   sd_dispatcher *d = calloc(1, sizeof *d);
   if (!d) return SD_E_NO_MEMORY;
   d->fd = -1;
+  d->publish = sd_publish_from_handler;
   int code = sd_arena_create(&config->sizes, config->shared, &d->arena, &d->fd);
   if (code) {
     free(d);

@@ -7,9 +7,9 @@
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_lane.h"
+#include "sd_overdue.h"
 #include "sd_sink.h"
 #include "sd_state.h"
-#include "sd_timer.h"
 #include "sd_watermark.h"
 
 /* Entries ahead of the one that is read whose places are fetched. */

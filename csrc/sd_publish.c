@@ -1,6 +1,6 @@
 /* Publishers: a call's records go out chunk by chunk, and what finds no room waits, is dropped or refused.
  *
- * Two ways, chosen by what they cost here and now (sd_claim.c):
+ * Two ways, chosen by what they cost here and now (sd_cost_model.c):
  *   queue   records are copied into their strands' blocks and workers drain them (sd_queue.c, sd_put.c);
  *   claim   the publisher takes the records' idle strands and runs the handler over them (sd_claim.c).
  */
@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "sd_claim.h"
 #include "sd_clock.h"
+#include "sd_cost_model.h"
 #include "sd_error.h"
 #include "sd_failure.h"
-#include "sd_publisher.h"
+#include "sd_overdue.h"
+#include "sd_put.h"
+#include "sd_queue.h"
 #include "sd_sink.h"
-#include "sd_timer.h"
 #include "sd_watermark.h"
 #include "sd_worker.h"
 

@@ -1,5 +1,5 @@
-/* A publisher's private part, shared by the files that publish: sd_publish.c (the call), sd_claim.c (records handled
- * where they lie, and whether that pays), sd_queue.c and sd_put.c (records into their strands). */
+/* A publisher's private part, shared by the files that publish: sd_publish.c (the call), sd_cost_model.c (which way pays),
+ * sd_claim.c (records handled where they lie), sd_queue.c, sd_put.c and sd_listing.c (records into their strands). */
 #ifndef SD_PUBLISHER_H
 #define SD_PUBLISHER_H
 
@@ -93,7 +93,7 @@ struct sd_publisher {
   uint64_t since_look;
   uint64_t number, end_time; /* of what was numbered last: the first number, and the feed's time after it */
   uint64_t numbered;         /* records of it, where they were handled in place */
-  /* which way, see sd_claim.c */
+  /* which way, see sd_cost_model.h */
   int better;                   /* the one that costs less, as far as is known */
   int on_trial;                 /* the other one is being tried */
   int64_t next_trial, interval; /* records until a trial, and between two */
@@ -150,26 +150,5 @@ static inline void sd_forget_groups(sd_publisher *p) {
   }
   p->n_groups = 0;
 }
-
-/* Queues a chunk of the call's next records, at most n > 0: up to the first key that is out of range. Those that find no room
- * wait, n_waiting groups of them. */
-void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n);
-/* Tries once more to put in what found no room; returns how many records are dealt with. */
-uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
-
-/* ---- sd_put.c */
-/* Zero: no memory. What was made is for sd_conflation_destroy in any case. */
-int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d);
-void sd_conflation_destroy(sd_conflation *c);
-
-/* How many of the next records to try to claim at one go; 0: queue a chunk. */
-int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p);
-/* Handles up to `most` records where they lie, as long as their strands are idle. Returns how many are dealt with, the one a
- * handler failed on included. */
-int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most);
-/* A call of n records begins. */
-void sd_learn_length(sd_publisher *p, int64_t n);
-/* What queueing a chunk took, helping to drain included. */
-void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n);
 
 #endif

@@ -1,12 +1,14 @@
 /* Records put in strand by strand: what the sweeps over a chunk (sd_queue.c) leave over, what waits for room, and all
  * that goes to lossy strands. Here the bounds are kept, and what is too much is dropped or conflated.
  */
+#include "sd_put.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "sd_clock.h"
+#include "sd_listing.h"
 #include "sd_numbers.h"
-#include "sd_queue.h"
 
 static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_t n) {
   sd_bump(&s->dropped[why], n);

@@ -3,9 +3,11 @@
  */
 #include "sd_python.h"
 
+#include "sd_call.h"
 #include "sd_clock.h"
 #include "sd_error.h"
 #include "sd_failure.h"
+#include "sd_python_emit.h"
 #include "sd_sink.h"
 #include "sd_timer.h"
 #include "sd_visit.h"
@@ -90,7 +92,7 @@ int sd_claim_wake_at(sd_dispatcher *d, const sd_claim *claim, int64_t handled, u
   if (!d->handlers[claim->handler].wakes || handled < 1 || handled > claim->n) return SD_E_ARGUMENT;
   const unsigned char *record = (const unsigned char *)claim->records + (size_t)(handled - 1) * d->arena->record_size;
   if (ns && ns <= (uint64_t)claim->marks[handled - 1].time) return SD_E_ARGUMENT;
-  sd_timer_over(d, sd_key_of(d, record), ns);
+  sd_arm(d, sd_key_of(d, record), ns);
   return SD_OK;
 }
 
@@ -105,7 +107,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, 
     if (code) sd_sinks_void(&ctx, 0);
     else sd_sinks_commit(&ctx);
   }
-  sd_timer_over(d, key, wish && wish <= claim->wake_time ? claim->wake_time + 1 : wish);
+  sd_arm(d, key, wish && wish <= claim->wake_time ? claim->wake_time + 1 : wish);
   if (code) sd_fail_symbol(d, slot, index, key, claim->wake_time, 0, code, message);
   d->strands[index].last = slot;
   if (sd_strand_release(&d->strands[index], 0)) sd_list_again(d, slot, index);

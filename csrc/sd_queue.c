@@ -1,12 +1,14 @@
 /* A chunk of records into their strands, in sweeps over these: lock, copy, add and list. What finds no place there goes
- * strand by strand (sd_put.c). Called by sd_publish.c.
+ * strand by strand (sd_put.c).
  */
 #include "sd_queue.h"
 
 #include <string.h>
 
 #include "sd_clock.h"
+#include "sd_listing.h"
 #include "sd_numbers.h"
+#include "sd_put.h"
 
 enum {
   RECORDS_AHEAD = 8, /* records, and strands' lines, that are asked for before their turn */
@@ -18,21 +20,6 @@ enum {
   LINKS_AHEAD = 16 /* places of records, likewise */
 #endif
 };
-
-/* ---- listing */
-
-void sd_list_chain(sd_dispatcher *d, uint32_t slot, uint32_t list, ready_chain *chain) {
-  sd_make_ready(d, list, chain->strand, chain->n);
-  chain->n = 0;
-  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
-}
-
-void sd_list_chains(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
-  for (uint32_t list = 0; list < d->n_slots; list++)
-    if (p->chains[list].n) sd_list_chain(d, slot, list, &p->chains[list]);
-}
-
-/* ---- the sweeps */
 
 /* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the blocks
  * over those of the records: another thread may change these meanwhile, and rows are found by them. */

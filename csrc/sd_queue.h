@@ -1,52 +1,11 @@
-/* What the two files that queue share: sd_queue.c (a chunk, in sweeps over its strands) and sd_put.c (strand by strand).
- * All of it by the publisher whose slot it is.
- */
+/* Records into their strands, a chunk at a time. */
 #ifndef SD_QUEUE_H
 #define SD_QUEUE_H
 
 #include "sd_publisher.h"
 
-/* ---- sd_queue.c */
-/* Lists the strands of a chain with slot `list`. */
-void sd_list_chain(sd_dispatcher *d, uint32_t slot, uint32_t list, ready_chain *chain);
-/* Lists those of all chains. */
-void sd_list_chains(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
-
-/* ---- sd_put.c */
-/* Puts in strand by strand what no open group took, and keeps what finds no room either. */
-void sd_queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now);
-
-/* Lists a strand whose token this publisher holds, with the slot that drained it last. */
-static inline void list_ready(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, uint32_t list) {
-  ready_chain *chain = &p->chains[list];
-  chain->strand[chain->n++] = strand;
-  if (chain->n == SPLICE) sd_list_chain(d, slot, list, chain);
-}
-
-/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `room` spares most
- * looks at pending, whose line is a worker's: it can only be too small, because pending grows by publishers alone. */
-static inline uint32_t room_for(const sd_dispatcher *d, sd_strand *s, uint32_t n) {
-  if (SD_UNLIKELY(s->room < n)) {
-    /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
-    int64_t pending = sd_load(&s->pending, relaxed, P7), room = (int64_t)s->capacity - pending;
-    /* Tasks take no place. */
-    if (SD_UNLIKELY(sd_strand_tasks(s))) room += sd_task_count(&d->tasks, s);
-    s->room = room <= 0 ? 0 : (uint32_t)room;
-  }
-  return s->room < n ? s->room : n;
-}
-
-/* Adds what was linked, gives the lock back, and lists the strand if that made it ready. */
-static inline void add_and_unlock(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, int64_t net,
-                                  uint64_t now) {
-  sd_strand *s = &d->strands[strand];
-  /* An add of 0 would find 0 on an idle strand, and make a token out of nothing. */
-  int ready = net && sd_strand_add(s, net);
-  /* The token is ours: so are `last` and `oldest`. */
-  uint32_t list = ready ? s->last : 0;
-  if (ready) s->oldest = now;
-  sd_unlock(&s->publish_lock);
-  if (ready) list_ready(d, slot, p, strand, list);
-}
+/* Queues a chunk of the call's next records, at most n > 0: up to the first key that is out of range. Those that find no room
+ * wait, n_waiting groups of them. */
+void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n);
 
 #endif

@@ -5,15 +5,6 @@
 #include "sd_lane.h"
 #include "sd_state.h"
 
-/* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the claim. */
-int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
-                    const void *records, int64_t n, char *message);
-/* The same on behalf of a symbol's timer that slot `slot` runs, or (`at_end`) of its end. */
-int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
-                  const void *records, int64_t n, char *message);
-/* The claim is over: what was emitted for the first `handled` records of it counts. */
-void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
-
 /* Before sd_dispatcher_handlers: outputs whose records are so many bytes. Publishers wait while more than soft_bytes are
  * collected. SD_E_ARGUMENT: soft_bytes is less than sd_outputs_least() of them. */
 int sd_dispatcher_outputs(struct sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes);

@@ -90,6 +90,7 @@ typedef struct sd_dispatcher {
   sd_task_pool tasks;
   sd_handler *handlers;
   uint32_t n_handlers;
+  int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* handlers' contexts have it */
   uint32_t n_slots, n_workers;
   sd_config config;
   uint64_t quantum_counts;

@@ -25,22 +25,18 @@
 /* For handlers: the wish of a record's symbol, or of the one whose timer runs. */
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
-/* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short at a timer, as sd_timers_fire does. */
-int64_t sd_run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
-                     const sd_mark *marks, int64_t n, sd_context *ctx);
-/* Symbols of n records have had some. */
-void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);
 /* Of n records of a strand in hand those before the first one that a timer comes before. */
 int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n);
 /* A symbol of the strand whose wish is at or before `time`, the earliest one first; SD_NONE: there is none. */
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish);
-/* Fires the timers of a strand in hand up to `time`. Nonzero, and ctx->stopped: not all of them, because one failed, which has
- * been reported, or ctx->until is over. */
-int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time);
 /* The clock task of a strand in hand has fired all that it was there for, and ends. */
 void sd_clock_over(sd_dispatcher *d, uint32_t strand);
-/* A symbol's next wish, after its timer, and what that emitted, are over. */
-void sd_timer_over(sd_dispatcher *d, uint32_t key, uint64_t wish);
+/* A symbol's next wish, by the strand's holder; 0: it has none any more. */
+void sd_arm(sd_dispatcher *d, uint32_t key, uint64_t wish);
+/* The same where its leaf is known. */
+void sd_arm_leaf(sd_dispatcher *d, const sd_wish_tree *t, uint32_t leaf, uint64_t ns);
+/* A root says `ns`: next_wish is no later. */
+void sd_lower_next_wish(sd_dispatcher *d, uint64_t ns);
 /* A timer's context. */
 void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time);
 
@@ -50,32 +46,8 @@ static inline int sd_timed(sd_dispatcher *d) {
   return sd_load(&d->timed, acquire, K7) != 0;
 }
 
-/* sd_clock_sweep puts a clock task on each strand with a wish that the feed's time has passed, and returns how many strands that
- * is true of, those included where one is on its way, but for strands that are set aside. From any thread.
- * sd_clock_look_at_all does so for who publishes and for the merger, who comes back. Where there is a merger, strands with
- * records are left to its next look: most of these fire by themselves before, at a record. */
-void sd_clock_look_at_all(sd_dispatcher *d);
-/* The same where it may be worth while. */
-static inline void sd_clock_look(sd_dispatcher *d, uint64_t time, int merges) {
-  if (SD_LIKELY(!sd_timed(d))) return;
-  /* K5: relaxed; a look that comes too early is made up for by the next one. */
-  if (sd_load(&d->arena->next_wish, relaxed, K5) > time) {
-    /* K8 */
-    if (!merges || !sd_load(&d->clock_later, relaxed, K8)) return;
-  }
-  sd_clock_look_at_all(d);
-}
 /* The earliest wish there is, but for strands that are quarantined; UINT64_MAX: there is none. */
 uint64_t sd_earliest_wish(sd_dispatcher *d);
-
-/* Calls sd_finish_fn of all symbols that have had records, in order of keys. At rest, after the workers' end. */
-int sd_dispatcher_finish(sd_dispatcher *d);
-/* Puts a clock task on each strand whose timers are due, see sd_timer.h. */
-uint32_t sd_clock_sweep(sd_dispatcher *d);
-/* Whether a symbol is to be finished. */
-int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key);
-/* Python has finished a symbol, or (code nonzero) failed on it. SD_E_HANDLER: then nothing more is to be finished. */
-int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const char *message);
 
 /* After the handlers are set. */
 int sd_timers_connect(sd_dispatcher *d);

@@ -1,64 +1,13 @@
 /* Visits: a native handler over a strand in hand, what is booked of it, and the strand let go or listed again.
  *
- * sd_worker.c begins them; sd_task.c and sd_python.c, which visit in their own ways, end theirs here. The context of a
- * handler, and its call, are for all that have records for one: publishers (sd_claim.c) and timers (sd_timer.c) too.
+ * sd_worker.c begins them; sd_task.c and sd_python.c, which visit in their own ways, end theirs here.
  */
 #include "sd_visit.h"
 
-#include <stdio.h>
-
+#include "sd_call.h"
 #include "sd_clock.h"
 #include "sd_failure.h"
-#include "sd_publish.h"
-#include "sd_sink.h"
 #include "sd_timer.h"
-
-void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
-  ctx->params = handler->params;
-  ctx->row_stride = d->arena->row_stride;
-  ctx->n_rows = d->arena->n_symbols;
-  ctx->record_size = d->arena->record_size;
-  ctx->slot = slot;
-  ctx->error_code = 0;
-  ctx->message[0] = 0;
-  ctx->engine = d;
-  ctx->publish = sd_publish_from_handler;
-  ctx->marks = NULL;
-  ctx->wake_at = handler->wake ? sd_wake_at : NULL;
-  ctx->keys = NULL;
-  ctx->n_outputs = handler->n_outputs;
-  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, handler) : NULL;
-  ctx->wake_key = 0;
-  ctx->wake_time = 0;
-  ctx->wake_number = SD_TIMER;
-  ctx->sequence = d->arena->sequence;
-  ctx->yield = ctx->stopped = 0;
-}
-
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
-                       const sd_mark *marks, int64_t n, sd_context *ctx) {
-  int64_t done;
-  if (SD_UNLIKELY(handler->finish != NULL)) sd_note_seen(d, records, n);
-  if (SD_LIKELY(!handler->wake)) {
-    ctx->marks = marks;
-    ctx->keys = records + d->arena->key_offset;
-    done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
-  } else {
-    done = sd_run_timed(d, handler, strand, records, marks, n, ctx);
-    if (SD_UNLIKELY(ctx->stopped)) return done;
-  }
-  if (SD_LIKELY(done == n)) {
-    if (ctx->n_outputs) sd_sinks_commit(ctx);
-    return n;
-  }
-  if (done < 0 || done > n) {
-    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
-             (long long)n);
-    done = 0;
-  }
-  if (ctx->n_outputs) sd_sinks_void(ctx, marks[done].number);
-  return done;
-}
 
 /* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the holder. */
 static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int failed, uint64_t start, uint64_t end) {

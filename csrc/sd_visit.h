@@ -5,12 +5,6 @@
 
 #include "sd_state.h"
 
-void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
-/* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it
- * failed on the next one, and *ctx says why: call sd_fail. `strand`: that of them all, or SD_NONE where they are of several. */
-int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
-                       const sd_mark *marks, int64_t n, sd_context *ctx);
-
 #define SD_AHEAD_UNKNOWN UINT64_MAX
 
 /* How many records of a strand may be handled: those before its first task, where it has one. `ahead`: how many that is, from

@@ -232,7 +232,7 @@ struct root_first {
 /* Wrong: next_wish is lowered before the root is stored. */
 struct lowered_first {
   static void arm(engine &e) {
-    lower_next(&e.d, 14);
+    sd_lower_next_wish(&e.d, 14);
     sd_wish_set(&e.d.wishes.tree[0], e.d.wishes.place[0].leaf, 14);
   }
 };

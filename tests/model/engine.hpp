@@ -24,16 +24,21 @@ void *model_zeroed(size_t n, size_t size);
 void *model_nodes(size_t bytes);
 
 #include "sd_due.c"
+#include "sd_cost_model.c"
 #include "sd_failure.c"
+#include "sd_finish.c"
 #include "sd_hand.c"
 #include "sd_hand_out.c"
+#include "sd_listing.c"
 #include "sd_look.c"
 #include "sd_numbers.c"
 #include "sd_output.c"
+#include "sd_overdue.c"
 #include "sd_policy_fifo.c"
 #include "sd_publish.c"
 #include "sd_put.c"
 #include "sd_python.c"
+#include "sd_python_emit.c"
 #include "sd_queue.c"
 /* Its one static atomic, the lock of spare slabs, would be there before the checker is. */
 struct never_locked {};
@@ -42,7 +47,9 @@ static inline void sd_unlock(never_locked *) {}
 #define sd_a32 never_locked
 #include "sd_sink.c"
 #undef sd_a32
+#include "sd_call.c"
 #include "sd_task.c"
+#include "sd_task_queue.c"
 #include "sd_visit.c"
 #include "sd_watermark.c"
 #define calloc(n, size) model_zeroed(n, size)

@@ -65,7 +65,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->config = *config;
   d->far = a->n_symbols >= FAR_SYMBOLS;
   d->strands = sd_arena_at(a, a->strands);
-  d->lists = sd_arena_at(a, a->lists);
+  d->ready = (sd_ready){sd_arena_at(a, a->lists), (unsigned char *)a};
   d->slots = sd_arena_at(a, a->slots);
   d->map = sd_arena_at(a, a->map);
   d->rows = sd_arena_at(a, a->rows);

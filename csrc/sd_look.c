@@ -111,10 +111,10 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
 
 static int listed_times(sd_dispatcher *d, uint32_t *times) {
   for (uint32_t l = 0; l < d->n_slots; l++) {
-    sd_list *list = &d->lists[l];
+    sd_list *list = &d->ready.lists[l];
     sd_lock(&list->lock);
     for (uint32_t i = 0; i < sd_list_length(list); i++) {
-      uint32_t strand = sd_list_peek(list, sd_ring(d, l), i);
+      uint32_t strand = sd_list_peek(list, sd_ring(&d->ready, l), i);
       if (strand >= d->arena->n_strands) {
         sd_unlock(&list->lock);
         return SD_E_CORRUPT;

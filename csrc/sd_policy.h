@@ -7,18 +7,24 @@
 
 #include <stdint.h>
 
-struct sd_dispatcher;
+#include "sd_list.h"
+
+/* The slots' lists of ready strands. */
+typedef struct sd_ready {
+  sd_list *lists;
+  unsigned char *rings; /* a list's ring lies at rings + lists[list].ring */
+} sd_ready;
+
+static inline sd_a32 *sd_ring(const sd_ready *ready, uint32_t list) {
+  return (sd_a32 *)(void *)(ready->rings + ready->lists[list].ring);
+}
 
 typedef struct sd_policy {
   const char *name;
   /* Lists n strands, whose tokens the caller holds, with slot `list`. */
-  void (*ready)(struct sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n);
+  void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n);
   /* Takes up to `most` strands (and at most `share` quarters of what is there) listed with slot `list`; returns how many. */
-  uint32_t (*pick)(struct sd_dispatcher *d, uint32_t list, uint32_t *strands, uint32_t most, uint32_t share);
-  /* After a visit, optional: it took `counts` of the clock for n records. */
-  void (*charge)(struct sd_dispatcher *d, uint32_t strand, uint64_t n, uint64_t counts);
-  /* Now and then by each worker, optional: lets what has waited long move up. */
-  void (*promote)(struct sd_dispatcher *d, uint32_t list, uint64_t now);
+  uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t most, uint32_t share);
 } sd_policy;
 
 extern const sd_policy sd_policy_fifo;

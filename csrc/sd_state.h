@@ -81,7 +81,7 @@ typedef struct sd_strand_time {
 typedef struct sd_dispatcher {
   sd_arena *arena;
   sd_strand *strands;
-  sd_list *lists;
+  sd_ready ready;
   sd_slot *slots;
   uint32_t *map;
   unsigned char *rows;
@@ -133,10 +133,8 @@ static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *re
   return sd_key_at(record + d->arena->key_offset);
 }
 
-static inline sd_a32 *sd_ring(sd_dispatcher *d, uint32_t list) { return sd_arena_at(d->arena, d->lists[list].ring); }
-
 static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n) {
-  d->policy->ready(d, list, strands, n);
+  d->policy->ready(&d->ready, list, strands, n);
 }
 
 #endif

@@ -46,22 +46,22 @@ enum { BUSY_TURNS = 64 };
 
 /* The next entries of the own list, while the strand before them is drained: header two on, first records one on. */
 static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t length) {
-  sd_list *list = &d->lists[slot];
-  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(d, slot), 0)];
+  sd_list *list = &d->ready.lists[slot];
+  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 0)];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
   if (head != SD_NONE) {
     if (at >= d->pool.records) at = 0;
     sd_prefetch(sd_block_record(&d->pool, head, at));
     if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, head, at));
   }
-  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(d, slot), 1)]);
+  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 1)]);
 }
 
 /* A strand off slot's own list. SD_NONE: it is empty. */
 static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
   uint32_t got;
-  if (!d->policy->pick(d, slot, &got, 1, 4)) return SD_NONE;
-  uint32_t length = sd_list_length(&d->lists[slot]);
+  if (!d->policy->pick(&d->ready, slot, &got, 1, 4)) return SD_NONE;
+  uint32_t length = sd_list_length(&d->ready.lists[slot]);
   if (length) {
     /* Others may want what stays behind while this worker is busy. */
     if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
@@ -73,7 +73,7 @@ static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
 /* To steal from a worker that gets through a short list by itself would cost both more than it gives: the strands'
  * lines move over, and back with the next batch. */
 static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int busy, uint64_t now) {
-  uint32_t length = sd_list_length(&d->lists[victim]);
+  uint32_t length = sd_list_length(&d->ready.lists[victim]);
   if (length == 0) {
     w->turns = 0;
     w->since = now;
@@ -81,7 +81,7 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
   }
   if (!busy && (length >= STEAL_LENGTH || victim >= d->n_workers)) return 1;
   /* R2 */
-  uint32_t head = sd_load(&d->lists[victim].head, relaxed, R2);
+  uint32_t head = sd_load(&d->ready.lists[victim].head, relaxed, R2);
   if (head != w->head) {
     w->head = head;
     w->turns = 0;
@@ -99,7 +99,7 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, 
   for (uint32_t i = 1; i < d->n_slots; i++) {
     uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
     if (!worth_stealing(d, victim, &watches[victim], busy, now)) continue;
-    uint32_t n = d->policy->pick(d, victim, got, STEAL_MOST, 2);
+    uint32_t n = d->policy->pick(&d->ready, victim, got, STEAL_MOST, 2);
     if (!n) continue;
     watches[victim].turns = 0;
     sd_bump(&d->slots[slot].counters.stolen, n);
@@ -143,7 +143,7 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
 
 static int anything_ready(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->n_slots; i++)
-    if (sd_list_look(&d->lists[i])) return 1;
+    if (sd_list_look(&d->ready.lists[i])) return 1;
   return 0;
 }
 
@@ -222,10 +222,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
       }
     }
     if (d->handlers[d->strands[index].handler].fn) {
-      uint64_t start = now;
       now = sd_visit(d, slot, index, now, ahead);
-      if (d->policy->charge) d->policy->charge(d, index, 0, now - start);
-      if (d->policy->promote) d->policy->promote(d, slot, now);
     } else {
       int given = sd_to_python(d, slot, index, ahead, claim);
       if (given) return given;
@@ -236,7 +233,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
 int sd_help(sd_dispatcher *d, uint32_t slot) {
   uint32_t index = next_own(d, slot);
   for (uint32_t i = 1; index == SD_NONE && i < d->n_slots; i++)
-    if (!d->policy->pick(d, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
+    if (!d->policy->pick(&d->ready, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
   if (index == SD_NONE) return 0;
   if (!own(d, slot, index)) return 1;
   uint64_t ahead = SD_AHEAD_UNKNOWN;

@@ -129,7 +129,7 @@ struct booked_first : right_merging {
   static void work(engine &e, uint32_t others) {
     while (e.others < others || e.anything_pending()) {
       uint32_t index, slot = 0;
-      while (slot < SLOTS && !e.d.policy->pick(&e.d, slot, &index, 1, 4)) slot++;
+      while (slot < SLOTS && !e.d.policy->pick(&e.d.ready, slot, &index, 1, 4)) slot++;
       if (slot == SLOTS) {
         sd_pause();
         continue;

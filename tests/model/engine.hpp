@@ -23,8 +23,8 @@
 void *model_zeroed(size_t n, size_t size);
 void *model_nodes(size_t bytes);
 
-#include "sd_due.c"
 #include "sd_cost_model.c"
+#include "sd_due.c"
 #include "sd_failure.c"
 #include "sd_finish.c"
 #include "sd_hand.c"
@@ -187,7 +187,8 @@ struct engine {
     for (auto &l : lists) l.ring = (char *)rings[&l - lists] - (char *)a;
     a->task_list.n = TASKS;
 
-    d.arena = a, d.strands = strands, d.lists = lists, d.slots = slots, d.map = map, d.rows = rows[0];
+    d.arena = a, d.strands = strands, d.slots = slots, d.map = map, d.rows = rows[0];
+    d.ready.lists = lists, d.ready.rings = (unsigned char *)a;
     d.policy = &sd_policy_fifo;
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.blocks = (unsigned char *)blocks;
     d.pool.block_bytes = sizeof(block), d.pool.record_size = sizeof(record), d.pool.records = BLOCK_RECORDS;

@@ -24,8 +24,14 @@ if not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", 
 
 
 def _below_csrc(pattern: str) -> list[Path]:
-    """Those of the engine first: the declarations in subfolders build on them."""
-    return sorted(CSRC.rglob(pattern), key=lambda path: (len(path.parts), path))
+    """Declarations build on the engine's, these on those of engine/, and a folder's on its file of the same name."""
+    engine = (CSRC / "engine_rooms").read_text("utf-8").split()
+
+    def place(path: Path) -> tuple[object, ...]:
+        room, name = path.parent, path.parent.name
+        return name != "engine", name not in engine, room, path.stem != name, path
+
+    return sorted(CSRC.rglob(pattern), key=place)
 
 
 def _includes(headers: list[Path]) -> str:
@@ -44,7 +50,7 @@ def _flags() -> tuple[list[str], list[str]]:
 
 
 ffibuilder = FFI()
-_cdefs = [CSRC / "sd_api.cdef", *(p for p in _below_csrc("*.cdef") if p.name != "sd_api.cdef")]
+_cdefs = _below_csrc("*.cdef")
 for _path in _cdefs:
     ffibuilder.cdef(_path.read_text())
 

@@ -2,7 +2,7 @@
 
 Passing over what is not wanted takes little more than reading it, so reading is what has to be shared out: each thread
 reads and skims its stripes, in pieces that stay in its core's cache. Where a stripe's first frame begins is guessed;
-the stripe is taken if the one before it ends exactly there, else decoded in turn (csrc/decode/itch_stripe.h).
+the stripe is taken if the one before it ends exactly there, else decoded in turn (csrc/codec/itch/stripe.h).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _DATASET_BYTES: Final = 16
 _RTYPE: Final = 0xA0
 _LAST_NS: Final = (1 << 64) - 1
 _DAY_NS: Final = 86_400_000_000_000
-#: As csrc/decode/dbn.c reads it.
+#: As csrc/codec/dbn/dbn.c reads it.
 _MBO: Final = np.dtype(
     [("length", "u1"), ("rtype", "u1"), ("publisher_id", "<u2"), ("instrument_id", "<u4"), ("ts_event", "<u8"),
      ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"), ("flags", "u1"), ("channel", "u1"), ("action", "S1"),

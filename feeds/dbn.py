@@ -1,7 +1,7 @@
 """Databento DBN files of version 1 to 3, as they are or compressed. Extra ``[dbn]``.
 
-The package ``databento-dbn`` reads a file's metadata; the records are decoded by csrc/decode/dbn.c, whose header says
-what each becomes as a tick (docs/feeds/dbn.md has the same in a table). Prices are in units of 1e-9 already, ``flags``
+The package ``databento-dbn`` reads a file's metadata; csrc/codec/dbn/dbn.c decodes the records. Its header says what
+each becomes as a tick, and docs/feeds/dbn.md has the same in a table. Prices are in units of 1e-9 already, ``flags``
 are DBN's; those of status, imbalance and statistics ticks, and of bars, are the constants of this module.
 """
 

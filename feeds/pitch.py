@@ -1,7 +1,7 @@
 """Cboe PITCH in text: historical files and logs of TCP sessions, as they are or compressed.
 
 Layout of the messages: Cboe, "US Equities TCP Depth of Book (PITCH) Specification". What each becomes as a tick:
-csrc/decode/pitch.h and docs/feeds/pitch.md. ``flags`` of orders, auctions and other status ticks are the constants of
+csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. ``flags`` of orders, auctions and other status ticks are constants of
 this module.
 """
 

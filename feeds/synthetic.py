@@ -308,7 +308,7 @@ def stream(
 
 
 def route_stream(ticks: int, symbols: int = calibration.CALIBRATED_SYMBOLS, skew: Skew = "calibrated") -> TickBatch:
-    """The routing benchmark's stream, made as csrc/generate/route_stream.h says: shape (ticks,), dtype ``strand.TICK``.
+    """The routing benchmark's stream (csrc/lab/generate/route_stream.h): shape (ticks,), dtype ``strand.TICK``.
 
     ``instrument_id`` is from 0 to ``symbols`` - 1, drawn by calibrated counts or a Zipf exponent; ``sequence`` counts
     a symbol's ticks from 1; ``ts_event`` and ``price`` are the position; ``size`` is 1; all else is 0.

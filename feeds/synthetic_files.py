@@ -54,7 +54,7 @@ def _events(feed: SyntheticFeed, progress: Progress | None = None) -> Iterator[E
 
 
 def write_pitch(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: Progress | None = None) -> WrittenFile:
-    """Writes the day as Cboe PITCH text (csrc/generate/market_pitch.h): a line a message, times in milliseconds.
+    """Writes the day as Cboe PITCH text (csrc/lab/generate/market_pitch.h): a line a message, times in milliseconds.
 
     Returns lines as ``messages`` and as ``ticks``, and bytes before compression. Raises FeedError when it cannot be
     written.
@@ -71,7 +71,7 @@ def write_pitch(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
 
 def write_mbo(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: Progress | None = None) -> WrittenFile:
     """Writes the day as a numpy ``.npy`` of DBN-like MBO records: shape (records,), dtype ``MBO``
-    (csrc/generate/market_mbo.h).
+    (csrc/lab/generate/market_mbo.h).
 
     The header of such a file says how many records follow, so the day is made twice: once to count. Returns the
     records as ``messages`` and as ``ticks``, and bytes before compression. Raises FeedError when it cannot be written,
@@ -129,8 +129,9 @@ def write_lobster(
     levels: int = 10,
     progress: Progress | None = None,
 ) -> tuple[WrittenFile, WrittenFile]:
-    """Writes one symbol of the day as LOBSTER's pair of CSV files (csrc/generate/market_lobster.h), a row for each of
-    its orders, trades and halts.
+    """Writes one symbol of the day as LOBSTER's pair of CSV files (csrc/lab/generate/market_lobster.h).
+
+    A row for each of its orders, trades and halts.
 
     ``path``: an existing folder, where the files get LOBSTER's names; or the file of messages, with ``message`` in its
     name where the other one's has ``orderbook``. ``symbol``: by default the busiest one. ``levels``: of the book, 1 to

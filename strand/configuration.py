@@ -208,7 +208,7 @@ def pool_blocks(
 ) -> int:
     """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
-    Blocks take memory once they are used, the first ones (csrc/sd_arena.c) at once: the mapping is not reserved.
+    Blocks take memory once they are used, the first ones (csrc/state/arena.c) at once: the mapping is not reserved.
     """
     a_block = block_records(record)
     in_caches = (slots + 1) * CACHED_BLOCKS

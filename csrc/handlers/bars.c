@@ -1,6 +1,6 @@
 #include "handlers/bars.h"
 
-#include "sd_atomic.h"
+#include "base/atomic.h"
 
 enum { ROWS_AHEAD = 6 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "handlers/book_apply.h"
 #include "handlers/book_store.h"
-#include "sd_atomic.h"
 
 sd_books *sd_books_create(uint64_t n, uint32_t start, int per_publisher) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;

@@ -9,10 +9,10 @@
 
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "handlers/book_row.h"
 #include "handlers/book_store.h"
 #include "handlers/publishers.h"
-#include "sd_atomic.h"
 
 struct sd_books {
   uint64_t n;

@@ -30,10 +30,10 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/atomic.h"
 #include "handlers/deep.h"
 #include "handlers/ladder.h"
 #include "handlers/pool.h"
-#include "sd_atomic.h"
 
 enum { SD_BUCKET_ORDERS = 6, SD_PLACE_BITS = 3 };
 

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "sd_atomic.h"
-#include "sd_call.h"
-#include "sd_sink.h"
-#include "sd_timer.h"
+#include "base/atomic.h"
+#include "emit/writer.h"
+#include "worker/alarm.h"
+#include "worker/call.h"
 
 /* Each part has a context of its own, with its parameters, outputs and timer. First in it: wake_at leads back here. */
 typedef struct part_context {

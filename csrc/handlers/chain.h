@@ -3,7 +3,7 @@
 #define SD_HANDLERS_CHAIN_H
 
 #include "sd_handler.h"
-#include "sd_state.h"
+#include "state/state.h"
 
 enum { SD_CHAIN_MOST = 16 };
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "sd_atomic.h"
+#include "base/atomic.h"
 
 enum { KEPT = SD_CHUNK / 2 };
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "sd_atomic.h"
+#include "base/atomic.h"
 
 enum { SD_ASK = 0, SD_BID = 1 };
 

@@ -1,6 +1,6 @@
 #include "handlers/spin.h"
 
-#include "sd_atomic.h"
+#include "base/atomic.h"
 
 static inline void spin(sd_spin_row *row, const sd_tick *tick, int64_t steps) {
   row->broken += sd_sequence(tick) != row->last_sequence + 1;

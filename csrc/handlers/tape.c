@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "handlers/publishers.h"
-#include "sd_atomic.h"
 
 typedef struct sd_tape_row {
   _Alignas(SD_LINE) sd_book_row book;

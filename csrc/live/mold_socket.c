@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "live/mold_socket.h"
 
+#include "base/clock.h"
 #include "live/mold_look.h"
 #include "live/mold_take.h"
-#include "sd_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "live/mold_take.h"
 
 #include "live/mold_track.h"
-#include "sd_counters.h"
+#include "memory/counters.h"
 
 #include <stdlib.h>
 

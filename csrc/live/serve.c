@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "live/serve.h"
 
-#include "decode/itch.h"
+#include "base/clock.h"
+#include "codec/itch/itch.h"
 #include "live/serve_lines.h"
-#include "sd_clock.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 #ifndef SD_LIVE_SERVE_STATE_H
 #define SD_LIVE_SERVE_STATE_H
 
-#include "generate/prng.h"
+#include "base/prng.h"
 #include "live/mold_packet.h"
 #include "live/ranges.h"
 #include "sd_error.h"

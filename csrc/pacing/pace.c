@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "sd_clock.h"
+#include "base/clock.h"
 
 uint64_t sd_pace_now(void) { return sd_monotonic_ns(); }
 

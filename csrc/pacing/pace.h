@@ -5,14 +5,14 @@
 
 #include <stdint.h>
 
-#include "sd_counters.h"
+#include "memory/counters.h"
 
 /* Written by one thread; readers look at it when that one does not run. */
 typedef struct sd_pace_book {
   uint64_t ticks;
   uint64_t late;               /* ticks more than late_after behind */
   uint64_t furthest;           /* the most that any was behind, ns */
-  uint64_t bucket[SD_BUCKETS]; /* ticks by ns behind, buckets as in sd_counters.h */
+  uint64_t bucket[SD_BUCKETS]; /* ticks by ns behind, buckets as in memory/counters.h */
 } sd_pace_book;
 
 uint64_t sd_pace_now(void);

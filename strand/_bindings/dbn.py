@@ -1,4 +1,4 @@
-"""The DBN decoder of csrc/decode/dbn.h, one call a buffer."""
+"""The DBN decoder of csrc/codec/dbn/dbn.h, one call a buffer."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Code:
 
 
 class Until(IntEnum):
-    """Up to where what handlers emitted is final, see csrc/sd_output.h."""
+    """Up to where what handlers emitted is final, see csrc/merge/rounds.h."""
 
     WATERMARK = lib.SD_FINAL_LIVE
     FIRST_PENDING = lib.SD_FINAL_ABANDONED

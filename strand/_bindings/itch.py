@@ -1,4 +1,4 @@
-"""The ITCH 5.0 decoder of csrc/decode/itch.h, one call a buffer."""
+"""The ITCH 5.0 decoder of csrc/codec/itch/itch.h, one call a buffer."""
 
 from __future__ import annotations
 

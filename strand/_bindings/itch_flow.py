@@ -1,4 +1,4 @@
-"""ITCH ticks published as they are decoded (csrc/decode/itch_flow.h)."""
+"""ITCH ticks published as they are decoded (csrc/codec/itch/flow.h)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strand._bindings.tally import Seen
 __all__ = ["CAPACITY", "ItchFlow"]
 
 #: Ticks decoded before they are published: a quarter of a megabyte, which stays in the second cache. Not fewer: who
-#: publishes less at a time is taken for a live feed, which is not tried on (TRIAL_LEAST in csrc/sd_claim.c).
+#: publishes less at a time is taken for a live feed, which is not tried on (TRIAL_LEAST in csrc/publish/inline.c).
 CAPACITY: Final = 4096
 
 

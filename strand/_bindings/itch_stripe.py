@@ -1,4 +1,4 @@
-"""Stretches of an ITCH file decoded by themselves: csrc/decode/itch_stripe.h."""
+"""Stretches of an ITCH file decoded by themselves: csrc/codec/itch/stripe.h."""
 
 from __future__ import annotations
 

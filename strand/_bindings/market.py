@@ -1,4 +1,4 @@
-"""The generated market of csrc/generate: one call a batch."""
+"""The generated market of csrc/lab/generate: one call a batch."""
 
 from __future__ import annotations
 
@@ -218,6 +218,6 @@ class ItchWriter:
 
 
 def fill_route_stream(ticks: npt.NDArray[Any], weights: npt.NDArray[np.float64]) -> None:
-    """The routing benchmark's stream (csrc/generate/route_stream.h) for ``weights`` by rank."""
+    """The routing benchmark's stream (csrc/lab/generate/route_stream.h) for ``weights`` by rank."""
     out = ffi.from_buffer("sd_tick[]", ticks, require_writable=True)
     _checked(lib.sd_route_stream(out, len(ticks), ffi.from_buffer("double[]", weights), len(weights)))

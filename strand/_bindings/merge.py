@@ -1,4 +1,4 @@
-"""The k-way merge of csrc/decode/merge.h, one call a batch."""
+"""The k-way merge of csrc/codec/merge/merge.h, one call a batch."""
 
 from __future__ import annotations
 

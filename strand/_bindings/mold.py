@@ -181,7 +181,7 @@ class Receiver:
 
 
 def _bucket_top(bucket: int) -> int:
-    """The highest value of a log-linear bucket (csrc/sd_counters.h)."""
+    """The highest value of a log-linear bucket (csrc/memory/counters.h)."""
     bucket += 1
     sub = 1 << _SUB_BITS
     if bucket < sub:

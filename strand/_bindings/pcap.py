@@ -1,4 +1,4 @@
-"""The decoder of captured MoldUDP64 of csrc/decode/pcap.h, one call a buffer."""
+"""The decoder of captured MoldUDP64 of csrc/codec/pcap/pcap.h, one call a buffer."""
 
 from __future__ import annotations
 

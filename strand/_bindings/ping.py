@@ -1,4 +1,4 @@
-"""One tick to another core (csrc/bench/latency.h)."""
+"""One tick to another core (csrc/lab/bench/latency.h)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PITCH decoder of csrc/decode/pitch.h, one call a buffer."""
+"""The PITCH decoder of csrc/codec/pitch/pitch.h, one call a buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The baselines of csrc/bench: routing without strands, the probe that measures latency, and the busy neighbour."""
+"""The baselines of csrc/lab/bench: routing without strands, the probe that measures latency, and the busy neighbour."""
 
 from __future__ import annotations
 

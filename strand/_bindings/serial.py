@@ -1,4 +1,4 @@
-"""The plain loop of csrc/sd_serial.h: rows, and a handler's function over records."""
+"""The plain loop of csrc/reference/serial.h: rows, and a handler's function over records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ticks by symbol and by kind, and times that run backwards, counted in one pass (csrc/sd_tally.h)."""
+"""Ticks by symbol and by kind, and times that run backwards, counted in one pass (csrc/codec/count_by_symbol.h)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of text into numbers, letters, indices of names (csrc/decode/columns.h, decimal.h, names.h), one a call."""
+"""Columns of text into numbers, letters, indices of names (csrc/codec/text), one a call."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How a column's text is read as a number; ``form`` and ``scale`` as in csrc/decode/decimal.h."""
+    """How a column's text is read as a number; ``form`` and ``scale`` as in csrc/codec/text/decimal.h."""
 
     form: int
     scale: int = 0

@@ -1,4 +1,4 @@
-"""Columns of numbers into fields of ticks (csrc/decode/values.h), all of them in one call."""
+"""Columns of numbers into fields of ticks (csrc/codec/values/values.h), all of them in one call."""
 
 from __future__ import annotations
 

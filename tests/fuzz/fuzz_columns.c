@@ -3,7 +3,7 @@
  *
  * The input's first 32 bytes choose: the tick that the others are like, the number of the first, the byte that is counted.
  * The rest is the columns. */
-#include "decode/columns.h"
+#include "codec/text/columns.h"
 
 #include "fuzz.h"
 

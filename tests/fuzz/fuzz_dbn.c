@@ -1,11 +1,11 @@
 /* Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was given, writes
  * no tick beyond its room, and says the same as when it gets all bytes at once.
  *
- * fuzz-sources: decode/dbn.c decode/dbn_instruments.c
+ * fuzz-sources: codec/dbn/dbn.c codec/dbn/instruments.c
  *
  * The input's first three bytes choose: skip, version, ts_out and levels; bytes a call; ticks a call. The rest is the
  * stream. */
-#include "decode/dbn.h"
+#include "codec/dbn/dbn.h"
 
 #include "fuzz.h"
 

@@ -1,12 +1,12 @@
 /* Any text cut into any fields: the columns read nothing outside their bytes, write nothing outside their targets, note
  * a fault for each row they count one of, and say the same of a row alone as in its column.
  *
- * fuzz-sources: decode/columns.c decode/decimal.c decode/names.c
+ * fuzz-sources: codec/text/columns.c codec/text/decimal.c codec/text/names.c
  *
  * The input's first four bytes choose: form, scale, what is allowed, bytes a field. The rest is the fields. */
-#include "decode/columns.h"
-#include "decode/decimal.h"
-#include "decode/names.h"
+#include "codec/text/columns.h"
+#include "codec/text/decimal.h"
+#include "codec/text/names.h"
 
 #include "fuzz.h"
 

@@ -3,12 +3,12 @@
  *
  * The input's first three bytes choose: skip and selection, bytes a call, ticks a call. The rest is the stream.
  *
- * fuzz-sources: decode/itch.c decode/itch_rare.c decode/itch_sync.c */
+ * fuzz-sources: codec/itch/itch.c codec/itch/rare.c codec/itch/sync.c */
 #define SD_ITCH_STRETCH 96
 #define SD_ITCH_HITS 3
-#include "decode/itch_skim.c"
+#include "codec/itch/skim.c"
 
-#include "decode/itch.h"
+#include "codec/itch/itch.h"
 
 #include "fuzz.h"
 

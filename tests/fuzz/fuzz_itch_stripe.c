@@ -4,13 +4,13 @@
  * The input's first four bytes choose: skip and span of times, bytes a stripe, bytes a piece, ticks a stripe. The rest
  * is the file.
  *
- * fuzz-sources: decode/itch.c decode/itch_rare.c decode/itch_sync.c decode/itch_stripe.c */
+ * fuzz-sources: codec/itch/itch.c codec/itch/rare.c codec/itch/sync.c codec/itch/stripe.c */
 #define _GNU_SOURCE
 #define SD_ITCH_STRETCH 96
 #define SD_ITCH_HITS 3
-#include "decode/itch_skim.c"
+#include "codec/itch/skim.c"
 
-#include "decode/itch_stripe.h"
+#include "codec/itch/stripe.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

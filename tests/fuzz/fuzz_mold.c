@@ -3,7 +3,7 @@
  * the next one is either delivered or listed as given up.
  *
  * The input's first four bytes choose options; then come operations of three bytes and, for raw packets, their bytes.
- * fuzz-sources: sd_clock.c */
+ * fuzz-sources: base/clock.c */
 
 /* Small enough for a short input to use them up. */
 #define SD_MOLD_WINDOW_LOG2 12

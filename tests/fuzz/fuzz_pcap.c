@@ -3,8 +3,8 @@
  *
  * The input's first three bytes choose: skip and how much is held, bytes a call, ticks a call. The rest is the capture.
  *
- * fuzz-sources: decode/pcap.c decode/pcap_record.c decode/itch.c decode/itch_rare.c decode/itch_sync.c decode/itch_skim.c */
-#include "decode/pcap.h"
+ * fuzz-sources: codec/pcap/pcap.c codec/pcap/record.c codec/itch/itch.c codec/itch/rare.c codec/itch/sync.c codec/itch/skim.c */
+#include "codec/pcap/pcap.h"
 
 #include "fuzz.h"
 

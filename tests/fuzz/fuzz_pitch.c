@@ -3,8 +3,8 @@
  *
  * The input's first three bytes choose: skip and selection, bytes a call, ticks a call. The rest is the stream.
  *
- * fuzz-sources: decode/pitch.c decode/pitch_memory.c */
-#include "decode/pitch.h"
+ * fuzz-sources: codec/pitch/pitch.c codec/pitch/memory.c */
+#include "codec/pitch/pitch.h"
 
 #include "fuzz.h"
 

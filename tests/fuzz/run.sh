@@ -71,9 +71,9 @@ fuzz() {
 
 build_and_run() {
   local name=$1 work=$2 sources
-  # Each target says what it is built from in a line "fuzz-sources: ..." relative to csrc/; the default is the decoder.
+  # Each target says what it is built from in a line "fuzz-sources: ..." relative to csrc/; the default is its decoder.
   sources=$(sed -n 's|.*fuzz-sources: *\([^*]*\).*|\1|p' "$here/fuzz_$name.c")
-  read -ra sources <<<"${sources:-decode/$name.c}"
+  read -ra sources <<<"${sources:-codec/$name/$name.c}"
   "$compiler" -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=undefined -Wall -Wextra -I"$root/csrc" \
     -o "$work/fuzz_$name" "$here/fuzz_$name.c" "${sources[@]/#/$root/csrc/}" || return

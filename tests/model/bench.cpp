@@ -1,4 +1,4 @@
-/* The benchmarks' own threads, written by hand after csrc/bench: each function has the name of the one it stands for, and the
+/* The benchmarks' own threads, written by hand after csrc/lab/bench: each function has the name of the one it stands for, and the
  * same steps with the same labels and orders in the same order, which tests/unit/test_memory_order.py holds it to. */
 #include "model.hpp"
 

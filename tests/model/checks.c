@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "engine/api.h"
 #include "scheduler.h"
-#include "sd_api.h"
-#include "sd_clock.h"
 #include "sd_error.h"
 
 enum { SYMBOLS = 8, SLOTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };

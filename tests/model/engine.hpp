@@ -17,56 +17,56 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "sd_atomic.h"
+#include "base/atomic.h"
 
 /* Memory for atomics, where the engine takes it from the heap. */
 void *model_zeroed(size_t n, size_t size);
 void *model_nodes(size_t bytes);
 
-#include "sd_cost_model.c"
-#include "sd_due.c"
-#include "sd_failure.c"
-#include "sd_finish.c"
-#include "sd_hand.c"
-#include "sd_hand_out.c"
-#include "sd_listing.c"
-#include "sd_look.c"
-#include "sd_numbers.c"
-#include "sd_output.c"
-#include "sd_overdue.c"
-#include "sd_policy_fifo.c"
-#include "sd_publish.c"
-#include "sd_put.c"
-#include "sd_python.c"
-#include "sd_python_emit.c"
-#include "sd_queue.c"
+#include "emit/alarm_merge.c"
+#include "engine/finish.c"
+#include "engine/inspect.c"
+#include "merge/merge.c"
+#include "merge/rounds.c"
+#include "numbering/failure.c"
+#include "overdue/overdue.c"
+#include "publish/chunk.c"
+#include "publish/cost_model.c"
+#include "publish/listing.c"
+#include "publish/numbers.c"
+#include "publish/one_by_one.c"
+#include "publish/publish.c"
+#include "schedule/fifo.c"
+#include "worker/py_batch.c"
+#include "worker/py_emit.c"
+#include "worker/py_worker.c"
 /* Its one static atomic, the lock of spare slabs, would be there before the checker is. */
 struct never_locked {};
 static inline int sd_try_lock(never_locked *) { return 0; }
 static inline void sd_unlock(never_locked *) {}
 #define sd_a32 never_locked
-#include "sd_sink.c"
+#include "emit/writer.c"
 #undef sd_a32
-#include "sd_call.c"
-#include "sd_task.c"
-#include "sd_task_queue.c"
-#include "sd_visit.c"
-#include "sd_watermark.c"
+#include "numbering/watermark.c"
+#include "worker/call.c"
+#include "worker/task.c"
+#include "worker/task_queue.c"
+#include "worker/visit.c"
 #define calloc(n, size) model_zeroed(n, size)
-#include "sd_timer.c"
+#include "worker/alarm.c"
 #undef calloc
 #define aligned_alloc(line, bytes) model_nodes(bytes)
-#include "sd_wish.c"
+#include "alarms/tree.c"
 #undef aligned_alloc
 /* Files that have a name in common with one before. */
 #define RECORDS_AHEAD RECORDS_AHEAD_OF_A_CLAIM
-#include "sd_claim.c"
+#include "publish/inline.c"
 #define PAUSES PAUSES_OF_A_WORKER
-#include "sd_worker.c"
+#include "worker/worker.c"
 #define place place_in_arena
-#include "sd_arena.c"
+#include "state/arena.c"
 #undef place
-#include "sd_dispatcher.c"
+#include "engine/dispatcher.c"
 
 #include "model_run.hpp"
 

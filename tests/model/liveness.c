@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/api.h"
 #include "scheduler.h"
-#include "sd_api.h"
 #include "sd_error.h"
 
 enum { MOST_STRANDS = 8, MOST_STEPS = 400000 };

@@ -9,12 +9,12 @@
 
 #define SD_MODEL_RELACY 1
 #define SD_MODEL_STRANDS 1 /* blocks of records that the checker sees */
-#include "sd_atomic.h"
-/* sd_atomic.h first: the rest needs its types. */
-#include "sd_block.h"
-#include "sd_idle.h"
-#include "sd_list.h"
-#include "sd_strand.h"
+#include "base/atomic.h"
+/* base/atomic.h first: the rest needs its types. */
+#include "memory/segment.h"
+#include "schedule/idle.h"
+#include "schedule/list.h"
+#include "strand/strand.h"
 
 enum { MODEL_STRANDS = 2, MODEL_LISTS = 2, MODEL_CACHES = 6, MODEL_PLACES = 2, MODEL_SOURCES = 2 };
 

@@ -5,8 +5,8 @@ The changes are in tests/model/mutants. Each gives a name, what is wrong, its ch
     mutant: name-of-it
     What is wrong, in a sentence.
     check: name-of-the-check
-    <<<< sd_file.c
-    the old text, which occurs once in csrc/sd_file.c
+    <<<< room/file.c
+    the old text, which occurs once in csrc/room/file.c
     ====
     the new text
     >>>>
@@ -32,6 +32,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CSRC = HERE.parent.parent / "csrc"
+#: The rooms of csrc that the engine is in.
+ROOMS = (CSRC / "engine_rooms").read_text().split()
 CC = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O1", "-w", "-DSD_MODEL_SCHEDULER"]
 #: Of the programs of scenarios; a check of tests/model/checks.c has its own number of them.
 SEEDS = {"schedule": 8000, "liveness": 2000}
@@ -107,9 +109,14 @@ def read_all() -> list[Mutant]:
     return mutants
 
 
+def engine_files() -> list[Path]:
+    """The engine, and the headers that handlers share with it."""
+    return sorted([*CSRC.glob("*.h"), *(path for room in ROOMS for path in (CSRC / room).glob("*.[ch]"))])
+
+
 def sampled(mutants: list[Mutant], n: int) -> list[Mutant]:
     """So many of them: others when the engine is another, so that all have their turn."""
-    sources = b"".join(path.read_bytes() for path in sorted(CSRC.glob("sd_*.[ch]")))
+    sources = b"".join(path.read_bytes() for path in engine_files())
     return sorted(mutants, key=lambda mutant: hashlib.sha256(mutant.name.encode() + sources).digest())[:n]
 
 
@@ -122,8 +129,8 @@ def program_of(check: str) -> str:
 
 def sources_of(program: str, csrc: Path) -> list[Path]:
     """The program, and the engine but for its clock, in whose place the scheduler has its own."""
-    engine = [path for path in sorted(csrc.glob("sd_*.c")) if path.name != "sd_clock.c"]
-    return [*engine, HERE / "scheduler.c", HERE / f"{program}.c"]
+    engine = [csrc / file.relative_to(CSRC) for file in engine_files() if file.suffix == ".c"]
+    return [*(path for path in engine if path.name != "clock.c"), HERE / "scheduler.c", HERE / f"{program}.c"]
 
 
 def compile_one(source: Path, csrc: Path, to: Path) -> None:
@@ -154,16 +161,18 @@ def try_mutant(mutant: Mutant, right: Path) -> str:
     program, texts = program_of(mutant.check), mutant.changed()
     all_anew = any(file.endswith(".h") for file in texts)
     with tempfile.TemporaryDirectory(dir=right) as folder:
-        copy = Path(folder)
-        for path in CSRC.glob("sd_*.[ch]"):
-            (copy / path.name).write_text(texts.get(path.name) or path.read_text())
+        copy, csrc = Path(folder), Path(folder) / "csrc"
+        for path in engine_files():
+            name = path.relative_to(CSRC)
+            (csrc / name).parent.mkdir(parents=True, exist_ok=True)
+            (csrc / name).write_text(texts.get(name.as_posix()) or path.read_text())
         objects = []
         try:
-            for source in sources_of(program, copy):
-                anew = all_anew or source.name in texts
+            for source in sources_of(program, csrc):
+                anew = all_anew or f"{source.parent.name}/{source.name}" in texts
                 objects.append((copy if anew else right) / f"{source.name}.o")
                 if anew:
-                    compile_one(source, copy, copy)
+                    compile_one(source, csrc, copy)
             link(program, objects, copy)
             passed, said = run(copy / program, mutant.check)
         except subprocess.CalledProcessError:

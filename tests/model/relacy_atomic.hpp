@@ -1,4 +1,4 @@
-/* The third build of csrc/sd_atomic.h: its operations are Relacy's, so that the checker sees the real headers.
+/* The third build of csrc/base/atomic.h: its operations are Relacy's, so that the checker sees the real headers.
  *
  * An operation whose label is named by sd_weaken runs relaxed. "P2" weakens both halves of a read-modify-write, "P2:acquire"
  * takes away its acquire half only, "P2:release" its release half only.

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/api.h"
 #include "scheduler.h"
-#include "sd_api.h"
 #include "sd_error.h"
 
 enum { TASKS = 64 };

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "sd_clock.h"
-#include "sd_idle.h"
+#include "base/clock.h"
+#include "schedule/idle.h"
 
 enum { STACK_BYTES = 256 * 1024 };
 enum { OFTEN = 32, LONG = 400 };

@@ -1,6 +1,6 @@
 /* Tasks between records: what tasks.cpp and the wrong variants of it share. */
 #include "model.hpp"
-#include "sd_task_pool.h"
+#include "strand/tasks.h"
 
 enum { MODEL_TASKS = 3 };
 

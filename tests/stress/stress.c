@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sd_api.h"
-#include "sd_clock.h"
+#include "base/clock.h"
+#include "engine/api.h"
 #include "sd_error.h"
 
 enum { TASKS = 100 };

@@ -145,7 +145,7 @@ def test_every_label_stronger_than_relaxed_has_a_verdict() -> None:
 
 def test_the_models_use_the_labels_and_orders_of_the_core() -> None:
     models = {path.name: path.read_text() for path in sorted((ROOT / "tests" / "model").glob("*.[ch]pp"))}
-    assert "sd_watermark.c" in models["engine.hpp"]
+    assert "numbering/watermark.c" in models["engine.hpp"]
     assert strays(models, core_sources().values()) == []
 
 
@@ -157,7 +157,7 @@ def test_the_model_of_the_benchmarks_has_the_steps_of_each_function_it_stands_fo
     }
     labels = set()
     for file, functions in stands_for.items():
-        source = (ROOT / "csrc" / "bench" / file).read_text()
+        source = (ROOT / "csrc" / "lab" / "bench" / file).read_text()
         for function in functions:
             steps = operations(body_of(function, source))
             assert operations(body_of(function, model)) == steps, function

@@ -1,4 +1,4 @@
-/* Parking (csrc/sd_idle.h) under sequential consistency, searched to the end: 2 pushers of 2 entries each, 3 workers that
+/* Parking (csrc/schedule/idle.h) under sequential consistency, searched to the end: 2 pushers of 2 entries each, 3 workers that
  * sleep, and a futex that wakes whom it likes. No wake-up is lost: nobody sleeps beside a list that is not empty while
  * nothing else goes on.
  *

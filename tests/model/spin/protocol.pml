@@ -2,7 +2,7 @@
  * one strand that is paused and resumed. One schedule list stands for one a worker with stealing: where a strand is taken
  * from matters for speed, never for who holds its token.
  *
- * A publish's link and add are one step each under the publish lock; so are a worker's moves, named as in csrc/sd_strand.h.
+ * A publish's link and add are one step each under the publish lock; so are a worker's moves, named as in csrc/strand/strand.h.
  * WRONG=1: the owner word is given back after the subtraction, and the next who takes the strand finds it taken.
  * WRONG=2: a worker that is done clears a flag and does not look again.
  * WRONG=3: resuming takes the token although nobody set it aside.

@@ -1,0 +1,47 @@
+/* Time for intervals: the processor's own counter where it runs at a constant rate, else CLOCK_MONOTONIC in ns.
+ * Read it as a difference, turn it into ns with sd_clock_ns(). */
+#ifndef SD_BASE_CLOCK_H
+#define SD_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+typedef struct sd_clock {
+  int use_counter;
+  double ns_per_count;
+} sd_clock;
+
+extern sd_clock sd_the_clock;
+
+/* Measures the counter's rate once a process (2 ms); safe to call again. */
+void sd_clock_init(void);
+
+static inline uint64_t sd_monotonic_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#if defined(SD_MODEL_SCHEDULER)
+uint64_t sd_schedule_now(void);
+#endif
+
+static inline uint64_t sd_now(void) {
+#if defined(SD_MODEL_SCHEDULER)
+  return sd_schedule_now();
+#elif defined(__x86_64__)
+  if (sd_the_clock.use_counter) return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  if (sd_the_clock.use_counter) {
+    uint64_t count;
+    __asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(count));
+    return count;
+  }
+#endif
+  return sd_monotonic_ns();
+}
+
+static inline uint64_t sd_clock_ns(uint64_t counts) { return (uint64_t)((double)counts * sd_the_clock.ns_per_count); }
+static inline uint64_t sd_clock_counts(uint64_t ns) { return (uint64_t)((double)ns / sd_the_clock.ns_per_count); }
+
+#endif

@@ -1,0 +1,28 @@
+/* Loads of network-order fields from any address: network formats align nothing. */
+#ifndef SD_CODEC_BYTES_H
+#define SD_CODEC_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
+
+static inline uint32_t sd_load_u16(const uint8_t *p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return __builtin_bswap16(v);
+}
+
+static inline uint32_t sd_load_u32(const uint8_t *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+  return __builtin_bswap32(v);
+}
+
+static inline uint64_t sd_load_u64(const uint8_t *p) {
+  uint64_t v;
+  memcpy(&v, p, sizeof v);
+  return __builtin_bswap64(v);
+}
+
+#endif

@@ -1,0 +1,41 @@
+#include "codec/count_by_symbol.h"
+
+#include "base/atomic.h"
+
+/* Ticks of three kinds are counted in one word: each has so many bits, which ticks of a stretch do not fill. */
+enum { BITS = 21, STRETCH = (1 << BITS) - 1 };
+static const uint64_t count_of_kind[256] = {
+    [SD_KIND_ORDER] = 1, [SD_KIND_TRADE] = UINT64_C(1) << BITS, [SD_KIND_QUOTE] = UINT64_C(1) << 2 * BITS};
+
+/* A tick with a time before `latest`: the i-th of a stretch. */
+static SD_NOINLINE void behind(sd_seen *seen, const sd_tick *t, int64_t latest, uint64_t i) {
+  if (t->ts_recv < 0) return;
+  seen->behind++;
+  if (latest - t->ts_recv <= seen->furthest_ns) return;
+  seen->furthest_ns = latest - t->ts_recv;
+  seen->furthest_at = seen->ticks + (int64_t)i;
+  seen->furthest_symbol = t->instrument_id;
+}
+
+static void stretch(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen) {
+  int64_t latest = seen->latest;
+  uint64_t kinds = 0;
+  for (uint64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    if (SD_LIKELY(t->instrument_id < n_counts)) counts[t->instrument_id]++;
+    kinds += count_of_kind[t->kind];
+    if (SD_LIKELY(t->ts_recv >= latest)) latest = t->ts_recv;
+    else behind(seen, t, latest, i);
+  }
+  seen->latest = latest;
+  seen->orders += (int64_t)(kinds & STRETCH);
+  seen->trades += (int64_t)(kinds >> BITS & STRETCH);
+  seen->quotes += (int64_t)(kinds >> 2 * BITS & STRETCH);
+  seen->ticks += (int64_t)n;
+}
+
+void sd_tally(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen) {
+  sd_seen none = {0};
+  for (uint64_t i = 0; i < n; i += STRETCH)
+    stretch(ticks + i, n - i < STRETCH ? n - i : STRETCH, counts, n_counts, seen ? seen : &none);
+}

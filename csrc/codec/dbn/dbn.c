@@ -1,0 +1,181 @@
+/* Most of a file is one type of record, so a branch on the type costs nothing; what costs is looking an instrument up
+ * (a table whose last entry is tried first) and writing 64 bytes a tick. MBO, the dense one, has a loop of its own.
+ */
+#include "codec/dbn/dbn.h"
+
+#include "codec/dbn/layout.h"
+#include "codec/dbn/ticks.h"
+
+#include <string.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Notes what is wrong with, or to be asked about, the record at the stream's place. */
+static __attribute__((cold)) int stop(sd_dbn *dbn, uint8_t why, const uint8_t *p, uint64_t left, uint8_t value) {
+  dbn->fault = why;
+  dbn->fault_offset = dbn->offset;
+  dbn->fault_length = left ? p[0] * 4u : 0;
+  dbn->fault_type = left > 1 ? p[1] : 0;
+  dbn->fault_value = value;
+  if (why == SD_DBN_FAULT_TRUNCATED) return SD_E_TRUNCATED;
+  return why >= SD_DBN_STOP_INSTRUMENT ? SD_AGAIN : SD_E_FORMAT;
+}
+
+static int makes_ticks(uint8_t type) { return lengths[type] > ANY_LENGTH; }
+
+/* A time that no tick holds. */
+static int is_beyond(uint64_t time) { return time > INT64_MAX && time != UNDEF_TIME; }
+
+/* What is wrong with a whole record, and the byte that is. */
+static uint8_t find_fault(const sd_dbn *dbn, const uint8_t *p, uint8_t *value) {
+  uint8_t type = p[1];
+  uint32_t length = lengths[type];
+  if (length == 0) return SD_DBN_FAULT_UNKNOWN_TYPE;
+  if (length == ANY_LENGTH) return SD_DBN_FAULT_NONE;
+  if (type == STATISTICS && dbn->version >= 3) length = STATISTICS_V3_BYTES;
+  if (p[0] * 4u != length + dbn->tail) return SD_DBN_FAULT_LENGTH;
+  int head = type == TRADES || type == MBP_1 || type == MBP_10 || type == CMBP_1 || type == TCBBO;
+  uint32_t action_at = type == MBO ? 38 : head ? 28 : 0;
+  uint32_t side_at = type == IMBALANCE ? 105 : action_at ? action_at + 1 : 0;
+  if (action_at && !kind_of_action[p[action_at]]) {
+    *value = p[action_at];
+    return SD_DBN_FAULT_ACTION;
+  }
+  if (side_at && !is_side[p[side_at]]) {
+    *value = p[side_at];
+    return SD_DBN_FAULT_SIDE;
+  }
+  if (makes_ticks(type) &&
+      (is_beyond(event_time(p)) || (received_at(type) && is_beyond(load_u64(p + received_at(type))))))
+    return SD_DBN_FAULT_TIME;
+  if (bar_ns(type) && load_i64(p + VOLUME_AT) < 0) return SD_DBN_FAULT_SIZE;
+  return SD_DBN_FAULT_NONE;
+}
+
+static inline int is_wanted_time(const sd_dbn *dbn, uint64_t time) {
+  return time >= dbn->start_ns && time <= dbn->last_ns;
+}
+
+static void note_doubt(sd_dbn *dbn, uint8_t flags) {
+  dbn->doubtful_books += (flags & SD_DBN_MAYBE_BAD_BOOK) != 0;
+  dbn->doubtful_times += (flags & (SD_DBN_BAD_TS_RECV | SD_DBN_SNAPSHOT)) == SD_DBN_BAD_TS_RECV;
+}
+
+/* One record of any type. SD_OK: *used bytes are passed and *made ticks written. SD_AGAIN with dbn->fault clear: no
+ * whole record is left. */
+static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_tick *ticks, uint64_t *used,
+                    uint64_t *made) {
+  *used = *made = 0;
+  if (left == 0) return SD_AGAIN;
+  uint64_t size = p[0] * UINT64_C(4);
+  if (size < SD_DBN_HEADER) return stop(dbn, SD_DBN_FAULT_OUT_OF_STEP, p, left, 0);
+  if (left < size) return last ? stop(dbn, SD_DBN_FAULT_TRUNCATED, p, left, 0) : SD_AGAIN;
+
+  uint8_t type = p[1];
+  uint8_t value = 0;
+  uint8_t fault = find_fault(dbn, p, &value);
+  if (fault != SD_DBN_FAULT_NONE) {
+    if (!dbn->skip) return stop(dbn, fault, p, left, value);
+    if (dbn->skipped[fault]++ == 0) dbn->first_skipped[fault] = dbn->offset;
+    *used = size;
+    return SD_OK;
+  }
+  if (makes_ticks(type)) {
+    uint32_t at = received_at(type);
+    uint64_t time = first_defined(at ? load_u64(p + at) : UNDEF_TIME, event_time(p));
+    uint32_t id = load_u32(p + 4);
+    uint32_t key = sd_dbn_instruments_find(dbn->instruments, id, time);
+    if (key == SD_DBN_UNKNOWN) {
+      dbn->fault_instrument = id;
+      dbn->fault_time = time;
+      return stop(dbn, SD_DBN_STOP_INSTRUMENT, p, left, 0);
+    }
+    uint64_t count = key == SD_DBN_UNWANTED ? 0 : make_ticks(dbn, ticks, p, key);
+    if (count && is_wanted_time(dbn, (uint64_t)ticks[0].ts_recv)) {
+      *made = count;
+      if (ticks[0].kind != SD_KIND_STATUS && !bar_ns(type)) note_doubt(dbn, ticks[0].flags);
+    } else {
+      dbn->not_selected += count ? count : 1;
+    }
+  }
+  dbn->counts[type]++;
+  *used = size;
+  return SD_OK;
+}
+
+/* MBO records while there are any. Stops before the first record that is not a plain one. */
+static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end, sd_tick **next, const sd_tick *full) {
+  const uint8_t *start = p;
+  sd_tick *tick = *next;
+  uint64_t size = MBO_BYTES + dbn->tail;
+  uint64_t taken = 0;
+  while (tick < full && LIKELY((uint64_t)(end - p) >= size)) {
+    if (UNLIKELY(p[0] * UINT64_C(4) != size || p[1] != MBO)) break;
+    if (UNLIKELY(!kind_of_action[p[38]] || !is_side[p[39]])) break;
+    uint64_t time = first_defined(load_u64(p + 40), event_time(p));
+    uint32_t key = sd_dbn_instruments_find(dbn->instruments, load_u32(p + 4), time);
+    if (UNLIKELY(key == SD_DBN_UNKNOWN)) break;
+    if (UNLIKELY(is_beyond(event_time(p)) || is_beyond(load_u64(p + 40)))) break;
+    if (key != SD_DBN_UNWANTED && is_wanted_time(dbn, time)) {
+      make_mbo(tick, p, key);
+      if (UNLIKELY(tick->flags & (SD_DBN_MAYBE_BAD_BOOK | SD_DBN_BAD_TS_RECV))) note_doubt(dbn, tick->flags);
+      tick++;
+    } else {
+      dbn->not_selected++;
+    }
+    taken++;
+    p += size;
+  }
+  dbn->counts[MBO] += taken;
+  dbn->records += taken;
+  dbn->offset += (uint64_t)(p - start);
+  *next = tick;
+  return p;
+}
+
+int sd_dbn_decode(sd_dbn *dbn, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity) {
+  const uint8_t *p = buf;
+  const uint8_t *end = buf + len;
+  sd_tick *tick = ticks;
+  const sd_tick *full = ticks + capacity - (SD_DBN_MAX_TICKS - 1); /* from here on there is no room for any record */
+  int code = SD_OK;
+  dbn->fault = SD_DBN_FAULT_NONE;
+  dbn->full = 0;
+  for (;;) {
+    uint64_t used;
+    uint64_t made;
+    p = take_mbo(dbn, p, end, &tick, full);
+    if (tick >= full) {
+      dbn->full = 1;
+      break;
+    }
+    code = take_any(dbn, p, (uint64_t)(end - p), last, tick, &used, &made);
+    if (code != SD_OK) break;
+    uint8_t type = p[1];
+    dbn->records++;
+    dbn->offset += used;
+    p += used;
+    tick += made;
+    if (type == SYMBOL_MAPPING) {
+      dbn->fault = SD_DBN_STOP_MAPPING;
+      dbn->fault_offset = dbn->offset - used;
+      dbn->fault_length = (uint32_t)used;
+      code = SD_AGAIN;
+      break;
+    }
+  }
+  if (code == SD_AGAIN && dbn->fault == SD_DBN_FAULT_NONE) code = SD_OK;
+  dbn->made = (uint64_t)(tick - ticks);
+  dbn->consumed = (uint64_t)(p - buf);
+  dbn->ticks += dbn->made;
+  return code;
+}
+
+void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments) {
+  memset(dbn, 0, sizeof *dbn);
+  dbn->last_ns = UINT64_MAX;
+  dbn->version = version;
+  dbn->levels = 1;
+  dbn->instruments = instruments;
+}

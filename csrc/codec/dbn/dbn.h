@@ -1,0 +1,53 @@
+/* Databento Binary Encoding, versions 1 to 3: the records behind a file's metadata, bytes in, ticks out.
+ *
+ * A record is a header of 16 bytes (length in words of 4 bytes, record type, publisher u16, instrument u32, venue time
+ * u64), then its fields, all little-endian. Layouts follow Databento's "DBN" documentation of standards and schemas.
+ * With `ts_out` every record ends with the 8 bytes of the time it was sent at, which are passed over.
+ *
+ * Called by one thread at a time; touches nothing but its arguments, and never a byte outside [buf, buf + len).
+ *
+ * What each record becomes; `bid` and `ask` are those of the record's best level:
+ *
+ *   record            ticks  kind    action  side    price    size       order_id   ref_id
+ *   MBO A C M R F     1      ORDER   its own its own price    size       order      0
+ *   MBO T             1      TRADE   T       its own price    size       order      0
+ *   MBO N             1      NONE    N       its own price    size       order      0
+ *   trades            1      TRADE   T       its own price    size       0          0
+ *   MBP-1, CMBP-1,    1      QUOTE   its own N       bid      bid size   ask price  ask size
+ *   TBBO, TCBBO       and, where the action is T, a TRADE like that of a trades record behind it
+ *   BBO, CBBO         1      QUOTE   N       N       bid      bid size   ask price  ask size
+ *   MBP-10            as MBP-1, a QUOTE for each of the first `levels` levels that either side has, the first always,
+ *                     with the level as depth
+ *   OHLCV             4      TRADE   T       N       open, high, low, close; the volume is the size of the close, 0 in
+ *                     the others; depth 0 to 3
+ *   status            1      STATUS  N       N       none     0          0          action | reason << 16 | event << 32
+ *   imbalance         1      STATUS  N       its own ref      paired     0          total imbalance
+ *   statistics        1      STATUS  N       N       price    quantity   0          statistic's type
+ *
+ * `sequence` is the record's own where it has one, else its position among the records, from 1. `flags` are the
+ * record's; for status they are SD_DBN_TRADING and the like, for imbalance SD_DBN_IMBALANCE and the auction's letter,
+ * for statistics SD_DBN_STATISTIC. Undefined prices stay undefined. Of ts_event and ts_recv one stands in for the other
+ * where it is missing or undefined, 0 where both are. A bar's ts_recv is its end: nobody knows it sooner. An undefined
+ * quantity is 0; one below 0 stays so.
+ *
+ * Definitions, errors and system messages are checked for their length, counted, and make no tick. A symbol mapping
+ * ends the call behind it: the caller has to look at it.
+ */
+#ifndef SD_CODEC_DBN_DBN_H
+#define SD_CODEC_DBN_DBN_H
+
+#include "codec/dbn/state.h"
+
+/* Ready for the first record of a stream. Borrows `instruments`. */
+void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments);
+
+/* Takes whole records from buf until it holds none, fewer than SD_DBN_MAX_TICKS of `capacity` are left, or something
+ * ends the call. Sets dbn->made and dbn->consumed; what is not consumed must lead the next
+ * call's buf. `last` says that nothing follows buf. `capacity` is at least SD_DBN_MAX_TICKS.
+ *
+ * SD_OK; SD_AGAIN for SD_DBN_STOP_*; SD_E_TRUNCATED or SD_E_FORMAT for a fault, with dbn->fault_* filled. The ticks of
+ * all records before are in `ticks`, whatever the code. When dbn->full
+ * is set, it ended for want of room: call again with the rest. */
+int sd_dbn_decode(sd_dbn *dbn, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+
+#endif

@@ -1,0 +1,65 @@
+/* NASDAQ TotalView-ITCH 5.0: bytes in, ticks out.
+ *
+ * A stream is a row of frames: a big-endian u16 length, then the message. Some tools write 0 as the length of every
+ * frame; the type then gives it. Field offsets follow Nasdaq's "TotalView-ITCH 5.0" specification.
+ *
+ * Called by one thread at a time; touches nothing but its arguments, and never a byte outside [buf, buf + len).
+ *
+ * What each message becomes (`locate` is the stock locate, `match` the match number):
+ *
+ *   type   action side       order_id size             price            ref_id  kind
+ *   A F    A      B or A     order    shares           price            0       ORDER
+ *   E      F      N          order    executed         none             match   ORDER
+ *   C      F      N          order    executed         execution price  match   ORDER
+ *   X      C      N          order    cancelled        none             0       ORDER
+ *   X of 0 N      N          order    0                none             0       ORDER: nothing is cancelled
+ *   D      C      N          order    0: all that is left  none         0       ORDER
+ *   U      M      N          old      shares           price            new id  ORDER
+ *   P      T      B or A     order    shares           price            match   TRADE
+ *   Q      T      N          0        shares           cross price      match   TRADE
+ *   H      N      N          0        0                none             reason  STATUS
+ *   I      N      imbalance  0        paired shares    reference price  imbalance shares   STATUS
+ *   B      N      N          0        0                none             match   STATUS
+ *   J      N      N          lower    extensions       reference price  upper   STATUS, collars in 1e-9
+ *   K      N      N          0        0                IPO price        release second     STATUS
+ *   Y      N      N          0        0                none             action  STATUS
+ *   h      N      N          0        0                none             market and action  STATUS
+ *   N      N      B or A     0        0                none             interest           STATUS, side N: both or none
+ *   O      N      N          lower    0                near price       upper   STATUS, collars in 1e-9
+ *
+ * `instrument_id` is the stock locate, `sequence` the message's position in the stream counted from 1 (messages that
+ * make no tick count too), `ts_event` and `ts_recv` are both midnight_ns + the message's nanoseconds. R names a locate
+ * and says what it is; S, V and W speak of the whole market and are kept as they came; these and L (a market maker's
+ * standing, of which each symbol has dozens before the open) are checked and counted, and make no tick. But S with the
+ * code O, start of messages, is a new day where at least as many messages as locates have names came since the last one
+ * (a day names them all): it makes a clear record for each of these (action R, side N, no price, kind STATUS, the message's
+ * time and sequence), in the order of locates.
+ *
+ * Skipping. A message whose frame is sound is passed over alone. Where the frames themselves are out of step (a length
+ * that is not the type's, an unknown type without a length, a frame that the end cuts) the next place is looked for
+ * from which SD_ITCH_SYNC_FRAMES frames in a row are plausible, or fewer that reach the very end: a known type, its own
+ * length (0 only where the stream has not shown true ones), a time within a day, and a locate that the directory has,
+ * once there is one. What lies before it counts as one message.
+ */
+#ifndef SD_CODEC_ITCH_ITCH_H
+#define SD_CODEC_ITCH_ITCH_H
+
+#include "codec/itch/state.h"
+
+/* Ready for the first byte of a stream. Wants itch->symbols to be zeros, as calloc() gives them: half a megabyte of which
+ * most is never touched. */
+void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip);
+
+/* Takes whole messages from buf until it holds none, or `capacity` ticks are made. Sets itch->made and
+ * itch->consumed; whatever is not consumed must lead the next call's buf. `last` says that nothing follows buf.
+ *
+ * SD_OK; SD_AGAIN when a message's locate is SD_ITCH_UNDECIDED: decide all that are and call again with the rest;
+ * SD_E_TRUNCATED when `last` and buf ends inside a frame; SD_E_FORMAT with itch->fault_* filled. Skipping, only the
+ * first two. The ticks of all messages before the fault are in `ticks`, whatever the code. When made == capacity, call
+ * again with the rest. */
+int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+
+/* Length of a message of this type in bytes, its length field apart; 0 for a type that ITCH 5.0 does not have. */
+uint32_t sd_itch_length(uint8_t type);
+
+#endif

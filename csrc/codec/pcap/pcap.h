@@ -1,0 +1,31 @@
+/* Packet captures of MoldUDP64 that carries ITCH 5.0: pcap and pcapng in, ticks out.
+ *
+ * Captures are read in either byte order, with time stamps of any resolution. In them Ethernet (with VLAN tags), raw IP
+ * and Linux cooked frames; IPv4 and IPv6; UDP. In that MoldUDP64 as Nasdaq's specification has it: session 10 bytes,
+ * sequence 8, count 2, then count times a length of 2 and a message; count 0 is a heartbeat, 0xFFFF the session's end.
+ *
+ * Lines A and B carry the same packets. A message is taken from whichever packet brings it first. A packet ahead of its
+ * turn is held until what is missing has come, or until `hold` packets wait, or some for `hold_ns`, or the input ends: then
+ * what is missing is a gap, and counted. A message's ts_recv is the capture time of the packet that made it available: its own,
+ * or for one that was held that of the packet that ended the wait. `sequence` is MoldUDP64's; all else is as itch.h has
+ * it, and the itch state is told everything else: names, counts of types, selection by symbol.
+ *
+ * Called by one thread at a time; touches nothing but its arguments and its own memory, and never a byte outside
+ * [buf, buf + len).
+ */
+#ifndef SD_CODEC_PCAP_PCAP_H
+#define SD_CODEC_PCAP_PCAP_H
+
+#include "codec/pcap/state.h"
+
+/* Ready for the first byte. NULL when there is no memory. sd_pcap_free() takes NULL. */
+sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip);
+void sd_pcap_free(sd_pcap *pcap);
+
+/* Takes whole records from buf until it holds none, or `capacity` ticks are made. Sets made and consumed; whatever is
+ * not consumed, at most SD_PCAP_MAX_RECORD bytes, must lead the next call's buf. `last` says that nothing follows buf.
+ *
+ * SD_OK; SD_AGAIN as sd_itch_decode() says it; SD_E_TRUNCATED or SD_E_FORMAT with `fault` filled; SD_E_NO_MEMORY. */
+int sd_pcap_decode(sd_pcap *pcap, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+
+#endif

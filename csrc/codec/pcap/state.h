@@ -1,0 +1,106 @@
+/* A capture as its decoder's files have it: options, places, counts and faults. */
+#ifndef SD_CODEC_PCAP_STATE_H
+#define SD_CODEC_PCAP_STATE_H
+
+#include "codec/itch/itch.h"
+#include "sd_error.h"
+#include "sd_tick.h"
+
+enum {
+  SD_PCAP_MAX_RECORD = 262144 + 64, /* a longer record holds no packet of any network */
+  SD_PCAP_INTERFACES = 64,
+  SD_PCAP_HELD = 256,
+  SD_PCAP_SESSION_BYTES = 10,
+  SD_PCAP_SAMPLES = 32,
+  SD_PCAP_FAULTS = 9
+};
+
+/* Why a record or a packet could not be taken. */
+enum {
+  SD_PCAP_FAULT_NONE = 0,
+  SD_PCAP_FAULT_TRUNCATED = 1, /* the input ends inside a record */
+  SD_PCAP_FAULT_RECORD = 2,    /* lengths or marks of the capture file that cannot be; skipping searches on */
+  SD_PCAP_FAULT_LINK = 3,      /* a link type that is not read, or an interface that was not described */
+  SD_PCAP_FAULT_SNAPPED = 4,   /* the capture holds only a part of the packet */
+  SD_PCAP_FAULT_MOLD = 5,      /* on a chosen port, and no MoldUDP64 */
+  SD_PCAP_FAULT_SESSION = 6,   /* a second session */
+  SD_PCAP_FAULT_MESSAGE = 7,   /* a message that is not as long as its type's */
+  SD_PCAP_FAULT_ITCH = 8       /* as itch->fault says */
+};
+
+typedef struct sd_pcap_sample {
+  uint64_t offset;   /* of the record, in bytes from the start */
+  uint64_t sequence; /* of the message, where there is one */
+  uint32_t fault;
+  uint32_t value; /* of FAULT_LINK the link type, of FAULT_MESSAGE the length, of FAULT_SNAPPED the bytes there are */
+} sd_pcap_sample;
+
+typedef struct sd_pcap_memory sd_pcap_memory; /* the packet under way, and those held */
+
+typedef struct sd_pcap_interface {
+  uint32_t link;
+  uint32_t shift; /* time in units of 2^-shift s, where it is not 0 */
+  uint64_t times; /* else ns = time * times / over */
+  uint64_t over;
+  int64_t offset_s;
+} sd_pcap_interface;
+
+typedef struct sd_pcap {
+  /* Options. */
+  uint32_t skip;
+  uint32_t selective;
+  uint64_t start_ns; /* capture times from here */
+  uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
+  uint32_t any_port;
+  uint32_t blank_headers;  /* packets whose session and sequence are zeros go on where the last one ended */
+  uint64_t hold_ns;        /* and how long the first of them */
+  uint32_t hold;           /* packets held before a gap is given up, at most SD_PCAP_HELD */
+  uint32_t session_known;  /* chosen, or learnt from the first packet */
+  uint32_t session_chosen; /* others are passed over in silence */
+  uint8_t session[SD_PCAP_SESSION_BYTES];
+  uint8_t ports[65536 / 8];
+  sd_itch *itch; /* the caller's, who outlives this */
+  sd_pcap_memory *memory;
+
+  /* Where the capture stands. */
+  uint32_t kind; /* 0: not known yet, 1: pcap, 2: pcapng */
+  uint32_t swapped;
+  uint32_t interfaces;
+  uint32_t lost; /* nonzero: searching for the next record */
+  sd_pcap_interface interface[SD_PCAP_INTERFACES];
+  uint64_t offset;
+  uint64_t passing;   /* bytes of a block without interest still to come */
+  uint64_t first_ts;  /* of the first record, ns since the epoch; 0: none yet */
+  uint64_t ts;        /* of the last */
+  uint64_t sequence;  /* the next message's; 0: no packet yet */
+  uint64_t announced; /* the highest sequence known to be the next one at some time */
+
+  /* Counts. */
+  uint64_t records;
+  uint64_t other_packets; /* no UDP, another port, another protocol */
+  uint64_t blank_packets; /* of those, MoldUDP64 with messages but for its blank header, which was not asked for */
+  uint64_t other_sessions;
+  uint64_t fragments;
+  uint64_t packets; /* of MoldUDP64 with messages */
+  uint64_t heartbeats;
+  uint64_t ends;
+  uint64_t duplicates; /* packets all of whose messages were known */
+  uint64_t held;       /* packets that had to wait */
+  uint64_t gaps;
+  uint64_t missing; /* messages */
+  uint64_t ticks;
+  uint64_t skipped_bytes;
+  uint64_t skips[SD_PCAP_FAULTS];
+
+  /* The last call. */
+  uint64_t made;
+  uint64_t consumed;
+  sd_pcap_sample fault; /* that ended it, if one did */
+
+  /* What was passed over, and gaps (fault 0: the first missing message, and how many as `value`); the caller takes the
+   * samples and sets `sampled` to 0. */
+  uint32_t sampled;
+  sd_pcap_sample samples[SD_PCAP_SAMPLES];
+} sd_pcap;
+
+#endif

@@ -1,0 +1,34 @@
+/* A column of text, where its numbers go, and why a field could not be taken. */
+#ifndef SD_CODEC_TEXT_COLUMN_H
+#define SD_CODEC_TEXT_COLUMN_H
+
+#include "sd_tick.h"
+#include <stdint.h>
+
+/* A column, and which of its rows are meant. */
+typedef struct sd_cells {
+  const int32_t *offsets; /* one more than there are rows, ascending */
+  const uint8_t *bytes;
+  const uint32_t *rows; /* those meant, `count` of them; NULL: the first `count` */
+  uint64_t count;
+} sd_cells;
+
+/* Where one number a row goes: `width` bytes (1, 2, 4 or 8), `stride` bytes apart. */
+typedef struct sd_target {
+  uint8_t *out;
+  uint64_t stride;
+  uint32_t width;
+} sd_target;
+
+/* The low byte of a word of `faults`; the high byte is the column. */
+enum {
+  SD_FAULT_EMPTY = 1,     /* a field that is needed */
+  SD_FAULT_TEXT = 2,      /* not of the form */
+  SD_FAULT_PRECISION = 3, /* more decimals than the result holds */
+  SD_FAULT_RANGE = 4,     /* outside lowest to highest, or more than 19 digits */
+  SD_FAULT_UNKNOWN = 5,   /* not in the table of letters */
+  SD_FAULT_NAMES = 6,     /* a name too many */
+  SD_FAULT_NAME = 7       /* no symbol's name: longer than SD_NAME_BYTES; the caller judges the rest of it */
+};
+
+#endif

@@ -1,0 +1,140 @@
+/* See the header. */
+#include "codec/text/columns.h"
+
+#include "codec/text/cells.h"
+
+#include <string.h>
+
+enum {
+  SLOTS = 128, /* twice as many as there are texts, so that one that is not there is soon known */
+  FREE = 255   /* a length: no text */
+};
+
+_Static_assert(SD_LETTERS * 2 <= SLOTS, "a free slot is soon found");
+
+/* A text by what its bytes are as a number, in the slot that is free from where a hash points to, and its numbers. Free
+ * slots have those of all other texts. */
+typedef struct slot {
+  uint64_t key;
+  uint32_t length;
+  int32_t values[SD_LETTER_TARGETS];
+} slot;
+
+typedef struct letters {
+  slot slots[SLOTS];
+  uint8_t of_byte[256]; /* slots of texts of one byte */
+  uint64_t single;      /* 1: there are no others; else no length there is */
+} letters;
+
+static inline uint32_t slot_of(uint64_t key) { return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57); }
+
+static inline const slot *find(const letters *known, uint64_t key, uint64_t length) {
+  const slot *s = &known->slots[slot_of(key)];
+  while (UNLIKELY((s->key != key || s->length != length) && s->length != FREE))
+    s = &known->slots[(s - known->slots + 1) % SLOTS];
+  return s;
+}
+
+static void fill(letters *known, const sd_letter *table, uint32_t entries, const int32_t *otherwise, uint32_t targets) {
+  slot other = {.length = FREE};
+  memcpy(other.values, otherwise, targets * sizeof other.values[0]);
+  known->single = 1;
+  for (int i = 0; i < SLOTS; i++) known->slots[i] = other;
+  for (uint32_t e = 0; e < entries && e < SD_LETTERS; e++) {
+    uint64_t key;
+    memcpy(&key, table[e].text, 8);
+    slot *s = &known->slots[find(known, key, table[e].length) - known->slots];
+    s->key = key;
+    s->length = table[e].length;
+    memcpy(s->values, table[e].values, sizeof s->values);
+    if (s->length != 1) known->single = UINT64_MAX;
+  }
+  for (uint64_t byte = 0; byte < 256; byte++) known->of_byte[byte] = (uint8_t)(find(known, byte, 1) - known->slots);
+}
+
+/* Compiled once a number of targets. */
+static inline __attribute__((always_inline)) uint64_t read_letters(const sd_cells *cells, const letters *known,
+                                                                   uint32_t column, const sd_target *to, int targets,
+                                                                   uint16_t *faults) {
+  sd_target target[SD_LETTER_TARGETS];
+  text_column from = text_column_of(cells);
+  uint64_t bad = 0;
+  for (int t = 0; t < targets; t++) target[t] = to[t];
+  for (uint64_t i = 0; i < from.cells.count; i++) {
+    field f = cell(&from, i);
+    uint64_t length = (uint64_t)(f.end - f.at);
+    const slot *s;
+    if (length == known->single) s = &known->slots[known->of_byte[*f.at]];
+    else s = find(known, word_of(f, from.end), length);
+    int32_t all = s->values[0];
+    for (int t = 1; t < targets; t++) all |= s->values[t];
+    for (int t = 0; t < targets; t++)
+      if (LIKELY(all >= 0) || s->values[t] >= 0) put(&target[t], i, &s->values[t]);
+    if (UNLIKELY(all < 0)) {
+      note(&faults[i], column, length ? SD_FAULT_UNKNOWN : SD_FAULT_EMPTY);
+      bad++;
+    }
+  }
+  return bad;
+}
+
+uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, const int32_t *otherwise,
+                    uint32_t column, const sd_target *targets, uint32_t count, uint16_t *faults) {
+  letters known;
+  fill(&known, table, entries, otherwise, count);
+  switch (count) {
+  case 1:
+    return read_letters(cells, &known, column, targets, 1, faults);
+  case 2:
+    return read_letters(cells, &known, column, targets, 2, faults);
+  case 3:
+    return read_letters(cells, &known, column, targets, 3, faults);
+  default:
+    return read_letters(cells, &known, column, targets, SD_LETTER_TARGETS, faults);
+  }
+}
+
+void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
+                    const int64_t *ts_recv, const uint32_t *names) {
+  sd_tick tick = *blank;
+  for (uint64_t i = 0; i < count; i++) {
+    tick.ts_recv = ts_recv[i];
+    tick.ts_event = ts_event[i] ? ts_event[i] : tick.ts_recv;
+    sd_set_sequence(&tick, first + i);
+    if (names) tick.instrument_id = names[i];
+    out[i] = tick;
+  }
+}
+
+uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
+  uint64_t found = 0;
+  while (count) {
+    /* No more at once than a byte counts to: compilers then count sixteen side by side. */
+    uint64_t run = count < 255 ? count : 255;
+    uint8_t here = 0;
+    for (uint64_t i = 0; i < run; i++) here = (uint8_t)(here + (bytes[i] == byte));
+    found += here;
+    bytes += run;
+    count -= run;
+  }
+  return found;
+}
+
+uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd) {
+  uint64_t found = 0;
+  uint8_t other = 0;
+  while (count) {
+    /* As above. */
+    uint64_t run = count < 255 ? count : 255;
+    uint8_t here = 0;
+    for (uint64_t i = 0; i < run; i++) {
+      here = (uint8_t)(here + (bytes[i] == '\n'));
+      other |= (bytes[i] == '"') | (bytes[i] == '\r');
+    }
+    found += here;
+    bytes += run;
+    count -= run;
+  }
+  *odd = other;
+  return found;
+}

@@ -1,0 +1,43 @@
+/* Columns of text, as a CSV parser leaves them, into fields of ticks. Here is what a column is, and what becomes of one
+ * whose fields are no numbers; those are decimal.h's, and names are names.h's.
+ *
+ * A column is Arrow's layout of variable-size binary: count + 1 offsets of 32 bits into one run of bytes. Each function
+ * takes a whole column in one call and writes a field of each tick (any stride), so that nothing is done twice.
+ *
+ * A field that cannot be taken leaves its output alone and notes in `faults`, one word a row, its column and why: the
+ * first fault of a row stays. Spaces around a field do not count. Called by one thread at a time; touches nothing but
+ * its arguments, and never a byte outside those between the first and the last offset.
+ */
+#ifndef SD_CODEC_TEXT_COLUMNS_H
+#define SD_CODEC_TEXT_COLUMNS_H
+
+#include "codec/text/column.h"
+
+enum {
+  SD_LETTERS = 64,       /* the most texts in a table */
+  SD_LETTER_TARGETS = 4, /* the most numbers that one text stands for */
+};
+
+/* Text of at most eight bytes, and the number it stands for in each target; -1: none, which is a fault. */
+typedef struct sd_letter {
+  uint8_t text[8]; /* padded with zeros */
+  uint32_t length;
+  int32_t values[SD_LETTER_TARGETS];
+} sd_letter;
+
+/* Each field through a table, to 1 to SD_LETTER_TARGETS targets. `otherwise`: the numbers for what is not in it. */
+uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, const int32_t *otherwise,
+                    uint32_t column, const sd_target *targets, uint32_t count, uint16_t *faults);
+
+/* Ticks that are `blank` but for a number of their own, from `first` up, and their times and names: an event without a
+ * time (0) has that of its receipt. `names` may be NULL. Each tick is written once, in one go. */
+void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
+                    const int64_t *ts_recv, const uint32_t *names);
+
+/* How many of the bytes are this one. */
+uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
+
+/* How many of the bytes are '\n'. `odd`: whether one is '"' or '\r', so that there is more to lines than those. */
+uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd);
+
+#endif

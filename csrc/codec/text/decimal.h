@@ -1,0 +1,42 @@
+/* Numbers, identifiers and times of text, exactly or not at all: no floating point comes near a price. The columns they
+ * stand in, and how faults are noted, are those of columns.h.
+ */
+#ifndef SD_CODEC_TEXT_DECIMAL_H
+#define SD_CODEC_TEXT_DECIMAL_H
+
+#include "codec/text/column.h"
+
+enum {
+  SD_FORM_DECIMAL = 1, /* [+-]digits[.digits][e[+-]digits], times 10^scale */
+  SD_FORM_ID = 2,      /* digits of a u64, a negative number is 0; other text, if `hash`: 64-bit FNV-1a, top bit set */
+  SD_FORM_EPOCH =
+      3, /* a whole number since 1970-01-01: s below 10^11, ms below 10^14, us below 10^17, else ns; to ns */
+  SD_FORM_CLOCK = 4, /* H:MM:SS[.digits] or HHMMSS and `scale` digits (leading zeros may be gone): ns since midnight */
+  SD_FORM_STAMP = 5, /* a date, then [T ]HH:MM:SS[.digits][zone] or at once HHMMSS and `scale` digits: ns since 1970 */
+  SD_FORM_DATE = 6,  /* YYYYMMDD or YYYY-MM-DD (/ and . too): ns since 1970 */
+  SD_FORM_HEX = 7    /* up to 16 hexadecimal digits of a u64 */
+};
+
+/* Whether a zone (Z, +HH:MM, +HHMM, +HH, or with -) stands behind a stamp, whose value is then UTC's. */
+enum { SD_ZONE_MAY = 0, SD_ZONE_NEVER = 1, SD_ZONE_ALWAYS = 2 };
+
+typedef struct sd_number_rule {
+  int64_t lowest; /* of the result; not looked at for SD_FORM_ID and SD_FORM_HEX */
+  int64_t highest;
+  int64_t empty; /* the result of an empty field, where those are allowed */
+  int64_t zero;  /* the result where it is 0 */
+  int32_t form;
+  int32_t scale; /* SD_FORM_DECIMAL: the power of ten, -27 to 27; else digits of a fraction, 0 to 9 */
+  uint8_t allow_empty;
+  uint8_t hash;
+  uint8_t zone; /* SD_FORM_STAMP */
+} sd_number_rule;
+
+/* Returns how many fields had a fault. */
+uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t column, const sd_target *target,
+                    uint16_t *faults);
+
+/* One number, for tests: 0, or why not. */
+int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value);
+
+#endif

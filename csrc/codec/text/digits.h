@@ -1,0 +1,75 @@
+/* Short numbers of text, eight characters at once. How many digits a field has differs from row to row, and a loop over
+ * them ends with a branch that goes wrong: here a field is one word or two, whatever stands after it in the column is
+ * shifted out, and nothing branches on its length but which of the two it is.
+ */
+#ifndef SD_CODEC_TEXT_DIGITS_H
+#define SD_CODEC_TEXT_DIGITS_H
+
+#include "codec/text/cells.h"
+
+#include <string.h>
+
+enum { SHORT_TEXT = 16 };
+
+/* Eight characters, each of which is what it is worth if it is a digit; the first is in the lowest byte. */
+static inline uint64_t eight_characters(const uint8_t *at) {
+  uint64_t word;
+  memcpy(&word, at, 8);
+  return word ^ UINT64_C(0x3030303030303030);
+}
+
+/* Whether all eight are below 10: a carry comes only from a byte that is not. */
+static inline int are_digits(uint64_t word) {
+  return ((word | (word + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080)) == 0;
+}
+
+/* The number that eight digits are: pairs of digits, then of pairs, then of fours. */
+static inline uint64_t eight_digits(uint64_t word) {
+  word = word * 2561 >> 8;
+  word = (word & UINT64_C(0x00ff00ff00ff00ff)) * 6553601 >> 16;
+  return (word & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
+}
+
+/* The first `count` characters at `at`, 1 to 8, as the last of eight that begin with zeros. */
+static inline uint64_t padded(const uint8_t *at, uint64_t count) { return eight_characters(at) << (64 - 8 * count); }
+
+/* Takes the first point out of a word, what is before it moves up. Returns how many characters are after it; -1: none. */
+static inline int without_point(uint64_t *word) {
+  uint64_t differs = *word ^ UINT64_C(0x1e1e1e1e1e1e1e1e); /* '.' as eight_characters() has it */
+  uint64_t points = (differs - UINT64_C(0x0101010101010101)) & ~differs & UINT64_C(0x8080808080808080);
+  if (!points) return -1;
+  int at = __builtin_ctzll(points) - 7;
+  uint64_t before = (UINT64_C(1) << at) - 1;
+  *word = (*word & (~before << 8)) | ((*word & before) << 8);
+  return 7 - at / 8;
+}
+
+/* Up to SHORT_TEXT digits, with a point among them if `pointed`, as the number without the point; `fraction`: how many
+ * are after it. 0: this is no such field, or too near to `end`, from where no byte may be read. */
+static inline int short_number(field f, const uint8_t *end, int pointed, uint64_t *number, int *fraction) {
+  uint64_t length = (uint64_t)(f.end - f.at);
+  *fraction = 0;
+  if (UNLIKELY(length - 1 >= SHORT_TEXT || end - f.at < 8)) return 0;
+  if (length <= 8) {
+    uint64_t word = padded(f.at, length);
+    if (!are_digits(word)) {
+      if (!pointed || length == 1 || (*fraction = without_point(&word)) < 0 || !are_digits(word)) return 0;
+    }
+    *number = eight_digits(word);
+    return 1;
+  }
+  uint64_t high = padded(f.at, length - 8);
+  uint64_t low = eight_characters(f.end - 8);
+  uint64_t below = 100000000;
+  if (!are_digits(low)) {
+    if (!pointed || (*fraction = without_point(&low)) < 0 || !are_digits(low)) return 0;
+    below = 10000000;
+  }
+  if (!are_digits(high)) {
+    if (!pointed || below != 100000000 || (*fraction = 8 + without_point(&high)) < 8 || !are_digits(high)) return 0;
+  }
+  *number = eight_digits(high) * below + eight_digits(low);
+  return 1;
+}
+
+#endif

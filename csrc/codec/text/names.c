@@ -1,0 +1,129 @@
+/* See the header. Files hold runs of one symbol, so the last name is tried before the table is. */
+#include "codec/text/names.h"
+
+#include "codec/text/cells.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+  uint64_t hash;
+  uint32_t length;
+  uint8_t text[SD_NAME_BYTES];
+} entry;
+
+struct sd_names {
+  entry *entries;
+  uint32_t *slots; /* an index + 1, 0: free */
+  uint32_t count;
+  uint32_t room;     /* of entries; slots are four times as many */
+  uint32_t capacity; /* the most entries there may be */
+};
+
+enum { FIRST_ROOM = 256 };
+
+static uint64_t hash_of(const uint8_t *text, uint32_t length) {
+  uint64_t hash = length * UINT64_C(0x9e3779b97f4a7c15);
+  for (uint32_t at = 0; at < length; at += 8) {
+    uint64_t word = 0;
+    memcpy(&word, text + at, length - at < 8 ? length - at : 8);
+    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+/* Twice the room; 0 where there is no memory, and all is as it was. */
+static int grow(sd_names *names) {
+  uint32_t room = names->room ? names->room * 2 : FIRST_ROOM;
+  uint32_t *slots = calloc((size_t)room * 4, sizeof *slots);
+  entry *entries = slots ? realloc(names->entries, (size_t)room * sizeof *entries) : NULL;
+  if (!entries) {
+    free(slots);
+    return 0;
+  }
+  for (uint32_t i = 0; i < names->count; i++) {
+    uint64_t slot = entries[i].hash & (room * 4 - 1);
+    while (slots[slot]) slot = (slot + 1) & (room * 4 - 1);
+    slots[slot] = i + 1;
+  }
+  free(names->slots);
+  names->slots = slots;
+  names->entries = entries;
+  names->room = room;
+  return 1;
+}
+
+sd_names *sd_names_new(uint32_t capacity) {
+  sd_names *names = calloc(1, sizeof *names);
+  if (!names) return NULL;
+  names->capacity = capacity;
+  if (!grow(names)) {
+    free(names);
+    return NULL;
+  }
+  return names;
+}
+
+void sd_names_free(sd_names *names) {
+  if (!names) return;
+  free(names->slots);
+  free(names->entries);
+  free(names);
+}
+
+uint32_t sd_names_count(const sd_names *names) { return names->count; }
+
+const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *length) {
+  *length = names->entries[index].length;
+  return names->entries[index].text;
+}
+
+/* The index of a name, new or not; -1: no room. */
+static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length) {
+  uint64_t hash = hash_of(text, length);
+  uint64_t mask = (uint64_t)names->room * 4 - 1;
+  uint64_t slot = hash & mask;
+  for (; names->slots[slot]; slot = (slot + 1) & mask) {
+    const entry *e = &names->entries[names->slots[slot] - 1];
+    if (e->hash == hash && e->length == length && memcmp(e->text, text, length) == 0) return names->slots[slot] - 1;
+  }
+  if (names->count == names->capacity) return -1;
+  if (names->count == names->room) {
+    if (!grow(names)) return -1;
+    mask = (uint64_t)names->room * 4 - 1;
+    for (slot = hash & mask; names->slots[slot];) slot = (slot + 1) & mask;
+  }
+  entry *e = &names->entries[names->count];
+  e->hash = hash;
+  e->length = length;
+  memcpy(e->text, text, length);
+  names->slots[slot] = ++names->count;
+  return names->count - 1;
+}
+
+uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, const sd_target *target,
+                       uint16_t *faults) {
+  uint64_t bad = 0;
+  const uint8_t *last = NULL;
+  uint32_t last_length = 0;
+  uint32_t last_index = 0;
+  text_column from = text_column_of(cells);
+  for (uint64_t i = 0; i < from.cells.count; i++) {
+    field f = cell(&from, i);
+    uint64_t length = (uint64_t)(f.end - f.at);
+    if (last == NULL || length != last_length || memcmp(f.at, last, length) != 0) {
+      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length);
+      if (index < 0) {
+        note(&faults[i], column, length > SD_NAME_BYTES ? SD_FAULT_NAME : length ? SD_FAULT_NAMES : SD_FAULT_EMPTY);
+        bad++;
+        continue;
+      }
+      last = f.at;
+      last_length = (uint32_t)length;
+      last_index = (uint32_t)index;
+    }
+    memcpy(target->out + i * target->stride, &last_index, sizeof last_index);
+  }
+  return bad;
+}

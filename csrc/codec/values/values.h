@@ -1,0 +1,51 @@
+/* Columns of numbers, as Arrow and numpy have them, into fields of ticks.
+ *
+ * What a number may be is said by its column: a tick is made in one go, and the first row with a number that may not be ends it.
+ * Who calls then finds out by itself what is wrong. Called by one thread at a time; touches nothing but its arguments.
+ */
+#ifndef SD_CODEC_VALUES_VALUES_H
+#define SD_CODEC_VALUES_VALUES_H
+
+#include "sd_tick.h"
+
+#include <stdint.h>
+
+/* What the numbers of a column are. */
+enum {
+  SD_VALUES_I8 = 0,
+  SD_VALUES_I16 = 1,
+  SD_VALUES_I32 = 2,
+  SD_VALUES_I64 = 3,
+  SD_VALUES_U8 = 4,
+  SD_VALUES_U16 = 5,
+  SD_VALUES_U32 = 6,
+  SD_VALUES_U64 = 7,
+  SD_VALUES_F64 = 8
+};
+
+/* In place of a width: the sequence, which lies in two fields, the lower one at `at`. */
+enum { SD_VALUES_SEQUENCE = 5 };
+
+/* A column, of as many numbers as there are rows one behind the other, and the field it becomes. A float becomes the whole number of
+ * units of 1/scale that it is the nearest double to; one that there is none for may not be, nor one of 2^51 units or more. */
+typedef struct sd_values {
+  const void *values;
+  uint32_t kind;
+  uint32_t at, width; /* the field: where it begins in a tick, and its 1, 2, 4 or 8 bytes; or SD_VALUES_SEQUENCE */
+  uint64_t lowest;    /* a number may be from this one on, as an int64_t's bits where the kind has a sign, ... */
+  uint64_t more;      /* ... up to so many more; a float by its units */
+  uint64_t factor;    /* what it is multiplied by then */
+  double scale;
+} sd_values;
+
+/* Ticks like `blank`, numbered from `first` up, with n fields of columns. Returns how many are made: up to the first row with a
+ * number that may not be. */
+uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const sd_values *values,
+                        uint32_t n);
+
+/* What integers stand for in a table, `none` in it being nothing; none too for what lies beyond it. `rows`: room for `count`, of
+ * which those that stand for nothing are noted. Returns how many these are. */
+uint64_t sd_look_up(const void *from, uint32_t kind, uint64_t count, const uint32_t *table, uint64_t entries,
+                    uint32_t none, uint32_t *out, uint32_t *rows);
+
+#endif

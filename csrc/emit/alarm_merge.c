@@ -1,0 +1,210 @@
+#include "emit/alarm_merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "sd_error.h"
+
+enum { FIRST_ROOM = 256, FEW = 32, KEY_BYTES = 4, MOST_TIMES = 256 };
+
+static inline int before(const sd_due *a, const sd_due *b) {
+  return a->time != b->time ? a->time < b->time : a->key < b->key;
+}
+
+int sd_due_add(sd_due_list *list, uint64_t time, uint32_t key, uint32_t ref) {
+  if (SD_UNLIKELY(list->n == list->room)) {
+    uint64_t room = list->room ? 2 * list->room : FIRST_ROOM;
+    sd_due *due = realloc(list->due, room * sizeof *due);
+    if (!due) return SD_E_NO_MEMORY;
+    list->due = due;
+    sd_due *spare = malloc(room * sizeof *spare);
+    if (!spare) return SD_E_NO_MEMORY;
+    free(list->spare);
+    list->spare = spare;
+    list->room = room;
+  }
+  list->due[list->n++] = (sd_due){time, key, ref};
+  return SD_OK;
+}
+
+void sd_due_free(sd_due_list *list) {
+  free(list->due);
+  free(list->spare);
+  free(list->there);
+  free(list->place);
+}
+
+static void sort_few(sd_due *due, uint64_t n) {
+  for (uint64_t i = 1; i < n; i++) {
+    sd_due one = due[i];
+    uint64_t to = i;
+    for (; to > 0 && before(&one, &due[to - 1]); to--) due[to] = due[to - 1];
+    due[to] = one;
+  }
+}
+
+/* Stable, by a byte of each of n records. */
+static inline void by_byte(const sd_due *from, sd_due *to, uint64_t n, unsigned byte) {
+  uint64_t place[256] = {0}, all = 0;
+  const int by_key = byte < KEY_BYTES;
+  const unsigned shift = 8 * (by_key ? byte : byte - KEY_BYTES);
+  for (uint64_t i = 0; i < n; i++) place[((by_key ? from[i].key : from[i].time) >> shift) & 255]++;
+  for (unsigned i = 0; i < 256; i++) {
+    uint64_t these = place[i];
+    place[i] = all;
+    all += these;
+  }
+  for (uint64_t i = 0; i < n; i++) to[place[((by_key ? from[i].key : from[i].time) >> shift) & 255]++] = from[i];
+}
+
+/* Stable, a byte after the other from the key's lowest to the time's highest, leaving out those in which all agree. Returns where
+ * the result is: either. */
+static sd_due *by_bytes(sd_due *from, sd_due *to, uint64_t n) {
+  uint64_t times = 0;
+  uint32_t keys = 0;
+  for (uint64_t i = 1; i < n; i++) {
+    times |= from[i].time ^ from[0].time;
+    keys |= from[i].key ^ from[0].key;
+  }
+  for (unsigned byte = 0; byte < KEY_BYTES + 8; byte++) {
+    if (!((byte < KEY_BYTES ? keys >> 8 * byte : times >> 8 * (byte - KEY_BYTES)) & 255)) continue;
+    by_byte(from, to, n, byte);
+    sd_due *swap = from;
+    from = to;
+    to = swap;
+  }
+  return from;
+}
+
+/* ---- timers on a grid
+ *
+ * Bars end together: a round's records have few times, and a symbol has one of each. Then a table by key is all it takes: a
+ * bit for each key that is there, and where its record is. */
+
+/* A round's times, the earliest first, and how many records each has. */
+typedef struct due_times {
+  uint64_t time[MOST_TIMES], n_of[MOST_TIMES];
+  uint32_t n;
+} due_times;
+
+/* How many of them are before `time`. `guess`: its own place, perhaps: a strand's timers come in runs. */
+static inline uint32_t place_of(const due_times *times, uint64_t time, uint32_t guess) {
+  if (SD_LIKELY(guess < times->n && times->time[guess] == time)) return guess;
+  uint32_t low = 0, high = times->n;
+  while (low < high) {
+    const uint32_t middle = (low + high) / 2;
+    if (times->time[middle] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/* Zero: there are too many. */
+static int find_times(const sd_due *due, uint64_t n, due_times *times) {
+  uint32_t at = 0;
+  times->n = 0;
+  for (uint64_t i = 0; i < n; i++) {
+    at = place_of(times, due[i].time, at);
+    if (SD_UNLIKELY(at == times->n || times->time[at] != due[i].time)) {
+      if (times->n == MOST_TIMES) return 0;
+      for (uint32_t to = times->n++; to > at; to--) {
+        times->time[to] = times->time[to - 1];
+        times->n_of[to] = times->n_of[to - 1];
+      }
+      times->time[at] = due[i].time;
+      times->n_of[at] = 0;
+    }
+    times->n_of[at]++;
+  }
+  return 1;
+}
+
+/* Puts n records in the order of their keys, none of which is above `most`. Zero: two have the same. */
+static int by_table(sd_due_list *list, const sd_due *from, sd_due *to, uint64_t n, uint32_t most) {
+  int once = 1;
+  for (uint64_t i = 0; i < n; i++) {
+    uint64_t *word = &list->there[from[i].key / 64], bit = UINT64_C(1) << from[i].key % 64;
+    once &= !(*word & bit);
+    *word |= bit;
+    list->place[from[i].key] = (uint32_t)i;
+  }
+  for (uint64_t i = 0; i <= most / 64; i++) {
+    for (uint64_t word = list->there[i]; once && word; word &= word - 1)
+      *to++ = from[list->place[64 * i + (uint64_t)__builtin_ctzll(word)]];
+    list->there[i] = 0;
+  }
+  return once;
+}
+
+/* Zero: no memory, which only makes it slower. */
+static int room_for_keys(sd_due_list *list, uint32_t most) {
+  if (most < list->keys) return 1;
+  const uint64_t keys = ((uint64_t)most / 64 + 1) * 64;
+  uint64_t *there = calloc(keys / 64, sizeof *there);
+  uint32_t *place = malloc(keys * sizeof *place);
+  if (there && place) {
+    free(list->there);
+    free(list->place);
+    list->there = there;
+    list->place = place;
+    list->keys = keys;
+    return 1;
+  }
+  free(there);
+  free(place);
+  return 0;
+}
+
+/* Stable, by time and then by key. Returns where the result is: either. */
+static sd_due *sort(sd_due_list *list, sd_due *from, sd_due *to, uint64_t n) {
+  due_times times;
+  uint64_t at[MOST_TIMES], all = 0;
+  uint32_t most = 0;
+  if (!find_times(from, n, &times)) return by_bytes(from, to, n);
+  for (uint64_t i = 0; i < n; i++) most = from[i].key > most ? from[i].key : most;
+  /* A table that is all but empty takes longer to look through than sorting does. */
+  if ((uint64_t)most / 64 * times.n > n || !room_for_keys(list, most)) return by_bytes(from, to, n);
+  for (uint32_t i = 0; i < times.n; i++) {
+    at[i] = all;
+    all += times.n_of[i];
+  }
+  if (times.n > 1) {
+    uint32_t place = 0;
+    for (uint64_t i = 0; i < n; i++) {
+      place = place_of(&times, from[i].time, place);
+      to[at[place]++] = from[i];
+    }
+    sd_due *swap = from;
+    from = to;
+    to = swap;
+  }
+  all = 0;
+  for (uint32_t i = 0; i < times.n; all += times.n_of[i++])
+    if (!by_table(list, from + all, to + all, times.n_of[i], most)) return by_bytes(from, to, n);
+  return to;
+}
+
+void sd_due_sort(sd_due_list *list) {
+  if (list->sorted == list->n) return;
+  /* What is handed out goes, once that is most of it. */
+  if (list->at > list->n / 2) {
+    memmove(list->due, list->due + list->at, (list->n - list->at) * sizeof *list->due);
+    list->n -= list->at;
+    list->sorted -= list->at;
+    list->at = 0;
+  }
+  sd_due *due = list->due, *fresh = due + list->sorted, *sorted = fresh;
+  uint64_t n = list->n - list->sorted, left = list->sorted;
+  list->sorted = list->n;
+  if (n < FEW) sort_few(fresh, n);
+  else sorted = sort(list, fresh, list->spare, n);
+  int behind = left == list->at || !before(sorted, &due[left - 1]);
+  if (behind && sorted != fresh) memcpy(fresh, sorted, n * sizeof *due);
+  if (behind) return;
+  if (sorted == fresh) sorted = memcpy(list->spare, fresh, n * sizeof *due);
+  for (sd_due *to = due + list->n; n;) {
+    int old = left > list->at && before(&sorted[n - 1], &due[left - 1]);
+    *--to = old ? due[--left] : sorted[--n];
+  }
+}

@@ -1,0 +1,142 @@
+/* What the merger's parts and the slots know of lanes: where entries lie, and the way along them; merge/rounds.h says what for. */
+#ifndef SD_EMIT_BUFFER_H
+#define SD_EMIT_BUFFER_H
+
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "emit/alarm_merge.h"
+#include "sd_handler.h"
+
+struct sd_dispatcher;
+struct sd_handler;
+
+enum {
+#if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
+  SD_CHUNK_BYTES = 256,
+  SD_SLAB_CHUNKS = 2,
+  SD_PAGE_BITS = 3,
+#else
+  SD_CHUNK_BYTES = 1 << 16,
+  SD_SLAB_CHUNKS = 32, /* as large as a large page */
+  SD_PAGE_BITS = 12,
+#endif
+  SD_CHUNK_HEADER = 64,
+  SD_REF_BITS = 11, /* of a reference: the place in a chunk; the others name the chunk */
+  SD_PAGE = 1 << SD_PAGE_BITS,
+  /* Chunks, as a multiple of the bound at which publishers wait, from which on a handler that emits fails. */
+  SD_OUTPUT_SLACK = 8
+};
+
+/* In the link of what Python emits for a tick: it comes after what is emitted in C, as a chain's end, of which the native part
+ * may have been ahead on another slot. */
+#define SD_BY_PYTHON (1u << 31)
+/* The number of a record that was emitted for a tick its handler then failed on. */
+#define SD_VOID (UINT64_MAX - 2)
+/* Bytes of a merged record before its declared ones: number, sequence, time, key. */
+#define SD_MERGED_HEAD 28
+
+typedef struct sd_chunk {
+  struct sd_chunk *next; /* the lane's next one; written before a lane says that it is filled beyond this one */
+  uint64_t top;          /* the merger's: the greatest number in it, a timer's time, as far as it was read */
+  uint32_t index;        /* in the pool's table */
+  sd_a32 mixed; /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
+} sd_chunk;
+
+/* Chunks of all lanes; those that are free go to who freed one last. */
+typedef struct sd_chunk_pool {
+  sd_a32 lock;
+  sd_chunk *free;
+  sd_chunk **table;       /* of `most`; those of a slab lie in a row */
+  uint32_t n, room, most; /* handed out so far, in slabs, and at most */
+  sd_a64 bytes;           /* in use by lanes and by the merger's tables */
+  uint64_t soft_bytes;
+} sd_chunk_pool;
+
+/* What one slot emits to one output. */
+typedef struct sd_lane {
+  sd_sink sink; /* first: a sink is its lane */
+  struct sd_dispatcher *d;
+  sd_chunk *chunk;                       /* the one being filled */
+  uint64_t before;                       /* bytes of entries in those before it */
+  sd_chunk *done_chunk;                  /* where what is filled ends, ... */
+  unsigned char *done;                   /* ... and where in it */
+  sd_chunk *first;                       /* written before anything is said to be filled */
+  uint64_t least;                        /* while numbers rise: the next one has to be at least this */
+  uint32_t chunk_bytes;                  /* of entries in a chunk */
+  SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that the merger may read */
+  /* the merger's */
+  SD_ALIGNED(2 * SD_LINE) sd_chunk *reading;
+  sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
+  uint64_t read;
+  unsigned char *at;
+  uint64_t straight; /* from `read` to here numbers rise, and entries are handed out where they lie; else `read` */
+  int timers;
+} sd_lane;
+
+/* For each number of a page the first record emitted there; 0: none. */
+typedef struct sd_page {
+  uint32_t ref[SD_PAGE];
+} sd_page;
+
+typedef struct sd_output {
+  uint32_t record_bytes, entry_bytes, merged_bytes;
+  /* numbers: pages[number >> SD_PAGE_BITS & mask] */
+  sd_page **pages, *spare;
+  uint64_t n_pages, low_page, high_page; /* room, and the pages in use: from low, below high */
+  uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
+  uint32_t rest;                         /* the rest of a tick's records that found no room; 0: none */
+  sd_due_list timers;
+} sd_output;
+
+typedef struct sd_outputs {
+  uint32_t n, n_slots;
+  sd_output *output;
+  sd_lane **lane;     /* [slot * 2n + output], and timers' lanes n further on */
+  sd_sink ***sinks;   /* a slot: all handlers' sinks, each handler's in its own order, two an output */
+  size_t *first_sink; /* a handler: where its sinks begin */
+  sd_chunk_pool pool;
+  uint64_t frontier, time, armed; /* the last round's */
+  uint64_t looked;                /* clock counts that finding out the frontier took */
+  uint64_t passed;                /* times that quarantined strands were passed */
+  uint64_t late;                  /* records that came after their place had been handed out: on such a strand */
+  uint64_t tick_bytes;            /* that the caller keeps for each tick until all below it is final */
+  uint64_t beside;                /* in pool.bytes: what it keeps of all ticks by the last round */
+  int ended;
+} sd_outputs;
+
+/* Bytes of a lane that are fetched while one is read. */
+enum { SD_LANE_AHEAD = 1024 };
+
+static inline unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
+
+static inline sd_emitted *entry_at(const sd_outputs *o, const sd_output *output, uint32_t ref) {
+  sd_chunk *chunk = o->pool.table[ref >> SD_REF_BITS];
+  return (sd_emitted *)(entries_of(chunk) + (size_t)((ref & ((1u << SD_REF_BITS) - 1)) - 1) * output->entry_bytes);
+}
+
+static inline uint32_t next_of(const sd_emitted *e) { return e->link & ~SD_BY_PYTHON; }
+
+/* Goes on to the chunk that has the next entry, where there is one. */
+static inline void find_next(sd_lane *lane) {
+  if (!lane->reading) {
+    lane->reading = lane->oldest = lane->first;
+    lane->at = entries_of(lane->reading);
+  } else if (lane->at == entries_of(lane->reading) + lane->chunk_bytes) {
+    lane->reading = lane->reading->next;
+    lane->at = entries_of(lane->reading);
+  }
+}
+
+/* Where a lane's entries lie in a row from lane->at on, of those that come before byte `to` of it. */
+static inline unsigned char *end_of_row(const sd_lane *lane, uint64_t to) {
+  unsigned char *end = entries_of(lane->reading) + lane->chunk_bytes;
+  return (uint64_t)(end - lane->at) > to - lane->read ? lane->at + (to - lane->read) : end;
+}
+
+static inline void pass(sd_lane *lane, unsigned char *at) {
+  lane->read += (uint64_t)(at - lane->at);
+  lane->at = at;
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* Sinks: what handlers emit goes into them. merge/rounds.h says what becomes of it. */
+#ifndef SD_EMIT_WRITER_H
+#define SD_EMIT_WRITER_H
+
+#include "emit/buffer.h"
+#include "state/state.h"
+
+/* Before sd_dispatcher_handlers: outputs whose records are so many bytes. Publishers wait while more than soft_bytes are
+ * collected. SD_E_ARGUMENT: soft_bytes is less than sd_outputs_least() of them. */
+int sd_dispatcher_outputs(struct sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes);
+uint64_t sd_outputs_least(const struct sd_dispatcher *d, uint32_t n);
+void sd_outputs_destroy(struct sd_dispatcher *d);
+/* After the handlers are set. */
+int sd_outputs_connect(struct sd_dispatcher *d);
+
+/* Nonzero: publishers have to wait for the merger. */
+int sd_outputs_full(struct sd_dispatcher *d);
+
+/* The sinks of a handler that slot `slot` runs. */
+sd_sink **sd_sinks_of(struct sd_dispatcher *d, uint32_t slot, const struct sd_handler *handler);
+/* A handler has returned: what it emitted may be merged. */
+void sd_sinks_commit(sd_context *ctx);
+/* The same where it failed: what it emitted since the last commit for numbers from `number` on is void. */
+void sd_sinks_void(sd_context *ctx, uint64_t number);
+
+#endif

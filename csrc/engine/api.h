@@ -1,0 +1,25 @@
+/* The engine as the binding, tests and benchmarks see it. */
+#ifndef SD_ENGINE_API_H
+#define SD_ENGINE_API_H
+
+#include "emit/writer.h"
+#include "engine/dispatcher.h"
+#include "engine/finish.h"
+#include "engine/inspect.h"
+#include "merge/merge.h"
+#include "merge/rounds.h"
+#include "numbering/failure.h"
+#include "numbering/watermark.h"
+#include "overdue/overdue.h"
+#include "publish/publish.h"
+#include "worker/alarm.h"
+#include "worker/call.h"
+#include "worker/py_batch.h"
+#include "worker/py_emit.h"
+#include "worker/py_worker.h"
+#include "worker/task.h"
+#include "worker/task_queue.h"
+#include "worker/visit.h"
+#include "worker/worker.h"
+
+#endif

@@ -1,0 +1,158 @@
+/* Looking on: counters, histograms, strands one by one, and whether the books are right. From any thread; unless the
+ * dispatcher is at rest, what is read tells of slightly different moments.
+ */
+#include "engine/inspect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sd_error.h"
+
+void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
+  sd_counters *c = &d->slots[slot].counters;
+  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,    &c->failed,     &c->dropped[0],
+                                       &c->dropped[1], &c->dropped[2], &c->dropped[3], &c->lost,
+                                       &c->visits,     &c->claimed,    &c->stolen,     &c->cut,
+                                       &c->busy,       &c->parks,      &c->wakes,      &c->waited};
+  for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
+  out[12] = sd_clock_ns(out[12]);
+  out[15] = sd_clock_ns(out[15]);
+}
+
+void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
+  memset(t, 0, sizeof *t);
+  const uint64_t base = d->config.sizes.counters_start;
+  /* What is finished is read before what was accepted. */
+  for (int pass = 0; pass < 2; pass++) {
+    for (uint32_t i = 0; i < d->n_slots; i++) {
+      sd_counters *c = &d->slots[i].counters;
+      if (pass) {
+        t->accepted += sd_peek(&c->accepted) - base;
+        continue;
+      }
+      t->handled += sd_peek(&c->handled) - base;
+      t->failed += sd_peek(&c->failed);
+      t->lost += sd_peek(&c->lost);
+      for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
+      t->visits += sd_peek(&c->visits);
+      t->claimed += sd_peek(&c->claimed);
+      t->stolen += sd_peek(&c->stolen);
+      t->cut += sd_peek(&c->cut);
+      t->parks += sd_peek(&c->parks);
+      t->wakes += sd_peek(&c->wakes);
+    }
+  }
+  t->pending = t->accepted - t->handled - t->failed - t->lost;
+  for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->pending -= t->dropped[why];
+  /* A reader without locks may see a count of finished records before the count that accepted them: what is finished has
+   * been accepted. */
+  if ((int64_t)t->pending < 0) {
+    t->accepted -= t->pending;
+    t->pending = 0;
+  }
+  t->failures = sd_load(&d->arena->failures, acquire, F2);
+  sd_free_list *list = &d->arena->free_list;
+  sd_lock(&list->lock);
+  t->blocks_used = list->unused - list->runs * SD_FREE_RUN;
+  sd_unlock(&list->lock);
+  t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
+}
+
+void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
+  memset(counts, 0, SD_BUCKETS * sizeof *counts);
+  for (uint32_t i = 0; i < d->n_slots; i++) {
+    sd_counters *c = &d->slots[i].counters;
+    sd_histogram *h = which == SD_WAIT ? &c->wait : which == SD_HANDLER_TIME ? &c->handler : &c->end_to_end;
+    for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&h->bucket[b]);
+  }
+}
+
+void sd_bucket_floors(double *ns) {
+  sd_clock_init();
+  for (unsigned b = 0; b < SD_BUCKETS; b++) ns[b] = (double)sd_bucket_floor(b) * sd_the_clock.ns_per_count;
+}
+
+int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  out->pending = sd_load(&s->pending, acquire, A1);
+  out->owner = sd_load(&s->owner, relaxed, C2);
+  out->handled = sd_peek(&s->handled) - d->config.sizes.counters_start;
+  out->failed = sd_load(&s->failed, relaxed, C2);
+  out->lost = sd_load(&s->lost, relaxed, C2);
+  for (int why = 0; why < SD_PUBLISH_REASONS; why++) out->dropped[why] = sd_peek(&s->dropped[why]);
+  out->accepted = sd_peek(&s->accepted) - d->config.sizes.counters_start;
+  out->control = sd_load(&s->control, relaxed, C2);
+  out->capacity = s->capacity;
+  out->tasks = 0;
+  if (sd_strand_tasks(s)) {
+    sd_lock(&s->publish_lock);
+    out->tasks = sd_task_count(&d->tasks, s);
+    /* A1 */
+    out->pending = sd_load(&s->pending, acquire, A1) - out->tasks;
+    sd_unlock(&s->publish_lock);
+  }
+  return SD_OK;
+}
+
+int sd_dispatcher_time_strands(sd_dispatcher *d) {
+  if (!d->strand_time) d->strand_time = calloc(d->arena->n_strands, sizeof *d->strand_time);
+  return d->strand_time ? SD_OK : SD_E_NO_MEMORY;
+}
+
+void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    ns[i] = d->strand_time ? sd_clock_ns(sd_peek(&d->strand_time[i].counts)) : 0;
+    records[i] = d->strand_time ? sd_peek(&d->strand_time[i].records) : 0;
+  }
+}
+
+static int listed_times(sd_dispatcher *d, uint32_t *times) {
+  for (uint32_t l = 0; l < d->n_slots; l++) {
+    sd_list *list = &d->ready.lists[l];
+    sd_lock(&list->lock);
+    for (uint32_t i = 0; i < sd_list_length(list); i++) {
+      uint32_t strand = sd_list_peek(list, sd_ring(&d->ready, l), i);
+      if (strand >= d->arena->n_strands) {
+        sd_unlock(&list->lock);
+        return SD_E_CORRUPT;
+      }
+      times[strand]++;
+    }
+    sd_unlock(&list->lock);
+  }
+  return SD_OK;
+}
+
+static const char *wrong_with(const sd_look *k, uint32_t listed) {
+  uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3];
+  if (k->owner) return "owned although nothing runs";
+  if (k->pending < 0) return "pending is negative";
+  if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
+    return "accepted is not handled + dropped + pending";
+  uint32_t places = listed + ((k->control & SD_ASIDE) != 0);
+  if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
+  if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";
+  return NULL;
+}
+
+int sd_dispatcher_check(sd_dispatcher *d, uint32_t *strand, char *what) {
+  uint32_t *listed = calloc(d->arena->n_strands, sizeof *listed);
+  if (!listed) return SD_E_NO_MEMORY;
+  *strand = SD_NONE;
+  int code = listed_times(d, listed);
+  if (code) snprintf(what, 128, "a list names a strand that does not exist");
+  for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
+    sd_look look;
+    sd_strand_look(d, i, &look);
+    const char *wrong = wrong_with(&look, listed[i]);
+    if (!wrong) continue;
+    snprintf(what, 128, "%s", wrong);
+    *strand = i;
+    code = SD_E_CORRUPT;
+  }
+  free(listed);
+  return code;
+}

@@ -1,0 +1,54 @@
+/* Routing without strands, made as strong as it can be: what the dispatcher is measured against.
+ *
+ *   sd_bench_serial   one core: the handler over the whole tape, a batch a call
+ *   sd_bench_static   every symbol belongs to one worker, known in advance; a single-producer single-consumer ring a worker
+ *
+ * Both call the engine's own handlers (sd_handler_fn). The caller's thread publishes and is pinned by the caller; keys are
+ * checked by the caller.
+ */
+#ifndef SD_LAB_BENCH_ROUTE_H
+#define SD_LAB_BENCH_ROUTE_H
+
+#include "engine/api.h"
+#include "lab/bench/probe.h"
+
+enum {
+  SD_BENCH_RING = 1 << 14, /* ticks a ring */
+  SD_BENCH_PUBLISH = 256,  /* ticks copied in before the rings' ends are published */
+  SD_BENCH_TAKE = 512,     /* most ticks a worker takes before it gives their room back */
+  SD_BENCH_SERIAL = 4096,  /* ticks a call of the plain loop */
+  SD_BENCH_MAX_WORKERS = 255
+};
+
+typedef struct sd_bench_run {
+  sd_handler_fn fn;
+  const void *params;
+  void *rows; /* zeroed by the caller */
+  uint64_t row_stride;
+  uint64_t n_rows;
+  const sd_tick *ticks;
+  int64_t n;
+  sd_bench_probe *probe; /* NULL: as fast as it goes. Else fn is sd_bench_handle_probed and ticks are sent when due */
+  /* static only */
+  const uint8_t *home;  /* a symbol's worker */
+  const int32_t *cores; /* a worker's core; negative: not pinned */
+  uint32_t workers;
+  /* out */
+  double seconds;    /* from the first tick published to the last one handled; starting and ending threads excluded */
+  double publish_ns; /* static: a tick, waiting for room and for ticks to be due excluded */
+} sd_bench_run;
+
+/* SD_OK; SD_E_HANDLER when a handler did not take all; SD_E_ARGUMENT, SD_E_NO_MEMORY. */
+int sd_bench_serial(sd_bench_run *run);
+int sd_bench_static(sd_bench_run *run);
+
+/* Publishes ticks to a dispatcher as they are due, what is due by then at a time, and at most `batch`. */
+int sd_bench_publish_paced(sd_dispatcher *d, uint32_t slot, const sd_tick *ticks, int64_t n, int64_t batch,
+                           sd_bench_probe *probe);
+
+/* A neighbour: a thread that does nothing but keep a core busy. Ends when told to, and by itself after `most_ns`. */
+typedef struct sd_bench_neighbour sd_bench_neighbour;
+sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t most_ns);
+void sd_bench_neighbour_stop(sd_bench_neighbour *neighbour);
+
+#endif

@@ -1,0 +1,12 @@
+/* The events an agenda asks for: crosses, imbalance notices and trading states, as the ticks codec/itch/itch.h makes. */
+#ifndef SD_LAB_GENERATE_AUCTION_H
+#define SD_LAB_GENERATE_AUCTION_H
+
+#include "lab/generate/orders.h"
+#include "sd_tick.h"
+
+/* Fills in the tick of event `what` (agenda.h) and moves the symbol's state; a cross trades what the notices before it
+ * paired. Returns the ITCH type: Q, I or H. A cross's match number is the caller's to give. */
+char sd_auction_event(int what, sd_orders *book, uint64_t detail, sd_tick *tick);
+
+#endif

@@ -1,0 +1,24 @@
+/* One symbol's book by price: what formats need that give the best levels after each event. */
+#ifndef SD_LAB_GENERATE_DEPTH_H
+#define SD_LAB_GENERATE_DEPTH_H
+
+#include <stdint.h>
+
+typedef struct sd_depth_level {
+  int64_t price;
+  uint64_t shares;
+} sd_depth_level;
+
+/* Levels in order, the best one last: what happens near the touch moves little. */
+typedef struct sd_depth_side {
+  sd_depth_level *levels;
+  uint32_t count, capacity;
+  int sign; /* 1 where a higher price is better, -1 where a lower one is */
+} sd_depth_side;
+
+/* Adds shares at a price, or takes them where `shares` is negative. SD_OK, SD_E_NO_MEMORY, or SD_E_ARGUMENT when more
+ * are taken than are there; neither changes anything. */
+int sd_depth_change(sd_depth_side *side, int64_t price, int64_t shares);
+void sd_depth_destroy(sd_depth_side *side);
+
+#endif

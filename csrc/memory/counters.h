@@ -1,0 +1,77 @@
+/* Counters and histograms: a fixed layout in the arena, one writer a slot, no lock. Readers only look.
+ *
+ * Histograms are log-linear: 16 buckets an octave, so a value is known to one part in sixteen. They count clock counts
+ * (base/clock.h); the reader turns bucket edges into ns.
+ */
+#ifndef SD_MEMORY_COUNTERS_H
+#define SD_MEMORY_COUNTERS_H
+
+#include "base/atomic.h"
+
+enum {
+#if defined(SD_MODEL_RELACY)
+  SD_SUB_BITS = 0,
+  SD_OCTAVES = 1,
+#else
+  SD_SUB_BITS = 4,
+  SD_OCTAVES = 44,
+#endif
+  SD_SUB = 1 << SD_SUB_BITS,
+  SD_BUCKETS = SD_SUB * (SD_OCTAVES - SD_SUB_BITS + 1)
+};
+
+typedef struct sd_histogram {
+  sd_a64 bucket[SD_BUCKETS];
+} sd_histogram;
+
+/* A slot's counters. Workers and publishers have the same ones. */
+typedef struct sd_counters {
+  sd_a64 accepted;         /* records published through this slot, dropped ones included */
+  sd_a64 handled;          /* records whose handler ran here */
+  sd_a64 failed;           /* records whose handler failed here */
+  sd_a64 dropped[4];       /* by this publisher: newest, oldest, conflated, quarantined */
+  sd_a64 lost;             /* records a lossy strand's holder had in its hands when it was quarantined */
+  sd_a64 visits;           /* strands drained */
+  sd_a64 claimed;          /* records handled where they lay, without queueing */
+  sd_a64 stolen;           /* strands taken from another's list */
+  sd_a64 cut;              /* visits ended by the quantum */
+  sd_a64 busy;             /* clock counts spent draining */
+  sd_a64 parks;            /* times gone to sleep */
+  sd_a64 wakes;            /* others woken */
+  sd_a64 waited;           /* publishers: clock counts spent waiting for room or helping to drain */
+  sd_histogram wait;       /* oldest record's time from publish to the start of the visit, counted once a record */
+  sd_histogram handler;    /* handler time a record */
+  sd_histogram end_to_end; /* oldest record's time from publish to the end of the visit, counted once a record */
+} sd_counters;
+
+/* C1: relaxed; one writer, so no read-modify-write is needed. */
+static inline void sd_bump(sd_a64 *counter, uint64_t n) {
+  sd_store(counter, sd_load(counter, relaxed, C1) + n, relaxed, C1);
+}
+/* For a strand's counts of what is finished. M7: release; pairs with M6: who reads the count may read what the handlers of
+ * the records counted emitted. */
+static inline void sd_bump_finished(sd_a64 *counter, uint64_t n) {
+  sd_store(counter, sd_load(counter, relaxed, C1) + n, release, M7);
+}
+/* C2: relaxed; for readers, who put up with a value a moment old. */
+static inline uint64_t sd_peek(sd_a64 *counter) { return sd_load(counter, relaxed, C2); }
+
+static inline unsigned sd_bucket_of(uint64_t value) {
+  if (value < SD_SUB) return (unsigned)value;
+  unsigned octave = 63u - (unsigned)__builtin_clzll(value);
+  if (octave >= SD_OCTAVES) return SD_BUCKETS - 1;
+  return (octave - SD_SUB_BITS + 1) * SD_SUB + (unsigned)((value >> (octave - SD_SUB_BITS)) & (SD_SUB - 1));
+}
+
+/* The smallest value that falls into a bucket. */
+static inline uint64_t sd_bucket_floor(unsigned bucket) {
+  if (bucket < SD_SUB) return bucket;
+  unsigned octave = bucket / SD_SUB + SD_SUB_BITS - 1;
+  return (1ull << octave) + ((uint64_t)(bucket % SD_SUB) << (octave - SD_SUB_BITS));
+}
+
+static inline void sd_record(sd_histogram *h, uint64_t value, uint64_t weight) {
+  sd_bump(&h->bucket[sd_bucket_of(value)], weight);
+}
+
+#endif

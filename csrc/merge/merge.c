@@ -1,0 +1,317 @@
+/* Handing out: what rounds put in order, record by record, and what is done with let go of. */
+#include "merge/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "state/state.h"
+
+enum { AHEAD = 16 }; /* numbers whose records are fetched while one is copied */
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Of `bytes` whole words: the next record, or the 8 bytes to spare, lie behind. */
+INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
+  memcpy(to, e, SD_MERGED_HEAD + 4);
+  if (__builtin_constant_p(bytes)) memcpy(to + SD_MERGED_HEAD, e + 1, bytes);
+  else
+    for (uint32_t i = 0; i < bytes; i += 8) memcpy(to + SD_MERGED_HEAD + i, (const unsigned char *)(e + 1) + i, 8);
+}
+
+/* Where taking stands. */
+typedef struct hand_out {
+  unsigned char *to, *end;
+} hand_out;
+
+static inline void hand(const sd_output *output, const sd_emitted *e, hand_out *h) {
+  copy_out(h->to, e, output->record_bytes);
+  h->to += output->merged_bytes;
+}
+
+/* Hands out timers up to `time`; nonzero: there is no room for the next one. */
+static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
+  sd_due_list *timers = &output->timers;
+  for (; timers->at < timers->n && timers->due[timers->at].time <= time; timers->at++) {
+    if (timers->at + AHEAD < timers->n) {
+      const unsigned char *coming = (const unsigned char *)entry_at(o, output, timers->due[timers->at + AHEAD].ref);
+      for (uint32_t line = 0; line < output->entry_bytes; line += SD_LINE) sd_prefetch(coming + line);
+      sd_prefetch(coming + output->entry_bytes - 1);
+    }
+    if (h->to == h->end) return 1;
+    hand(output, entry_at(o, output, timers->due[timers->at].ref), h);
+  }
+  return 0;
+}
+
+/* Hands out the records that a reference leads to; returns the one that found no room, else 0. */
+static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_out *h) {
+  for (; ref; ref = next_of(entry_at(o, output, ref))) {
+    if (h->to == h->end) return ref;
+    hand(output, entry_at(o, output, ref), h);
+  }
+  return 0;
+}
+
+enum { NO_ROOM = 1, NOT_YET = 2 };
+
+/* The time from which on something comes before a tick's record: a timer's, or nothing as long as it is armed. */
+static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
+  uint64_t due = sd_due_time(&output->timers);
+  return due < o->armed ? due : o->armed;
+}
+
+/* Hands out timers that come before a tick's record of this time, from stop_at() on. */
+static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
+  return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_ROOM : 0;
+}
+
+/* Hands out what was emitted for `many` numbers from output->next on, whose references these are. NOT_YET: a timer is armed for
+ * a time that is not after the next record's. */
+INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
+                     hand_out *h) {
+  const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
+  const unsigned char *e = NULL;
+  unsigned char *to = h->to, *const end = h->end;
+  uint64_t stop = stop_at(o, output);
+  uint32_t i, last = SD_NONE;
+  int stopped = 0;
+  for (i = 0; i < many; i++) {
+    if (i + AHEAD < many && ref[i + AHEAD]) {
+      const unsigned char *coming = (const unsigned char *)entry_at(o, output, ref[i + AHEAD]);
+      sd_prefetch(coming);
+      sd_prefetch(coming + size - 1);
+    }
+    if (!ref[i]) continue;
+    e = ref[i] == last + 1 ? e + size : (const unsigned char *)entry_at(o, output, ref[i]);
+    last = ref[i];
+    const sd_emitted *head = (const sd_emitted *)e;
+    if (SD_UNLIKELY((uint64_t)head->time >= stop)) {
+      h->to = to;
+      stopped = take_before(o, output, (uint64_t)head->time, h);
+      to = h->to;
+      stop = stop_at(o, output);
+      if (stopped) break;
+    }
+    if (SD_UNLIKELY(to == end)) {
+      stopped = NO_ROOM;
+      break;
+    }
+    copy_out(to, head, bytes);
+    to += merged;
+    if (SD_LIKELY(!next_of(head))) continue;
+    h->to = to;
+    output->rest = take_chain(o, output, next_of(head), h);
+    to = h->to;
+    if (!output->rest) continue;
+    stopped = NO_ROOM;
+    i++;
+    break;
+  }
+  h->to = to;
+  output->next += i;
+  return stopped;
+}
+
+/* The same for the numbers of a page below `end`, by a loop of its own for each usual size. */
+static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint64_t end, hand_out *h) {
+  const uint32_t many = (uint32_t)(end - output->next), *ref = &page->ref[output->next & (SD_PAGE - 1)];
+  switch ((output->record_bytes + 7) / 8) {
+  case 1:
+    return take_refs(o, output, ref, many, 8, h);
+  case 2:
+    return take_refs(o, output, ref, many, 16, h);
+  case 3:
+    return take_refs(o, output, ref, many, 24, h);
+  case 4:
+    return take_refs(o, output, ref, many, 32, h);
+  default:
+    return take_refs(o, output, ref, many, output->record_bytes, h);
+  }
+}
+
+/* The lane whose next entry has the lowest number of those that are handed out where they lie, and that number: at least
+ * output->next. *beyond: the next lane's. NULL: there is none. */
+static sd_lane *lowest_lane(sd_outputs *o, sd_output *output, uint32_t index, uint64_t *number, uint64_t *beyond) {
+  sd_lane *lowest = NULL;
+  *number = *beyond = UINT64_MAX;
+  for (uint32_t slot = 0; slot < o->n_slots; slot++) {
+    sd_lane *lane = o->lane[slot * 2 * o->n + index];
+    for (; lane->read < lane->straight; pass(lane, lane->at + output->entry_bytes)) {
+      find_next(lane);
+      const uint64_t its = ((const sd_emitted *)lane->at)->number;
+      if (SD_UNLIKELY(its < output->next)) {
+        o->late++;
+        continue;
+      }
+      if (its < *number) {
+        *beyond = *number;
+        *number = its;
+        lowest = lane;
+      } else if (its < *beyond) {
+        *beyond = its;
+      }
+      break;
+    }
+  }
+  return lowest;
+}
+
+/* Hands out entries from `at` to `end` that lie in a row and whose numbers rise, as far as these are below `below`. Returns where
+ * it ends; *stopped as take_refs. */
+INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at,
+                                     const unsigned char *end, uint64_t below, uint32_t bytes, hand_out *h,
+                                     int *stopped) {
+  const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
+  unsigned char *to = h->to, *const full = h->end;
+  uint64_t stop = stop_at(o, output);
+  for (; at < end; at += size) {
+    const sd_emitted *head = (const sd_emitted *)at;
+    sd_prefetch(at + SD_LANE_AHEAD);
+    if (head->number >= below) break;
+    if (SD_UNLIKELY((uint64_t)head->time >= stop)) {
+      h->to = to;
+      *stopped = take_before(o, output, (uint64_t)head->time, h);
+      to = h->to;
+      stop = stop_at(o, output);
+      if (*stopped) break;
+    }
+    if (SD_UNLIKELY(to == full)) {
+      *stopped = NO_ROOM;
+      break;
+    }
+    copy_out(to, head, bytes);
+    to += merged;
+  }
+  h->to = to;
+  return at;
+}
+
+/* The same by a loop of its own for each usual size. */
+static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, const unsigned char *at,
+                                           const unsigned char *end, uint64_t below, hand_out *h, int *stopped) {
+  switch ((output->record_bytes + 7) / 8) {
+  case 1:
+    return take_row(o, output, at, end, below, 8, h, stopped);
+  case 2:
+    return take_row(o, output, at, end, below, 16, h, stopped);
+  case 3:
+    return take_row(o, output, at, end, below, 24, h, stopped);
+  case 4:
+    return take_row(o, output, at, end, below, 32, h, stopped);
+  default:
+    return take_row(o, output, at, end, below, output->record_bytes, h, stopped);
+  }
+}
+
+/* Hands out what a lane whose numbers rise has for numbers below `below`. */
+static int take_straight(sd_outputs *o, sd_output *output, sd_lane *lane, uint64_t below, hand_out *h) {
+  int stopped = 0;
+  while (!stopped && lane->read < lane->straight) {
+    find_next(lane);
+    unsigned char *end = end_of_row(lane, lane->straight);
+    unsigned char *at = (unsigned char *)take_sized_row(o, output, lane->at, end, below, h, &stopped);
+    if (at > lane->at) {
+      const uint64_t top = ((const sd_emitted *)(at - output->entry_bytes))->number;
+      if (top > lane->reading->top) lane->reading->top = top;
+      output->next = top + 1;
+    }
+    pass(lane, at);
+    if (at < end) break;
+  }
+  return stopped;
+}
+
+/* Hands out what references of numbers below `end` lead to. */
+static int take_pages(sd_outputs *o, sd_output *output, uint64_t end, hand_out *h) {
+  int stopped = 0;
+  while (!stopped && output->next < end) {
+    uint64_t here = output->next >> SD_PAGE_BITS, to = (here + 1) << SD_PAGE_BITS;
+    if (here >= output->high_page) {
+      output->next = end;
+      break;
+    }
+    if (to > end) to = end;
+    sd_page *page = here < output->low_page ? NULL : output->pages[here & (output->n_pages - 1)];
+    if (page) stopped = take_page(o, output, page, to, h);
+    else output->next = to;
+  }
+  return stopped;
+}
+
+/* The first number from `from` on, and below `end`, that has a reference; else `end`. */
+static uint64_t first_ref(const sd_output *output, uint64_t from, uint64_t end) {
+  while (from < end) {
+    const uint64_t here = from >> SD_PAGE_BITS;
+    if (here >= output->high_page) return end;
+    const uint64_t to = (here + 1) << SD_PAGE_BITS;
+    const sd_page *page = here < output->low_page ? NULL : output->pages[here & (output->n_pages - 1)];
+    if (page)
+      for (; from < to && from < end; from++)
+        if (page->ref[from & (SD_PAGE - 1)]) return from;
+    from = to;
+  }
+  return end;
+}
+
+/* ---- letting go */
+
+/* Pages below the one of output->next are done with. */
+static void drop_pages(sd_outputs *o, sd_output *output) {
+  uint64_t low = output->next >> SD_PAGE_BITS;
+  for (; output->low_page < low && output->low_page < output->high_page; output->low_page++) {
+    sd_page **page = &output->pages[output->low_page & (output->n_pages - 1)];
+    if (!*page) continue;
+    sd_fetch_sub(&o->pool.bytes, sizeof **page, relaxed, E3);
+    if (output->spare) free(*page);
+    else output->spare = memset(*page, 0, sizeof **page);
+    *page = NULL;
+  }
+}
+
+static void put_chunk(sd_chunk_pool *pool, sd_chunk *chunk) {
+  sd_lock(&pool->lock);
+  chunk->next = pool->free;
+  pool->free = chunk;
+  sd_unlock(&pool->lock);
+  sd_fetch_sub(&pool->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
+}
+
+/* Lets go of the chunks of an output of which all has been handed out, but for those that are being read. */
+static void drop_chunks(sd_outputs *o, uint32_t index) {
+  const sd_output *output = &o->output[index];
+  const uint64_t number = output->next - (output->rest != 0);
+  const uint64_t time = sd_due_time(&output->timers);
+  for (uint32_t i = 0; i < 2 * o->n_slots; i++) {
+    sd_lane *lane = o->lane[i * o->n + index];
+    while (lane->oldest != lane->reading && lane->oldest->top < (lane->timers ? time : number)) {
+      sd_chunk *done = lane->oldest;
+      lane->oldest = done->next;
+      put_chunk(&o->pool, done);
+    }
+  }
+}
+
+int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int64_t room) {
+  sd_outputs *o = d->outputs;
+  sd_output *output = &o->output[index];
+  hand_out h = {to, to + room * output->merged_bytes};
+  sd_due_sort(&output->timers);
+  if (output->rest) output->rest = take_chain(o, output, output->rest, &h);
+  int stopped = output->rest ? NO_ROOM : 0;
+  while (!stopped && output->next < o->frontier) {
+    uint64_t number, beyond;
+    sd_lane *lane = lowest_lane(o, output, index, &number, &beyond);
+    stopped = take_pages(o, output, number < o->frontier ? number : o->frontier, &h);
+    if (stopped || number >= o->frontier) continue;
+    uint64_t end = beyond < o->frontier ? beyond : o->frontier;
+    stopped = take_straight(o, output, lane, first_ref(output, number + 1, end), &h);
+  }
+  /* Timers that are due, and that no earlier record can come before. */
+  if (stopped != NO_ROOM) {
+    uint64_t time = o->time < o->armed ? o->time : o->armed - 1;
+    take_due(o, output, o->ended ? SD_DUE_AT_END : time, &h);
+  }
+  drop_pages(o, output);
+  drop_chunks(o, index);
+  return (h.to - to) / output->merged_bytes;
+}

@@ -1,0 +1,239 @@
+/* The merger's rounds: how far all is final, and what lanes have, put in order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "merge/rounds.h"
+
+#include "base/clock.h"
+#include "emit/buffer.h"
+#include "emit/writer.h"
+#include "numbering/watermark.h"
+#include "overdue/overdue.h"
+#include "sd_error.h"
+#include "state/state.h"
+
+/* Entries ahead of the one that is read whose places are fetched. */
+enum { REFS_AHEAD = 8 };
+
+/* ---- the table of numbers */
+
+/* The page of a number, made where there is none. NULL: no memory. */
+static SD_NOINLINE sd_page *make_page(sd_outputs *o, sd_output *output, uint64_t index) {
+  if (output->low_page == output->high_page) output->low_page = output->high_page = index;
+  uint64_t low = index < output->low_page ? index : output->low_page;
+  uint64_t high = index + 1 > output->high_page ? index + 1 : output->high_page;
+  if (high - low > output->n_pages) {
+    uint64_t room = output->n_pages ? output->n_pages : 16;
+    while (room < high - low) room *= 2;
+    sd_page **pages = calloc(room, sizeof *pages);
+    if (!pages) return NULL;
+    for (uint64_t i = output->low_page; i < output->high_page; i++)
+      pages[i & (room - 1)] = output->pages[i & (output->n_pages - 1)];
+    free(output->pages);
+    output->pages = pages;
+    output->n_pages = room;
+  }
+  output->low_page = low;
+  output->high_page = high;
+  sd_page **page = &output->pages[index & (output->n_pages - 1)];
+  if (!*page) {
+    *page = output->spare ? output->spare : calloc(1, sizeof **page);
+    output->spare = NULL;
+    if (*page) sd_fetch_add(&o->pool.bytes, sizeof **page, relaxed, E3);
+  }
+  return *page;
+}
+
+static inline sd_page *page_of(sd_outputs *o, sd_output *output, uint64_t number) {
+  uint64_t index = number >> SD_PAGE_BITS;
+  if (SD_LIKELY(index >= output->low_page && index < output->high_page)) {
+    sd_page *page = output->pages[index & (output->n_pages - 1)];
+    if (SD_LIKELY(page != NULL)) return page;
+  }
+  return make_page(o, output, index);
+}
+
+/* ---- reading lanes */
+
+/* Entries that timers emitted, from lane->at on. */
+static int add_timers(sd_output *output, sd_lane *lane, const unsigned char *end, uint32_t ref) {
+  sd_chunk *chunk = lane->reading;
+  for (const unsigned char *at = lane->at; at < end; at += output->entry_bytes, ref++) {
+    const sd_emitted *e = (const sd_emitted *)at;
+    sd_prefetch(at + SD_LANE_AHEAD);
+    if (SD_UNLIKELY(e->number == SD_VOID)) continue;
+    uint64_t time = e->number == SD_AT_END ? SD_DUE_AT_END : (uint64_t)e->time;
+    if (SD_UNLIKELY(sd_due_add(&output->timers, time, e->key, ref))) return SD_E_NO_MEMORY;
+    if (time > chunk->top) chunk->top = time;
+  }
+  return SD_OK;
+}
+
+/* Puts an entry behind those that its number has, one that C emitted before those of Python, whose slot's lane may have been
+ * read first; `last` is the one before it in its lane. */
+static void add_behind(const sd_outputs *o, const sd_output *output, uint32_t *first, uint32_t ref, sd_emitted *e,
+                       sd_emitted *last) {
+  sd_emitted *before = last && last->number == e->number ? last : NULL;
+  uint32_t next;
+  while ((next = before ? next_of(before) : *first) != 0) {
+    sd_emitted *other = entry_at(o, output, next);
+    if ((other->link & ~e->link) & SD_BY_PYTHON) break;
+    before = other;
+  }
+  e->link |= next;
+  if (before) before->link = (before->link & SD_BY_PYTHON) | ref;
+  else *first = ref;
+}
+
+/* Entries that ticks emitted, from lane->at on. They are only read, unless a tick has several: who writes their lines next is
+ * the slot that filled them. */
+static int add_ticks(sd_outputs *o, sd_output *output, sd_lane *lane, unsigned char *end, uint32_t ref) {
+  const uint32_t size = output->entry_bytes;
+  /* So many numbers from `next` on are neither SD_VOID nor handed out before. */
+  const uint64_t next = output->next, good = next < SD_VOID ? SD_VOID - next : 0;
+  uint64_t top = lane->reading->top, index = UINT64_MAX;
+  uint32_t *refs = NULL;
+  sd_emitted *last = NULL;
+  for (unsigned char *at = lane->at; at < end; at += size, ref++) {
+    sd_emitted *e = (sd_emitted *)at;
+    const uint64_t number = e->number;
+    sd_prefetch(at + SD_LANE_AHEAD);
+    if (end - at > REFS_AHEAD * (ptrdiff_t)size) {
+      const uint64_t coming = ((const sd_emitted *)(at + REFS_AHEAD * size))->number;
+      if (coming >> SD_PAGE_BITS == index) sd_prefetch_write(&refs[coming & (SD_PAGE - 1)]);
+    }
+    if (SD_UNLIKELY(number - next >= good)) {
+      o->late += number != SD_VOID;
+      continue;
+    }
+    if (number >> SD_PAGE_BITS != index) {
+      sd_page *page = page_of(o, output, number);
+      if (SD_UNLIKELY(!page)) return SD_E_NO_MEMORY;
+      index = number >> SD_PAGE_BITS;
+      refs = page->ref;
+    }
+    uint32_t *place = &refs[number & (SD_PAGE - 1)];
+    if (SD_LIKELY(!*place)) *place = ref;
+    else add_behind(o, output, place, ref, e, last);
+    if (number > top) top = number;
+    last = e;
+  }
+  lane->reading->top = top;
+  return SD_OK;
+}
+
+/* Whether the numbers of all entries that a lane has from lane->at to `filled` rise. */
+static int rises(sd_lane *lane, uint64_t filled) {
+  uint64_t ahead = lane->read;
+  const unsigned char *at = lane->at;
+  for (sd_chunk *chunk = lane->reading;; chunk = chunk->next, at = entries_of(chunk)) {
+    /* E4: relaxed; where it is of an entry below filled, E2 has it. */
+    if (sd_load(&chunk->mixed, relaxed, E4)) return 0;
+    ahead += (uint64_t)(entries_of(chunk) + lane->chunk_bytes - at);
+    if (ahead >= filled) return 1;
+  }
+}
+
+static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane, int may_be_straight) {
+  /* E2: acquire; pairs with E1. After the watermark: who read that has all that was emitted below it. */
+  uint64_t filled = sd_load(&lane->filled, acquire, E2);
+  lane->straight = lane->read;
+  if (lane->read == filled) return SD_OK;
+  find_next(lane);
+  if (may_be_straight && rises(lane, filled)) {
+    lane->straight = filled;
+    return SD_OK;
+  }
+  while (lane->read < filled) {
+    find_next(lane);
+    unsigned char *start = entries_of(lane->reading), *end = end_of_row(lane, filled);
+    uint32_t ref = lane->reading->index << SD_REF_BITS | (uint32_t)((lane->at - start) / output->entry_bytes + 1);
+    int code = lane->timers ? add_timers(output, lane, end, ref) : add_ticks(o, output, lane, end, ref);
+    if (SD_UNLIKELY(code)) return code;
+    pass(lane, end);
+  }
+  lane->straight = lane->read;
+  return SD_OK;
+}
+
+/* ---- rounds */
+
+/* At rest: where the first record is that is pending on a strand. */
+static sd_mark first_pending(sd_dispatcher *d) {
+  sd_mark first = {UINT64_MAX, UINT64_MAX};
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    sd_strand *s = &d->strands[i];
+    sd_mark mark;
+    int64_t left;
+    while (sd_records_left(d, s, &left)) sd_pause();
+    if (left <= 0) continue;
+    sd_strand_gather_marks(s, &d->pool, 1, &mark);
+    if (mark.number < first.number) first = mark;
+  }
+  return first;
+}
+
+/* Publishers wait for a merger that waits for strands of which nobody knows whether they are ever released: once nothing else
+ * is pending it passes them. What is emitted on them after all comes too late, and is left out and counted. */
+static void pass_quarantined(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
+  const uint32_t aside = SD_QUARANTINED | SD_ASIDE;
+  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    sd_strand *s = &d->strands[i];
+    if (sd_load(&s->pending, acquire, A1) > 0 && (sd_load(&s->control, acquire, A1) & aside) != aside) return;
+  }
+  if (low <= o->frontier) return;
+  o->frontier = low;
+  o->time = time;
+  o->passed++;
+}
+
+/* Counts what the caller keeps for the ticks that were published and are not final. Those that are being published are left out:
+ * their publisher may wait for room, and would wait for itself. */
+static void count_beside(sd_dispatcher *d) {
+  sd_outputs *o = d->outputs;
+  if (!o->tick_bytes) return;
+  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
+  const uint64_t bytes = low > o->frontier ? (low - o->frontier) * o->tick_bytes : 0;
+  sd_fetch_add(&o->pool.bytes, bytes - o->beside, relaxed, E3);
+  o->beside = bytes;
+}
+
+void sd_outputs_tick_bytes(sd_dispatcher *d, uint64_t bytes) { d->outputs->tick_bytes = bytes; }
+
+int sd_outputs_round(sd_dispatcher *d, int how) {
+  sd_outputs *o = d->outputs;
+  o->ended = how == SD_FINAL_ALL;
+  if (how == SD_FINAL_LIVE) {
+    uint64_t start = sd_now();
+    uint64_t time, frontier = sd_watermark_time(d, &time) - d->config.sizes.counters_start;
+    if (frontier >= o->frontier) {
+      o->frontier = frontier;
+      o->time = time;
+    }
+    o->looked = sd_now() - start;
+    if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
+    count_beside(d);
+    /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
+    o->armed = sd_earliest_wish(d);
+    sd_clock_look(d, o->time, 1);
+  } else {
+    sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
+    o->frontier = first.number;
+    o->time = first.time;
+    o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_wish(d);
+  }
+  for (uint32_t slot = 0; slot < o->n_slots; slot++)
+    for (uint32_t i = 0; i < 2 * o->n; i++) {
+      int code = read_lane(o, &o->output[i % o->n], o->lane[slot * 2 * o->n + i], i < o->n && d->all_native);
+      if (code) return code;
+    }
+  return SD_OK;
+}
+
+uint64_t sd_outputs_below(const sd_dispatcher *d) { return d->outputs->frontier; }
+
+uint64_t sd_outputs_late(sd_dispatcher *d) { return d->outputs->late; }
+
+uint64_t sd_outputs_look_ns(sd_dispatcher *d) { return sd_clock_ns(d->outputs->looked); }

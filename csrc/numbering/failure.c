@@ -1,0 +1,68 @@
+#include "numbering/failure.h"
+
+#include <stdio.h>
+
+#include "sd_error.h"
+
+void sd_dispatcher_stop(sd_dispatcher *d) {
+  /* T1: release; pairs with T2. The wake-up that follows (I7) reaches workers that looked before. */
+  sd_store(&d->arena->stopping, 1u, release, T1);
+  sd_idle_wake_all(&d->arena->idle);
+}
+
+int sd_dispatcher_stopping(sd_dispatcher *d) {
+  /* T2: acquire; pairs with T1: what was reported before the stop is seen. */
+  return sd_load(&d->arena->stopping, acquire, T2) != 0;
+}
+
+static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
+                 const char *message) {
+  sd_arena *a = d->arena;
+  sd_lock(&a->failures_lock);
+  /* C1 */
+  uint32_t n = sd_load(&a->failures, relaxed, C1);
+  if (n < SD_ERRORS) {
+    sd_failure *f = &a->failure[n];
+    memset(f, 0, sizeof *f);
+    f->strand = strand;
+    f->handler = d->strands[strand].handler;
+    f->slot = slot;
+    f->code = code;
+    f->key = key;
+    f->sequence = sequence;
+    snprintf(f->message, sizeof f->message, "%s", message ? message : "");
+  }
+  /* F1: release; pairs with F2: a failure that is counted is filled in. */
+  sd_store(&a->failures, n + 1, release, F1);
+  sd_unlock(&a->failures_lock);
+  sd_strand_hold(&d->strands[strand], SD_QUARANTINED);
+  if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
+}
+
+void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code,
+             const char *message) {
+  const sd_arena *a = d->arena;
+  uint32_t key = SD_NONE;
+  uint64_t sequence = SD_NO_SEQUENCE;
+  if (record) {
+    memcpy(&key, record + a->key_offset, sizeof key);
+    sequence = sd_sequence_of(&a->sequence, record + a->key_offset);
+  }
+  fail(d, slot, strand, key, sequence, code, message);
+}
+
+void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
+                    int32_t code, const char *message) {
+  char text[SD_MESSAGE_BYTES];
+  snprintf(text, sizeof text, "its %s at %llu ns%s%s", at_end ? "end" : "timer", (unsigned long long)time,
+           message && *message ? ": " : "", message ? message : "");
+  fail(d, slot, strand, key, SD_NO_SEQUENCE, code, text);
+}
+
+int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {
+  /* F2: acquire; pairs with F1. */
+  uint32_t n = sd_load(&d->arena->failures, acquire, F2);
+  if (index >= n || index >= SD_ERRORS) return SD_AGAIN;
+  *out = d->arena->failure[index];
+  return SD_OK;
+}

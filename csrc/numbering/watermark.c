@@ -1,0 +1,123 @@
+/* The watermark: every number below it has been handled or dropped. With it, what it is reckoned from, which
+ * the merger and timers ask for too. From any thread.
+ *
+ * Kept off the hot path: a round takes T, the lowest sequence that may still be unpublished, then notes for every strand
+ * that has something pending how far its count of finished records has to go, and ends when all are there. Then all below
+ * T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
+ * seen empty has reached it in any case.
+ */
+#include "numbering/watermark.h"
+
+#include "sd_error.h"
+
+uint64_t sd_records_finished(sd_strand *s) {
+  /* M6: acquire; pairs with M7: what the handlers of the records counted emitted may be read. */
+  return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
+}
+
+int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left) {
+  if (SD_LIKELY(!sd_strand_tasks(s))) {
+    *left = sd_load(&s->pending, acquire, A1);
+    return SD_OK;
+  }
+  if (!sd_try_lock(&s->publish_lock)) return SD_AGAIN;
+  *left = sd_load(&s->pending, acquire, A1) - sd_task_count(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  return SD_OK;
+}
+
+uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
+  sd_arena *a = d->arena;
+  if (d->config.sizes.marked) sd_lock(&a->number_lock);
+  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
+  uint64_t low = sd_load(&a->next_sequence, acquire, M5);
+  *time = sd_load(&a->feed_time, relaxed, N1);
+  if (d->config.sizes.marked) sd_unlock(&a->number_lock);
+  for (uint32_t i = 0; i < d->n_slots; i++) {
+    /* M2: acquire; pairs with M1. */
+    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2), its;
+    do {
+      /* N2: acquire; a time of a later moment than the number's would bring the later number with it. */
+      its = sd_load(&d->slots[i].published_time, acquire, N2);
+      uint64_t again = sd_load(&d->slots[i].publishing, acquire, M2);
+      if (again == at) break;
+      at = again;
+    } while (1);
+    if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
+    low = at;
+    *time = its;
+  }
+  return low;
+}
+
+uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
+
+/* Begins a round. None can begin while a publisher holds the lock of a strand with tasks: a handler may run under that lock, and
+ * whoever else asks for the watermark would wait for it too. */
+static void watermark_round(sd_dispatcher *d) {
+  uint64_t time, low = sd_lowest_unpublished(d, &time);
+  /* Who took its lower bound long ago may name one that has been passed. */
+  if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    sd_strand *s = &d->strands[i];
+    int64_t pending;
+    if (sd_records_left(d, s, &pending)) return;
+    if (pending <= 0) continue;
+    d->watermark_strand[n] = i;
+    d->watermark_target[n++] = sd_records_finished(s) + (uint64_t)pending;
+  }
+  d->watermark_left = n;
+  d->watermark_next = low;
+  d->watermark_next_time = time;
+}
+
+/* Crosses off the strands that have reached the round's goal; ends the round when that is all of them. */
+static int watermark_reached(sd_dispatcher *d) {
+  for (uint32_t i = 0; i < d->watermark_left;) {
+    sd_strand *s = &d->strands[d->watermark_strand[i]];
+    int64_t left;
+    if ((!sd_records_left(d, s, &left) && left <= 0) ||
+        (int64_t)(sd_records_finished(s) - d->watermark_target[i]) >= 0) {
+      uint32_t last = --d->watermark_left;
+      d->watermark_strand[i] = d->watermark_strand[last];
+      d->watermark_target[i] = d->watermark_target[last];
+    } else {
+      i++;
+    }
+  }
+  if (d->watermark_left) return 0;
+  d->watermark = d->watermark_next;
+  d->watermark_time = d->watermark_next_time;
+  return 1;
+}
+
+uint64_t sd_watermark(sd_dispatcher *d) {
+  uint64_t time;
+  return sd_watermark_time(d, &time);
+}
+
+uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
+  sd_lock(&d->watermark_lock);
+  /* An old round that ends now tells of an old moment: look afresh. */
+  if (watermark_reached(d)) {
+    watermark_round(d);
+    watermark_reached(d);
+  }
+  uint64_t mark = d->watermark;
+  *time = d->watermark_time;
+  sd_unlock(&d->watermark_lock);
+  return mark;
+}
+
+uint64_t sd_in_flight(sd_dispatcher *d) {
+  uint64_t accepted = 0, gone = 0;
+  for (uint32_t i = 0; i < d->n_slots; i++) {
+    sd_counters *c = &d->slots[i].counters;
+    gone += sd_peek(&c->handled) + sd_peek(&c->failed) + sd_peek(&c->lost);
+    for (int why = 0; why < SD_PUBLISH_REASONS; why++) gone += sd_peek(&c->dropped[why]);
+  }
+  for (uint32_t i = 0; i < d->n_slots; i++) accepted += sd_peek(&d->slots[i].counters.accepted);
+  /* Every counter starts at the same number. Read one after another, they may tell of different moments. */
+  return (int64_t)(accepted - gone) < 0 ? 0 : accepted - gone;
+}

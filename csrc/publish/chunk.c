@@ -1,0 +1,305 @@
+/* A chunk of records into their strands, in sweeps over these: lock, copy, add and list. What finds no place there goes
+ * strand by strand (publish/one_by_one.c).
+ */
+#include "publish/chunk.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "publish/listing.h"
+#include "publish/numbers.h"
+#include "publish/one_by_one.h"
+
+enum {
+  RECORDS_AHEAD = 8, /* records, and strands' lines, that are asked for before their turn */
+  LOCKS_AHEAD = 8,
+  TOKENS_AHEAD = 12,
+#if defined(SD_MODEL_SCHEDULER)
+  LINKS_AHEAD = 1
+#else
+  LINKS_AHEAD = 16 /* places of records, likewise */
+#endif
+};
+
+/* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the blocks
+ * over those of the records: another thread may change these meanwhile, and rows are found by them. */
+static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                 size_t size, const int far) {
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols;
+  uint32_t *group_of = p->group_of, n_groups = 0;
+  group *groups = p->groups;
+  const unsigned char *at = records + d->arena->key_offset;
+  int64_t i;
+  for (i = 0; i < n; i++, at += size) {
+    const uint32_t key = sd_key_at(at);
+    if (SD_UNLIKELY(key >= symbols)) break;
+    sd_prefetch(at + RECORDS_AHEAD * size);
+    if (far) prefetch_lookups(d, p, at, n - i);
+    /* Where every other record begins a group, a branch on it would be mispredicted as often. */
+    uint32_t strand = map[key], number = group_of[strand], first = number == 0;
+    n_groups += first;
+    number |= n_groups & (0 - first);
+    group_of[strand] = number;
+    groups[number].strand = strand;
+    groups[number].n++;
+    p->in_group[i] = (uint16_t)number;
+    p->keys[i] = key;
+  }
+  p->n_groups = n_groups;
+  p->chunk = i;
+}
+
+/* Takes the publish lock of the group's strand, if it is free, and finds out where its next record goes. Not open afterwards:
+ * another publisher is at work there, or there is no room for `most` records. */
+static inline void open_group(sd_dispatcher *d, group *g, uint32_t most) {
+  sd_strand *s = &d->strands[g->strand];
+  g->missing = 0;
+  g->to = g->end = NULL;
+  g->locked = g->open = (uint8_t)sd_try_lock(&s->publish_lock);
+  if (SD_UNLIKELY(!g->open)) return;
+  if (SD_UNLIKELY(room_for(d, s, most) < most)) {
+    sd_unlock(&s->publish_lock);
+    g->locked = g->open = 0;
+    return;
+  }
+  if (s->tail == SD_NONE) return;
+  g->to = sd_block_record(&d->pool, s->tail, s->fill);
+  g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+  sd_prefetch_write(g->to);
+}
+
+/* Never waiting for a lock while it holds one. */
+static void open_groups(sd_dispatcher *d, sd_publisher *p) {
+  const uint32_t n_groups = p->n_groups;
+  for (uint32_t i = 1; i <= n_groups; i++) {
+    if (i + LOCKS_AHEAD <= n_groups) prefetch_publisher_line(d, p->groups[i + LOCKS_AHEAD].strand);
+    open_group(d, &p->groups[i], p->groups[i].n);
+  }
+}
+
+/* A group of a strand that the chunk has not met yet. Returns its number. */
+static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t most) {
+  uint32_t number = p->group_of[strand] = ++p->n_groups;
+  p->groups[number].strand = strand;
+  open_group(d, &p->groups[number], most);
+  return number;
+}
+
+/* The strands of the last chunk, which are likely to be those of the next one. */
+static void open_usual(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
+  for (uint32_t i = 0; i < p->n_usual; i++) {
+    if (i + LOCKS_AHEAD < p->n_usual) prefetch_publisher_line(d, p->usual[i + LOCKS_AHEAD]);
+    meet(d, p, p->usual[i], most);
+  }
+}
+
+/* The group's strand goes on in a new block. Zero: it is closed, or the pool has no block left. */
+static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
+  if (!g->open) {
+    g->missing++;
+    return 0;
+  }
+  sd_strand *s = &d->strands[g->strand];
+  sd_block_cache *cache = &d->slots[slot].cache;
+  s->fill = d->pool.records;
+  if (SD_UNLIKELY(!sd_strand_extend(s, &d->pool, cache))) {
+    sd_strand_reclaim(s, &d->pool, cache);
+    if (!sd_strand_extend(s, &d->pool, cache)) {
+      g->open = 0;
+      g->missing++;
+      return 0;
+    }
+  }
+  g->to = sd_block_record(&d->pool, s->tail, 0);
+  g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+  return 1;
+}
+
+/* Copies a record to its group's place, if there is one. Returns where it went. */
+static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g, const unsigned char *from, size_t size,
+                                      size_t key_offset, uint32_t key) {
+  if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) return NULL;
+  unsigned char *to = g->to, *far = to + 2 * size;
+  /* Another core drained these lines last: ask for the strand's next but one long before it is needed. It may have left the first
+   * cache again by then: it is asked for once more, a few records before its turn. */
+  sd_prefetch_write(far < g->end ? far : to);
+  sd_copy(to, from, size);
+  /* Not stored in any case: stores wait here for lines of other cores, and this would be one more a record. */
+  if (SD_UNLIKELY(sd_key_at(to + key_offset) != key)) memcpy(to + key_offset, &key, sizeof key);
+  g->to = to + size;
+  return to;
+}
+
+/* How far the end of a block's marks lies from the end of its records. */
+static inline size_t past_records(const sd_dispatcher *d, size_t size) {
+  return d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_mark);
+}
+
+/* Writes the mark of a record that went `to` its group's block: as many marks from their end as it has records to go. */
+static inline void mark_one(const group *g, const unsigned char *to, size_t size, size_t past, sd_mark its) {
+  sd_mark *end = (sd_mark *)(g->end + past), *mark = end - (size_t)(g->end - to) / size;
+  sd_mark *far = mark + SD_LINE / sizeof *mark;
+  /* As in link_one, for the line after this one. */
+  sd_prefetch_write(far < end ? far : mark);
+  *mark = its;
+}
+
+/* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
+ * a strand has. */
+static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
+                             const sd_mark *marks) {
+  const int64_t n = p->chunk;
+  const size_t past = past_records(d, size), key_offset = d->arena->key_offset;
+  for (int64_t i = 0; i < n; i++, from += size) {
+    sd_prefetch_write(p->groups[p->in_group[i + LINKS_AHEAD < n ? i + LINKS_AHEAD : i]].to);
+    group *g = &p->groups[p->in_group[i]];
+    unsigned char *to = link_one(d, slot, g, from, size, key_offset, p->keys[i]);
+    if (marks && to) mark_one(g, to, size, past, marks[i]);
+  }
+}
+
+/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With marks it is
+ * numbered there too; those that found no place are left in p->marks. */
+static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
+                            size_t size, const int far, const int marked) {
+  const size_t past = marked ? past_records(d, size) : 0;
+  sd_mark next_mark = marked ? sd_numbers_begin(d) : (sd_mark){0, 0};
+  p->number = next_mark.number;
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
+  const size_t key_offset = d->arena->key_offset;
+  const unsigned char *at = from + key_offset;
+  group *groups = p->groups;
+  uint16_t *in_group = p->in_group;
+  uint32_t *keys = p->keys;
+  for (int64_t i = -LINKS_AHEAD; i < n; i++) {
+    const int64_t next = i + LINKS_AHEAD;
+    if (SD_LIKELY(next < n)) {
+      const uint32_t key = sd_key_at(at);
+      if (SD_LIKELY(key < symbols)) {
+        sd_prefetch(at + RECORDS_AHEAD * size);
+        if (far) prefetch_lookups(d, p, at, n - next);
+        uint32_t strand = map[key], number = group_of[strand];
+        if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
+        in_group[next] = (uint16_t)number;
+        keys[next] = key;
+        groups[number].n++;
+        sd_prefetch_write(groups[number].to);
+        at += size;
+      } else {
+        n = next;
+      }
+    }
+    if (SD_LIKELY(i >= 0)) {
+      group *g = &groups[in_group[i]];
+      unsigned char *to = link_one(d, slot, g, from, size, key_offset, keys[i]);
+      if (marked) {
+        next_mark.time = sd_time_at(d, from, next_mark.time);
+        if (SD_LIKELY(to != NULL)) mark_one(g, to, size, past, next_mark);
+        else p->marks[i] = next_mark;
+        next_mark.number++;
+      }
+      from += size;
+    }
+  }
+  p->chunk = n;
+  if (!marked) return;
+  p->end_time = next_mark.time;
+  sd_numbers_end(d, (uint32_t)n, next_mark.time);
+}
+
+/* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no
+ * place. */
+static int add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
+  const uint32_t n_groups = p->n_groups, size = d->pool.record_size;
+  uint32_t missing = 0;
+  for (uint32_t i = 1; i <= n_groups; i++) {
+    if (i + TOKENS_AHEAD <= n_groups) prefetch_token_line(d, p->groups[i + TOKENS_AHEAD].strand);
+    group *g = &p->groups[i];
+    missing |= g->missing;
+    if (SD_UNLIKELY(!g->locked)) continue;
+    sd_strand *s = &d->strands[g->strand];
+    uint32_t linked = g->n - g->missing;
+    uint32_t bytes_left = (uint32_t)(g->end - g->to);
+    s->fill = d->pool.records - (size == 64 ? bytes_left / 64 : bytes_left / size);
+    s->room = s->room - linked;
+    if (p->marks && linked) d->last_number[g->strand] = p->number;
+    sd_bump(&s->accepted, linked);
+    add_and_unlock(d, slot, p, g->strand, linked, now);
+  }
+  return missing != 0;
+}
+
+/* Linked, but not added yet: before any of them can be handled, they are counted, so that pending, the difference, is never
+ * seen below 0. */
+static void add_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
+  p->missed = add_groups(d, slot, p, now);
+  if (SD_UNLIKELY(p->missed)) sd_queue_missing(d, slot, p, records, now);
+}
+
+/* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
+ * operation between two groups would wait for each in turn. */
+static void queue_many(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                       uint64_t now) {
+  const size_t size = d->pool.record_size;
+  if (d->far) group_records(d, p, records, n, size, 1);
+  else group_records(d, p, records, n, size, 0);
+  open_groups(d, p);
+  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  if (size == 64 && !p->marks) link_open(d, slot, p, records, 64, NULL);
+  else if (size == 64) link_open(d, slot, p, records, 64, p->marks);
+  else link_open(d, slot, p, records, size, p->marks);
+  add_chunk(d, slot, p, records, now);
+}
+
+/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With marks the
+ * numbers are this publisher's from when these locks are held to the last record's: in a strand that it meets and finds unlocked
+ * meanwhile there is none that is higher, and nobody who is not through with it has one. */
+static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                      uint64_t now) {
+  const size_t size = d->pool.record_size;
+  open_usual(d, p, (uint32_t)n);
+  if (size != 64) link_few(d, slot, p, records, n, size, 0, p->marks != NULL);
+  else if (d->far) link_few(d, slot, p, records, n, 64, 1, p->marks != NULL);
+  else if (p->marks) link_few(d, slot, p, records, n, 64, 0, 1);
+  else link_few(d, slot, p, records, n, 64, 0, 0);
+  add_chunk(d, slot, p, records, now);
+}
+
+/* Lossy strands, whose heads are under the lock too, go one by one. */
+static void queue_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+                        uint64_t now) {
+  group_records(d, p, records, n, d->pool.record_size, 0);
+  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
+  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
+  sd_queue_missing(d, slot, p, records, now);
+}
+
+/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With marks nobody else can
+ * number until it is over: not beside other publishers. */
+static int is_few(const sd_dispatcher *d, uint32_t slot, const sd_publisher *p, int64_t n) {
+  uint64_t groups = p->n_usual + (uint64_t)n;
+  if (groups > d->arena->n_strands) groups = d->arena->n_strands;
+  return p->n_usual != 0 && groups <= p->most_groups && (!p->marks || sd_publishes_alone(d, slot));
+}
+
+/* Notes the chunk's strands, if they were few and had room. */
+static void keep_usual(sd_publisher *p) {
+  const uint32_t most = p->missed ? 0 : (uint32_t)p->chunk / SD_FEW;
+  uint32_t n_usual = 0;
+  for (uint32_t i = 1; i <= p->n_groups && n_usual < most; i++)
+    if (p->groups[i].n) p->usual[n_usual++] = p->groups[i].strand;
+  p->n_usual = n_usual < most ? n_usual : 0;
+}
+
+void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n) {
+  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
+  uint64_t now = sd_now();
+  if (SD_UNLIKELY(d->lossy)) queue_lossy(d, slot, p, records, n, now);
+  else if (is_few(d, slot, p, n)) queue_few(d, slot, p, records, n, now);
+  else queue_many(d, slot, p, records, n, now);
+  keep_usual(p);
+  sd_forget_groups(p);
+  sd_list_chains(d, slot, p);
+}

@@ -1,0 +1,274 @@
+/* Claiming: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
+ * their publish locks and handles the records itself: from a copy, where another thread could change them. Order holds: a strand is
+ * claimed only when nothing of it is queued or in a worker's hands, and stays claimed until all its records of the run are done.
+ */
+#include "publish/inline.h"
+
+#include "base/clock.h"
+#include "numbering/failure.h"
+#include "numbering/watermark.h"
+#include "publish/cost_model.h"
+#include "publish/numbers.h"
+#include "worker/call.h"
+#include "worker/worker.h"
+
+#if defined(SD_MODEL_SCHEDULER)
+enum {
+  SLICE = 2,
+  SHORT_SLICE = 1,
+  DEAR_NS = 5,
+  PIECE_LEAST = 2,
+  PIECE_MOST = 4,
+  PIECE_NS = 300,
+  RUN_NS = 1000,
+  SETTLE_NS = 20,
+};
+#elif defined(SD_STRESS)
+/* Every way, and every change of ways, within a few thousand records. */
+enum {
+  SLICE = 4,
+  SHORT_SLICE = 2,
+  DEAR_NS = 50,
+  PIECE_LEAST = 4,
+  PIECE_MOST = 64,
+  PIECE_NS = 20000,
+  RUN_NS = 1000000,
+  SETTLE_NS = 50000,
+};
+#else
+enum {
+  SLICE = SD_SLICE, /* records claimed and handled at one go: many, so that a handler may ask for memory ahead, ... */
+  SHORT_SLICE = 32, /* ... but few of cheap ones, so that counting waits for memory while the slice before is handled */
+  DEAR_NS = 50,     /* what makes the difference */
+  PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
+  PIECE_MOST = 1024,
+  PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
+  RUN_NS = 1000000,   /* ... and time */
+  SETTLE_NS = 500000, /* a wait for strands to become idle */
+};
+#endif
+
+/* Records, and strands, that are asked for before their turn. */
+enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, CLAIMED_AHEAD = 16 };
+
+/* Waits, and helps, until strands that workers still have are idle again. */
+static void settle(sd_dispatcher *d, uint32_t slot, const sd_publisher *p) {
+  uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
+  while (sd_help(d, slot) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
+    if (sd_now() - start > most) break;
+    if (p->one_core) sd_give_way();
+    sd_pause();
+  }
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+}
+
+static inline void prefetch_strand(sd_dispatcher *d, uint32_t strand) {
+  prefetch_publisher_line(d, strand);
+  prefetch_token_line(d, strand);
+}
+
+/* Claims the strands of groups from + 1 .. n_groups, all or none. */
+static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
+  const uint32_t n_groups = p->n_groups;
+  for (uint32_t i = from + 1; i <= n_groups; i++) {
+    if (i + STRANDS_AHEAD <= n_groups) prefetch_strand(d, p->groups[i + STRANDS_AHEAD].strand);
+    if (SD_LIKELY(sd_strand_claim(&d->strands[p->groups[i].strand], slot))) continue;
+    for (uint32_t j = from + 1; j < i; j++) sd_strand_unclaim(&d->strands[p->groups[j].strand]);
+    return 0;
+  }
+  return 1;
+}
+
+static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) { return d->map[sd_key_of(d, record)]; }
+
+/* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows; copies them
+ * to p->copy, unless p->own. Returns the position of the first key that is out of range, else n. `left`: the call's records
+ * from the first one on; size: theirs; far: d->far; own: p->own. */
+static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                    int64_t left, const size_t size, const int far, const int own) {
+  const uint32_t *map = d->map, symbols = d->arena->n_symbols;
+  const size_t key_offset = d->arena->key_offset, stride = d->arena->row_stride;
+  uint32_t *counts = p->group_of, n_groups = p->n_groups;
+  const unsigned char *at = records + key_offset;
+  unsigned char *to = p->copy;
+  int64_t i;
+  for (i = 0; i < n; i++, at += size, to += size) {
+    const uint32_t key = sd_key_at(at);
+    if (SD_UNLIKELY(key >= symbols)) break;
+    sd_prefetch(at + RECORDS_AHEAD * size);
+    if (!own) {
+      sd_copy(to, at - key_offset, size);
+      memcpy(to + key_offset, &key, sizeof key);
+    }
+    sd_prefetch_write(d->rows + key * stride);
+    if (far) prefetch_lookups(d, p, at, left - i);
+    const uint32_t strand = map[key];
+    if (SD_LIKELY(counts[strand]++ != 0)) continue;
+    p->groups[++n_groups].strand = strand;
+    if (far) prefetch_strand(d, strand);
+  }
+  p->n_groups = n_groups;
+  return i;
+}
+
+/* The same of ticks. */
+static inline int64_t count_ticks(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
+                                  int64_t left, const int own) {
+  return d->far ? count_records(d, p, records, n, left, 64, 1, own) : count_records(d, p, records, n, left, 64, 0, own);
+}
+
+/* Takes n records of the slice out of their counts again. */
+static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from, int64_t n) {
+  const unsigned char *records = p->slice + (size_t)from * d->pool.record_size;
+  for (int64_t i = 0; i < n; i++) p->group_of[strand_of(d, records + (size_t)i * d->pool.record_size)]--;
+}
+
+/* Counts the next records, a slice, and claims what strands are new. Returns how many may be handled; 0: none. */
+static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+                                  int64_t n) {
+  const uint32_t known = p->n_groups;
+  const size_t size = d->pool.record_size;
+  if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
+  p->slice = p->own ? records : p->copy;
+  /* A bad key: what comes before it is handled, the next turn meets it at the front. */
+  const int64_t left = d->far ? p->n - (records - p->records) / (int64_t)size : 0;
+  if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->far, p->own);
+  else if (p->own) n = count_ticks(d, p, records, n, left, 1);
+  else n = count_ticks(d, p, records, n, left, 0);
+  if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
+  uncount(d, p, 0, n);
+  p->n_groups = known;
+  return 0;
+}
+
+/* Gives the numbers of the last n records of a slice of `all` back, so that the records get them again. Not beside other
+ * publishers, whose lower bounds may lie above them. */
+static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t n, uint32_t all) {
+  sd_arena *a = d->arena;
+  uint64_t next = p->number + all + d->config.sizes.counters_start;
+  p->numbered = all - n;
+  if (all > n) p->end_time = p->marks[all - n - 1].time;
+  sd_lock(&a->numbering);
+  sd_lock(&a->number_lock);
+  if (sd_publishes_alone(d, slot) && sd_load(&a->next_sequence, relaxed, N1) == next) {
+    sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
+    if (all > n) sd_store(&a->feed_time, p->end_time, relaxed, N1);
+  }
+  sd_unlock(&a->number_lock);
+  sd_unlock(&a->numbering);
+}
+
+/* Books a failure on the record after `done` of a slice of n. */
+static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n, int64_t done,
+                       const sd_context *ctx) {
+  const unsigned char *bad = p->slice + (size_t)done * d->pool.record_size;
+  const uint32_t strand = strand_of(d, bad);
+  sd_strand *s = &d->strands[strand];
+  uncount(d, p, done, n - done);
+  sd_fail(d, slot, strand, bad, ctx->error_code, ctx->message);
+  sd_bump(&s->accepted, 1);
+  sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
+}
+
+/* Claims and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
+static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const sd_handler *handler, sd_context *ctx,
+                         const unsigned char *records, int64_t n, int *failed, int *stopped) {
+  const size_t size = d->pool.record_size;
+  int64_t at = 0;
+  while (at < n) {
+    const unsigned char *from = records + (size_t)at * size;
+    /* With marks a slice takes the lock of the numbers. */
+    const int64_t most = p->cheap && !p->marks ? SHORT_SLICE : SLICE;
+    int64_t slice = claim_slice(d, slot, p, from, n - at < most ? n - at : most);
+    if (slice == 0) break;
+    if (p->marks) {
+      sd_number_records(d, p, p->slice, (uint32_t)slice);
+      p->numbered = (uint64_t)slice;
+    }
+    int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->marks, slice, ctx);
+    if (SD_UNLIKELY(ctx->stopped)) {
+      /* A timer failed, or timers took too long: the record before which they come is still to be handled. */
+      unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);
+      uncount(d, p, done, slice - done);
+      *stopped = 1;
+      return at + done;
+    }
+    if (SD_UNLIKELY(done < slice)) {
+      if (p->marks) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
+      fail_slice(d, slot, p, slice, done, ctx);
+      *failed = 1;
+      return at + done + 1;
+    }
+    at += slice;
+  }
+  return at;
+}
+
+static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, uint64_t took) {
+  sd_counters *c = &d->slots[slot].counters;
+  uint64_t records = (uint64_t)n, handled = (uint64_t)(n - failed);
+  sd_bump(&c->accepted, records);
+  sd_bump(&c->handled, handled);
+  sd_bump(&c->claimed, handled);
+  if (failed) sd_bump(&c->failed, 1);
+  sd_bump(&c->busy, took);
+  sd_record(&c->wait, 0, records);
+  sd_record(&c->handler, took / records, records);
+  sd_record(&c->end_to_end, took, records);
+}
+
+static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  for (uint32_t i = 1; i <= p->n_groups; i++) {
+    if (i + CLAIMED_AHEAD <= p->n_groups) {
+      const uint32_t next = p->groups[i + CLAIMED_AHEAD].strand;
+      prefetch_strand(d, next);
+      sd_prefetch_write(p->group_of + next);
+    }
+    const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
+    sd_strand *s = &d->strands[strand];
+    sd_bump(&s->accepted, n);
+    sd_bump_finished(&s->handled, n);
+    if (p->marks) d->last_number[strand] = p->number + p->numbered - 1;
+    sd_strand_unclaim(s);
+  }
+  sd_bump(&d->slots[slot].counters.visits, p->n_groups);
+  sd_forget_groups(p);
+}
+
+int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most) {
+  const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
+  const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
+  /* All strands have the same handler where strands are claimed. */
+  const sd_handler *handler = &d->handlers[d->strands[0].handler];
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  uint64_t start = sd_now(), now = start;
+  int64_t at = 0, piece = PIECE_LEAST;
+  int settled = 0, failed = 0, stopped = 0;
+  while (at < most && !failed && !stopped && now - start < run_counts && !sd_dispatcher_stopping(d)) {
+    const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
+    int64_t asked = piece < most - at ? piece : most - at;
+    ctx.until = now + run_counts;
+    int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed, &stopped);
+    uint64_t before = now;
+    now = sd_now();
+    if (n) {
+      book_piece(d, slot, n, failed, now - before);
+      p->cheap = now - before < (uint64_t)n * dear_counts;
+    }
+    at += n;
+    if (n < asked) {
+      if (at || settled || stopped) break;
+      settled = 1;
+      settle(d, slot, p);
+      start = now = sd_now();
+    } else if (now - before > piece_counts) {
+      piece = piece > 2 * PIECE_LEAST ? piece / 2 : PIECE_LEAST;
+    } else if (piece < PIECE_MOST) {
+      piece *= 2;
+    }
+  }
+  end_run(d, slot, p);
+  sd_learn_claiming(p, sd_now() - start, at);
+  return at;
+}

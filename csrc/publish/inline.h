@@ -1,0 +1,11 @@
+/* Records handled where they lie. By the publisher whose slot it is. */
+#ifndef SD_PUBLISH_INLINE_H
+#define SD_PUBLISH_INLINE_H
+
+#include "publish/publisher.h"
+
+/* Handles up to `most` records where they lie, as long as their strands are idle. Returns how many are dealt with, the one a
+ * handler failed on included. */
+int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most);
+
+#endif

@@ -1,0 +1,206 @@
+/* Records put in strand by strand: what the sweeps over a chunk (publish/chunk.c) leave over, what waits for room, and all
+ * that goes to lossy strands. Here the bounds are kept, and what is too much is dropped or conflated.
+ */
+#include "publish/one_by_one.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "publish/listing.h"
+#include "publish/numbers.h"
+
+static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_t n) {
+  sd_bump(&s->dropped[why], n);
+  sd_bump(&d->slots[slot].counters.dropped[why], n);
+}
+
+int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d) {
+  const size_t most = (size_t)d->config.capacity + d->config.batch_records;
+  c->records = malloc(most * d->pool.record_size);
+  c->marks = malloc(most * sizeof *c->marks);
+  c->origin = malloc(most * sizeof *c->origin);
+  c->seen = calloc(d->arena->n_symbols, sizeof *c->seen);
+  return c->records && c->marks && c->origin && c->seen;
+}
+
+void sd_conflation_destroy(sd_conflation *c) {
+  free(c->records);
+  free(c->marks);
+  free(c->origin);
+  free(c->seen);
+}
+
+/* Begins a round in which no symbol has been seen. */
+static uint32_t next_round(sd_conflation *c, uint32_t symbols) {
+  if (SD_UNLIKELY(++c->round == 0)) {
+    memset(c->seen, 0, symbols * sizeof *c->seen);
+    c->round = 1;
+  }
+  return c->round;
+}
+
+/* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
+ * of the n are dealt with: those from the first one on that found no block have to wait. The bound of a shared
+ * strand is at least twice its symbols. So half of it is free afterwards, and the copies per record do not grow with the
+ * symbols. Under the lock. */
+static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, sd_conflation *c, const sd_batch *batch,
+                         const uint16_t *pick, uint32_t n, uint32_t *dealt) {
+  const size_t size = d->pool.record_size;
+  const uint32_t queued = s->queued, all = queued + n, round = next_round(c, d->arena->n_symbols);
+  unsigned char *copy = c->records;
+  sd_mark *mark = c->marks;
+  uint32_t *origin = c->origin;
+  sd_strand_gather(s, &d->pool, queued, copy);
+  sd_strand_gather_marks(s, &d->pool, queued, mark);
+  for (uint32_t i = 0; i < n; i++) {
+    unsigned char *to = copy + (queued + i) * size;
+    memcpy(to, batch->records + pick[i] * size, size);
+    memcpy(to + batch->key_offset, &batch->keys[pick[i]], sizeof *batch->keys);
+    if (batch->marks) mark[queued + i] = batch->marks[pick[i]];
+  }
+  /* Going backwards, keep the first record met of each symbol: it is the latest. */
+  uint32_t kept = all;
+  for (uint32_t i = all; i-- > 0;) {
+    const uint32_t key = sd_key_of(d, copy + i * size);
+    if (c->seen[key] == round) continue;
+    c->seen[key] = round;
+    kept--;
+    origin[kept] = i;
+    if (kept == i) continue;
+    memmove(copy + kept * size, copy + i * size, size);
+    if (batch->marks) mark[kept] = mark[i];
+  }
+  /* The blocks of what waited come free first, the last one too, so at least as many records find a place again: a record
+   * that finds none is one of the n. */
+  sd_strand_advance(s, &d->pool, cache, queued);
+  sd_strand_shed_locked(s, &d->pool, cache);
+  const sd_batch rest = {copy + kept * size, NULL, 0, batch->marks ? mark + kept : NULL};
+  uint32_t left = all - kept, linked = sd_strand_link_batch(s, &d->pool, cache, &rest, NULL, left);
+  *dealt = linked == left ? n : origin[kept + linked] - queued;
+  sd_task_keep(&d->tasks, s, origin + kept, linked);
+  return linked;
+}
+
+/* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
+ * with (linked or dropped); the others have to wait. Under the lock. */
+static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const sd_batch *batch,
+                                    const uint16_t *pick, uint32_t n, uint32_t *linked) {
+  sd_block_cache *cache = &d->slots[slot].cache;
+  uint32_t room = room_for(d, s, n), in = sd_strand_link_batch(s, &d->pool, cache, batch, pick, room);
+  if (SD_UNLIKELY(in < room)) {
+    sd_strand_reclaim(s, &d->pool, cache);
+    in += sd_strand_link_batch(s, &d->pool, cache, batch, pick + in, room - in);
+  }
+  s->room = s->room - in;
+  *linked = in;
+  if (SD_LIKELY(in == n)) return n;
+  /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
+  int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
+  if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == room)) return in;
+  drop(d, slot, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
+  return n;
+}
+
+/* The same for a lossy strand; *net says by how many records its queue grew. */
+static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_strand *s, const sd_batch *batch,
+                           const uint16_t *pick, uint32_t n, int64_t *net) {
+  sd_block_cache *cache = &d->slots[slot].cache;
+  uint32_t linked, dealt;
+  uint32_t before = s->queued;
+  /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
+  if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
+  if (before + n <= s->capacity) {
+    linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick, n);
+    dealt = linked;
+    s->queued = before + linked;
+  } else if (s->on_full == SD_DROP_OLDEST) {
+    /* More than fit at all: only the last of them count. */
+    uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
+    linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick + skip, keep);
+    /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
+     * pending must never be brought to 0 here, for somebody else has the token. */
+    uint32_t old = 0, all = before + linked;
+    if (SD_UNLIKELY(linked < keep && all > 1)) {
+      old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
+      sd_strand_advance(s, &d->pool, cache, old);
+      linked += sd_strand_link_batch(s, &d->pool, cache, batch, pick + skip + linked, keep - linked);
+      all = before - old + linked;
+    }
+    uint32_t over = all > s->capacity ? all - s->capacity : 0;
+    sd_strand_advance(s, &d->pool, cache, over);
+    sd_task_pass(&d->tasks, s, old + over);
+    drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
+    s->queued = all - over;
+    dealt = skip + linked;
+  } else {
+    uint32_t left = conflate(d, s, cache, &p->conflation, batch, pick, n, &dealt);
+    drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
+    s->queued = left;
+  }
+  *net = (int64_t)s->queued - before;
+  return dealt;
+}
+
+/* Puts records of one strand in. Returns how many are dealt with. */
+static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
+                    const uint16_t *pick, uint32_t n, uint64_t now) {
+  sd_strand *s = &d->strands[strand];
+  const sd_batch batch = {records, p->keys, d->arena->key_offset, p->marks};
+  uint32_t dealt, linked;
+  int64_t net;
+  sd_lock(&s->publish_lock);
+  /* Another publisher was faster: numbers have to rise along a strand. */
+  if (p->marks && d->last_number[strand] > p->marks[pick[0]].number) sd_number_again(d, p, pick, n);
+  if (SD_LIKELY(!s->lossy)) {
+    dealt = link_records(d, slot, s, &batch, pick, n, &linked);
+    net = linked;
+  } else {
+    dealt = link_lossy(d, slot, p, s, &batch, pick, n, &net);
+  }
+  if (p->marks && dealt) d->last_number[strand] = p->marks[pick[dealt - 1]].number;
+  sd_bump(&s->accepted, dealt);
+  add_and_unlock(d, slot, p, strand, net, now);
+  return dealt;
+}
+
+void sd_queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+  uint32_t places = 0, left = 0;
+  for (uint32_t i = 1; i <= p->n_groups; i++) {
+    waiting_group *w = &p->waiting[i - 1];
+    w->strand = p->groups[i].strand;
+    w->from = places;
+    w->to = places += p->groups[i].missing;
+  }
+  /* From the back, because a group's missing records are its last ones. */
+  for (int64_t i = p->chunk - 1; i >= 0; i--) {
+    group *g = &p->groups[p->in_group[i]];
+    if (!g->missing) continue;
+    g->missing--;
+    p->order[p->waiting[p->in_group[i] - 1].from + g->missing] = (uint16_t)i;
+  }
+  for (uint32_t i = 0; i < p->n_groups; i++) {
+    waiting_group w = p->waiting[i];
+    if (w.from == w.to) continue;
+    w.from += put(d, slot, p, w.strand, records, p->order + w.from, w.to - w.from, now);
+    if (SD_UNLIKELY(w.from < w.to)) p->waiting[left++] = w;
+  }
+  p->n_waiting = left;
+}
+
+uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
+  uint64_t now = sd_now(), dealt = 0;
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < p->n_waiting; i++) {
+    waiting_group w = p->waiting[i];
+    uint32_t n = put(d, slot, p, w.strand, records, p->order + w.from, w.to - w.from, now);
+    w.from += n;
+    dealt += n;
+    if (w.from < w.to) p->waiting[left++] = w;
+  }
+  p->n_waiting = left;
+  sd_list_chains(d, slot, p);
+  p->since_look += dealt;
+  return dealt;
+}

@@ -1,0 +1,368 @@
+/* Publishers: a call's records go out chunk by chunk, and what finds no room waits, is dropped or refused.
+ *
+ * Two ways, chosen by what they cost here and now (publish/cost_model.c):
+ *   queue   records are copied into their strands' blocks and workers drain them (publish/chunk.c, publish/one_by_one.c);
+ *   claim   the publisher takes the records' idle strands and runs the handler over them (publish/inline.c).
+ */
+#include "publish/publish.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "emit/writer.h"
+#include "numbering/failure.h"
+#include "numbering/watermark.h"
+#include "overdue/overdue.h"
+#include "publish/chunk.h"
+#include "publish/cost_model.h"
+#include "publish/inline.h"
+#include "publish/one_by_one.h"
+#include "sd_error.h"
+#include "worker/worker.h"
+
+#if defined(SD_MODEL_SCHEDULER)
+enum { PAUSES = 1, PATIENCE_NS = 50, LONG_PATIENCE_NS = 50 };
+#else
+enum {
+  NAP_NS = 50000,
+  PAUSES = 16,
+  PATIENCE_NS = 50000,       /* a wait for workers that look for something to do */
+  LONG_PATIENCE_NS = 2000000 /* and for one that is in a visit, of which nothing is booked before its end */
+};
+#endif
+
+/* One a slot for handlers that publish, then one a publisher's slot for its own calls: a publisher that runs a handler in the
+ * middle of a call needs both. */
+static uint32_t how_many(const sd_dispatcher *d) { return d->n_slots + d->arena->n_publishers; }
+
+static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t slot, int nested) {
+  return d->publishers[nested ? slot : d->n_slots + slot - d->n_workers];
+}
+
+int sd_publishers_create(sd_dispatcher *d) {
+  const uint32_t n = how_many(d), batch = d->config.batch_records, strands = d->arena->n_strands;
+  d->publishers = calloc(n, sizeof *d->publishers);
+  if (!d->publishers) return SD_E_NO_MEMORY;
+  for (uint32_t i = 0; i < n; i++) {
+    sd_publisher *p = d->publishers[i] = calloc(1, sizeof *p);
+    if (!p) return SD_E_NO_MEMORY;
+    p->nested = i < d->n_slots;
+    p->one_core = d->config.one_core;
+    /* A run of claims goes over more records than a chunk has. */
+    p->most_groups = p->nested || strands < batch ? batch : strands;
+    if (p->most_groups > SD_MOST_GROUPS) p->most_groups = SD_MOST_GROUPS;
+    p->group_of = calloc(strands, sizeof *p->group_of);
+    /* These are written before they are read, so most of their pages are never made. */
+    p->in_group = malloc(batch * sizeof *p->in_group);
+    p->keys = malloc(batch * sizeof *p->keys);
+    p->usual = malloc((batch / SD_FEW + 1) * sizeof *p->usual);
+    p->order = malloc(batch * sizeof *p->order);
+    p->waiting = malloc(p->most_groups * sizeof *p->waiting);
+    p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
+    if (d->config.sizes.marked) {
+      p->marks = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->marks);
+      if (!p->marks) return SD_E_NO_MEMORY;
+    }
+    if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
+    p->chains = calloc(d->n_slots, sizeof *p->chains);
+    if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
+    if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
+    if (!p->group_of || !p->in_group || !p->keys || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
+      return SD_E_NO_MEMORY;
+  }
+  return SD_OK;
+}
+
+void sd_publishers_destroy(sd_dispatcher *d) {
+  if (!d->publishers) return;
+  for (uint32_t i = 0; i < how_many(d); i++) {
+    sd_publisher *p = d->publishers[i];
+    if (!p) continue;
+    free(p->group_of);
+    free(p->in_group);
+    free(p->keys);
+    free(p->copy);
+    free(p->usual);
+    free(p->order);
+    free(p->groups);
+    free(p->waiting);
+    free(p->marks);
+    sd_conflation_destroy(&p->conflation);
+    free(p->chains);
+    free(p);
+  }
+  free(d->publishers);
+}
+
+int64_t sd_publisher_enter(sd_dispatcher *d) {
+  for (uint32_t slot = d->n_workers; slot < d->n_slots; slot++)
+    if (sd_try_lock(&d->slots[slot].taken)) return slot;
+  return SD_AGAIN;
+}
+
+/* Moves the slot's bound on: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
+static void move_bound(sd_dispatcher *d, uint32_t slot, uint64_t low, uint64_t time) {
+  sd_slot *s = &d->slots[slot];
+  /* M1: release; pairs with M2: a reader of this bound sees all records below it counted. */
+  sd_store(&s->publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
+  /* N2: release; pairs with N2 of the reader, and stays behind M1. A reader of this time then finds the bound moved, and takes
+   * both anew. The other way round it would pair an old bound with this time, and timers would come before earlier records. */
+  sd_store(&s->published_time, time, release, N2);
+}
+
+/* What was numbered before is in: the watermark may pass it in the middle of a call. */
+static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n) {
+  if (p->within) return;
+  move_bound(d, slot, p->number + n + d->config.sizes.counters_start, p->end_time);
+  sd_clock_look(d, p->end_time, 0);
+}
+
+/* ---- the call */
+
+static void nap(void) {
+#if defined(SD_MODEL_SCHEDULER)
+  sd_pause();
+#else
+  nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+#endif
+}
+
+/* C2: relaxed; a hint. */
+static int anyone_at_work(sd_dispatcher *d) {
+  for (uint32_t slot = 0; slot < d->n_workers; slot++)
+    if (!sd_load(&d->slots[slot].looking, relaxed, C2)) return 1;
+  return 0;
+}
+
+/* The publisher is ahead of the workers: it drains with them until it is not. Where nothing is ready it waits as long as they
+ * get on: what it queued meanwhile would go to strands that have enough, up to their bound, and there cost more. Slow handlers
+ * and strands that are held back do not get on: then it publishes. */
+static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
+  p->since_look = 0;
+  if (sd_in_flight(d) <= d->config.ahead_records) return;
+  uint64_t start = sd_now(), since = start, least = UINT64_MAX, handled = 0;
+  for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
+    int helped = sd_help(d, slot);
+    if (helped && turn % 4 != 0) continue;
+    uint64_t left = sd_in_flight(d);
+    if (left <= d->config.ahead_records) break;
+    /* C1. A visit that fires timers may handle no record. */
+    const uint64_t now_handled = sd_load(&d->slots[slot].counters.handled, relaxed, C1);
+    if (helped && now_handled != handled) {
+      handled = now_handled;
+      continue;
+    }
+    if (left < least) {
+      least = left;
+      since = sd_now();
+    } else if (sd_now() - since > sd_clock_counts(anyone_at_work(d) ? LONG_PATIENCE_NS : PATIENCE_NS)) {
+      break;
+    }
+    for (int i = 0; i < PAUSES && !helped; i++) sd_pause();
+  }
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+}
+
+/* Waits for room: helps to drain, or naps. SD_AGAIN: the slice is over. */
+static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+  uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
+  int code = SD_OK;
+  for (uint32_t turn = 0; p->n_waiting; turn++) {
+    if (sd_dispatcher_stopping(d)) {
+      code = SD_E_STOPPED;
+      break;
+    }
+    if (sd_queue_waiting(d, slot, p)) continue;
+    const int helped = d->all_native && d->config.publisher_drains && sd_help(d, slot);
+    if (sd_now() - start > slice) {
+      code = SD_AGAIN;
+      break;
+    }
+    if (helped) continue;
+    if (turn < 1000) sd_pause();
+    else nap();
+  }
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  return code;
+}
+
+/* Queues the next chunk. SD_E_KEY: its first record's key is out of range. */
+static int queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  uint64_t start = sd_now();
+  help_while_ahead(d, slot, p);
+  int64_t left = p->n - p->at, most = d->config.batch_records;
+  if (most > p->most_groups) most = p->most_groups;
+  sd_queue_chunk(d, slot, p, left < most ? left : most);
+  /* What comes before a bad key goes in; the next turn meets it at the front. */
+  if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
+  p->since_look += (uint64_t)p->chunk;
+  sd_learn_queueing(p, sd_now() - start, p->chunk);
+  return SD_OK;
+}
+
+static int finish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+  if (SD_UNLIKELY(p->n_waiting)) {
+    if (d->config.on_full == SD_RAISE) return SD_E_FULL;
+    if (p->nested) return SD_E_WOULD_DEADLOCK;
+    int code = wait_for_room(d, slot, p, slice_ns);
+    if (code) return code;
+  }
+  if (p->marks) progress(d, slot, p, (uint64_t)p->chunk);
+  p->at += p->chunk;
+  p->chunk = 0;
+  return SD_OK;
+}
+
+/* What the call ends without having put in was counted as accepted when its chunk was begun. */
+static void refuse(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  uint64_t waiting = 0;
+  for (uint32_t i = 0; i < p->n_waiting; i++) waiting += p->waiting[i].to - p->waiting[i].from;
+  sd_bump(&d->slots[slot].counters.accepted, 0 - waiting);
+}
+
+/* Ends the call, whether all is in or not. */
+static void end_call(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  if (SD_UNLIKELY(p->n_waiting)) refuse(d, slot, p);
+  p->open = 0;
+  /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. What a handler publishes
+   * in the middle of its slot's own call stays covered by that call's number. */
+  if (!p->within) sd_store(&d->slots[slot].publishing, UINT64_MAX, release, M1);
+}
+
+void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
+  sd_publisher *p = publisher_of(d, slot, 0);
+  /* Given up while it waited for room. */
+  if (SD_UNLIKELY(p->open)) end_call(d, slot, p);
+  sd_unlock(&d->slots[slot].taken);
+}
+
+void sd_publisher_take(sd_dispatcher *d, int64_t *slot) {
+  if (*slot < 0) *slot = sd_publisher_enter(d);
+}
+
+void sd_publisher_give(sd_dispatcher *d, int64_t *slot) {
+  if (*slot < 0) return;
+  sd_publisher_leave(d, (uint32_t)*slot);
+  *slot = SD_AGAIN;
+}
+
+/* A lower bound of what this publisher will number from here on, and the feed's time there, of the same moment. */
+static void bound_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  sd_arena *a = d->arena;
+  if (p->within) return;
+  sd_lock(&a->number_lock);
+  move_bound(d, slot, sd_load(&a->next_sequence, acquire, M3), sd_load(&a->feed_time, relaxed, N1));
+  sd_unlock(&a->number_lock);
+}
+
+/* Waits until the merger has room for what handlers emit: helps to drain, for it waits for what is pending. */
+static int wait_for_merger(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+  uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
+  int code = SD_OK;
+  while (code == SD_OK && sd_outputs_full(d)) {
+    /* Everything this one numbered is in. With its old bound the watermark would stop before what others numbered since. */
+    bound_marked(d, slot, p);
+    if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
+    else if (sd_now() - start > slice) code = SD_AGAIN;
+    else if (!d->all_native || !d->config.publisher_drains || !sd_help(d, slot)) nap();
+  }
+  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  return code;
+}
+
+static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+  int code = SD_OK;
+  while (p->n_waiting || p->at < p->n) {
+    if (p->n_waiting == 0) {
+      if (sd_dispatcher_stopping(d)) {
+        code = SD_E_STOPPED;
+        break;
+      }
+      if (SD_UNLIKELY(sd_outputs_full(d)) && !p->nested) {
+        code = wait_for_merger(d, slot, p, slice_ns);
+        if (code) break;
+      }
+      int64_t most = sd_records_to_claim(d, p), claimed = most ? sd_claim_records(d, slot, p, most) : 0;
+      p->at += claimed;
+      if (claimed && p->marks) progress(d, slot, p, p->numbered);
+      if (claimed) continue;
+      code = queue_chunk(d, slot, p);
+      if (code) break;
+    }
+    code = finish_chunk(d, slot, p, slice_ns);
+    if (code) break;
+  }
+  if (code != SD_AGAIN) end_call(d, slot, p);
+  return code;
+}
+
+/* Says that the call is at work before any of its numbers is taken. */
+static void announce(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+  sd_a64 *publishing = &d->slots[slot].publishing;
+  p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
+  if (p->marks) {
+    bound_marked(d, slot, p);
+    return;
+  }
+  /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
+   * number beyond this call's (M2) also sees it at work. UINT64_MAX means at rest: one lower is as good a bound. */
+  uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
+  if (!p->within) sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
+  sd_fetch_add(&d->arena->next_sequence, (uint64_t)p->n, acq_rel, M4);
+}
+
+static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
+  p->records = records;
+  p->n = n;
+  sd_learn_length(p, n);
+  p->at = p->chunk = 0;
+  p->n_waiting = 0;
+  if (n == 0) return SD_OK;
+  p->open = 1;
+  announce(d, slot, p);
+  return go_on(d, slot, p, slice_ns);
+}
+
+static int publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns, int own) {
+  if (n < 0 || slot < d->n_workers || slot >= d->n_slots) return SD_E_ARGUMENT;
+  sd_publisher *p = publisher_of(d, slot, 0);
+  p->own = own;
+  return begin(d, slot, p, records, n, slice_ns);
+}
+
+int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, slot, records, n, slice_ns, 0);
+}
+
+int sd_publish_own(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, slot, records, n, slice_ns, 1);
+}
+
+int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
+  return go_on(d, slot, publisher_of(d, slot, 0), slice_ns);
+}
+
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int nested, int64_t *positions, int64_t room) {
+  sd_publisher *p = publisher_of(d, slot, nested);
+  int64_t n = 0;
+  for (uint32_t i = 0; i < p->n_waiting; i++)
+    for (uint32_t j = p->waiting[i].from; j < p->waiting[i].to; j++, n++)
+      if (positions && n < room) positions[n] = p->at + p->order[j];
+  for (int64_t i = p->at + p->chunk; i < p->n; i++, n++)
+    if (positions && n < room) positions[n] = i;
+  return n;
+}
+
+int sd_publish_nested(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n) {
+  if (n < 0 || slot >= d->n_slots) return SD_E_ARGUMENT;
+  return begin(d, slot, publisher_of(d, slot, 1), records, n, 0);
+}
+
+int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted) {
+  sd_dispatcher *d = ctx->engine;
+  int code = sd_publish_nested(d, ctx->slot, records, n);
+  *accepted = code == SD_E_ARGUMENT ? 0 : code ? n - sd_publish_rejected(d, ctx->slot, 1, NULL, 0) : n;
+  return code;
+}

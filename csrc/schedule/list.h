@@ -1,0 +1,64 @@
+/* A list of strands that are ready: a ring of strand indices under a short lock.
+ *
+ * An entry is a token: who pushes gives the token away, who pops holds it. A strand stands on at most one list, so a ring
+ * of as many places as there are strands can never be full.
+ * The length may be read without the lock, to see whether a look is worth it; the next entries may be peeked at, to
+ * prefetch what they name.
+ */
+#ifndef SD_SCHEDULE_LIST_H
+#define SD_SCHEDULE_LIST_H
+
+#include "base/atomic.h"
+
+typedef struct sd_list {
+  sd_a32 lock;
+  sd_a32 head; /* free-running: next to pop */
+  sd_a32 tail; /* free-running: next place to push */
+  uint32_t mask;
+  uint64_t ring; /* offset of the ring in the arena */
+  uint64_t unused[(2 * SD_LINE - 24) / 8];
+} sd_list;
+
+/* R1: the lock's L3 and L1 carry the token from pusher to popper; entries and bounds are atomic for those who only peek. */
+static inline void sd_list_push(sd_list *list, sd_a32 *ring, const uint32_t *strands, uint32_t n) {
+  sd_lock(&list->lock);
+  uint32_t tail = sd_load(&list->tail, relaxed, R1);
+  for (uint32_t i = 0; i < n; i++) sd_store(&ring[(tail + i) & list->mask], strands[i], relaxed, R1);
+  sd_store(&list->tail, tail + n, relaxed, R1);
+  sd_unlock(&list->lock);
+}
+
+static inline uint32_t sd_list_length(sd_list *list) {
+  /* R2: relaxed; a hint. */
+  uint32_t head = sd_load(&list->head, relaxed, R2);
+  return sd_load(&list->tail, relaxed, R2) - head;
+}
+
+/* The length as a sleeper has to see it before it sleeps (schedule/idle.h). */
+static inline uint32_t sd_list_look(sd_list *list) {
+  /* I2: the lock orders this look and every push. */
+  sd_lock(&list->lock);
+  uint32_t length = sd_list_length(list);
+  sd_unlock(&list->lock);
+  return length;
+}
+
+/* Takes up to `most`, and of a list of n at most `share` parts in four (at least one). */
+static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, uint32_t *strands, uint32_t most, uint32_t share) {
+  if (sd_list_length(list) == 0) return 0;
+  sd_lock(&list->lock);
+  uint32_t head = sd_load(&list->head, relaxed, R1), n = sd_load(&list->tail, relaxed, R1) - head;
+  uint32_t take = (uint32_t)(((uint64_t)n * share + 3) / 4);
+  if (take > most) take = most;
+  for (uint32_t i = 0; i < take; i++) strands[i] = sd_load(&ring[(head + i) & list->mask], relaxed, R1);
+  sd_store(&list->head, head + take, relaxed, R1);
+  sd_unlock(&list->lock);
+  return take;
+}
+
+/* The entry i places from the front, for prefetching: it may be gone, or an old one. */
+static inline uint32_t sd_list_peek(sd_list *list, sd_a32 *ring, uint32_t i) {
+  return sd_load(&ring[(sd_load(&list->head, relaxed, R2) + i) & list->mask], relaxed, R2);
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* The dispatcher's state: one process's view of an arena, and what the parts of the engine share.
+ *
+ * Who calls what: sd_publish_* from any thread that holds a publisher's slot (sd_publisher_enter); sd_worker_* from the one
+ * thread that is worker `slot`; the rest from any thread.
+ */
+#ifndef SD_STATE_STATE_H
+#define SD_STATE_STATE_H
+
+#include "alarms/tree.h"
+#include "schedule/policy.h"
+#include "sd_handler.h"
+#include "state/arena.h"
+
+#include <string.h>
+
+enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
+
+typedef struct sd_config {
+  sd_sizes sizes;
+  uint32_t time_offset; /* of the u64 in a record that is its time, for marks; SD_NONE: it has none */
+  int32_t shared;
+  int32_t idle;             /* SD_IDLE_* */
+  int32_t on_error;         /* SD_ON_ERROR_* */
+  int32_t on_full;          /* SD_BLOCK ... */
+  uint32_t capacity;        /* bound of a strand, in records */
+  uint32_t quantum_records; /* most records a visit */
+  uint64_t quantum_ns;      /* time after which a visit ends at the next run of records */
+  uint32_t batch_records;   /* records grouped at one go by a publisher */
+  uint32_t ahead_records;   /* records in flight beyond which a publisher helps to drain */
+  int32_t
+      publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
+  int32_t one_core;     /* publishers and workers have one core between them */
+} sd_config;
+
+/* A handler: fn NULL says that Python runs it. */
+typedef struct sd_handler {
+  sd_handler_fn fn;
+  const void *params;
+  int32_t pure; /* never publishes: may run under the publish locks of the strands it serves */
+  uint32_t n_outputs;
+  const uint32_t *outputs; /* what it declares, by their place in sd_dispatcher_outputs */
+  sd_wake_fn wake;         /* NULL: it has no timers */
+  sd_finish_fn finish;
+  int32_t yields;          /* returns where ctx->yield says so */
+  int32_t wakes, finishes; /* of one that Python runs: whether it has timers, and an end */
+} sd_handler;
+
+typedef struct sd_publisher sd_publisher;
+typedef struct sd_outputs sd_outputs;
+
+/* What a Python worker is given. */
+enum { SD_CLAIM_RECORDS = 1, SD_CLAIM_TASK = 2, SD_CLAIM_WAKE = 3 };
+
+/* A strand in a Python worker's hands. */
+typedef struct sd_claim {
+  uint32_t strand;
+  uint32_t handler;
+  const void *records; /* n in a row, valid until sd_worker_done */
+  int64_t n;
+  int64_t pending; /* records that were there when it was taken */
+  uint64_t start;
+  const sd_mark *marks; /* the records', where they carry any */
+  uint64_t task;        /* the tag of the task it was taken for, which has no records */
+  uint32_t wake_key;    /* of a timer: whose, ... */
+  uint64_t wake_time;   /* ... and for when */
+} sd_claim;
+
+/* What an idle worker knows of a victim's list. */
+typedef struct sd_watch {
+  uint32_t head;
+  uint32_t turns; /* looks at a list that was not empty, during which nobody took a strand off it */
+  uint64_t since; /* when its head was seen first, in clock counts */
+} sd_watch;
+
+/* What visits to a strand took, where that is kept. One writer at a time, the holder. */
+typedef struct sd_strand_time {
+  sd_a64 counts; /* of the clock, in handlers */
+  sd_a64 records;
+} sd_strand_time;
+
+typedef struct sd_dispatcher {
+  sd_arena *arena;
+  sd_strand *strands;
+  sd_ready ready;
+  sd_slot *slots;
+  uint32_t *map;
+  unsigned char *rows;
+  const sd_policy *policy;
+  sd_pool pool;
+  sd_task_pool tasks;
+  sd_handler *handlers;
+  uint32_t n_handlers;
+  int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* handlers' contexts have it */
+  uint32_t n_slots, n_workers;
+  sd_config config;
+  uint64_t quantum_counts;
+  int all_native; /* every strand's handler is native: publishers may help */
+  int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
+  int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
+  int lossy;      /* strands drop what waits at their bound, or conflate it */
+  int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
+  sd_watch **watches;       /* a slot: what it knows of the others */
+  unsigned char **scratch;  /* a quantum of records a worker */
+  const sd_claim **claimed; /* a slot: what Python has in hand */
+  sd_mark **scratch_marks;  /* and of their marks */
+  uint64_t
+      *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
+  sd_a32 timed;     /* a handler has timers */
+  sd_wishes wishes;
+  sd_a64 *clock_until; /* a strand: up to when the clock task that waits there fires; 0: there is none */
+  sd_a32 clock_later;  /* strands with a wish that is due were left to the merger */
+  unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
+  sd_publisher **publishers;
+  sd_outputs *outputs;         /* NULL: there are none */
+  sd_strand_time *strand_time; /* a strand; NULL: not kept */
+  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
+  uint32_t *watermark_strand;
+  uint32_t watermark_left;
+  uint64_t watermark_next, watermark;
+  uint64_t watermark_next_time, watermark_time; /* the feed's times there, where records carry marks */
+  sd_a32 watermark_lock;
+  int fd;
+} sd_dispatcher;
+
+/* The key that lies at `at`, aligned or not. It is read once, whatever the compiler thinks of memory: the caller of a publish
+ * may change it meanwhile, and the engine must use the same key that it has checked. */
+static inline uint32_t sd_key_at(const unsigned char *at) {
+  typedef uint32_t __attribute__((aligned(1), may_alias)) key_there;
+  return *(const volatile key_there *)at;
+}
+
+static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *record) {
+  return sd_key_at(record + d->arena->key_offset);
+}
+
+static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n) {
+  d->policy->ready(&d->ready, list, strands, n);
+}
+
+#endif

@@ -1,0 +1,351 @@
+/* A strand: an ordered queue that one thread at a time may drain, and the protocol that says who.
+ *
+ * The token. `pending` counts records published and not yet handled, and tasks (strand/tasks.h), and its changes hand out the right to drain:
+ *   - the add that finds 0 makes its caller the holder, who has to list the strand (or drain it himself);
+ *   - a worker that takes the strand off a list becomes the holder;
+ *   - the subtraction, after the handlers ran, that leaves 0 lets the token go; any other re-lists the strand.
+ * A strand with pending > 0 is therefore in exactly one place (contract, rule 3). The owner word names the holder while
+ * handlers run. It is given back before the subtraction, so the next holder always finds it 0: a failing CAS means that
+ * the protocol is broken, and is reported as such, never waited out.
+ *
+ * The publish lock orders publishers of one strand. Records are linked and added under it, so a publisher that holds it
+ * and sees pending 0 has the strand to itself: nobody else can make the token appear. It may then run the handlers over
+ * its records where they lie (sd_strand_claim).
+ *
+ * Lossy strands (drop_oldest, conflate) let publishers discard what waits: there the queue's head too is under the
+ * publish lock, and a worker copies its quantum out before it runs handlers.
+ *
+ * Who may do what beside what:
+ *                       publish   drain   pause/resume   look (sd_strand_look)
+ *   publish             L         yes     yes            yes
+ *   drain (the holder)  yes       no      yes            yes
+ *   claim               L         no      yes            yes
+ * L: the publish lock serialises them. no: the token does.
+ */
+#ifndef SD_STRAND_STRAND_H
+#define SD_STRAND_STRAND_H
+
+#include "base/atomic.h"
+#include "memory/segment.h"
+
+/* Bits of `control`. */
+enum {
+  SD_PAUSED = 1,
+  SD_QUARANTINED = 2,
+  SD_ASIDE = 4, /* the token is set aside in the strand; who clears the bit holds it */
+  SD_HELD = SD_PAUSED | SD_QUARANTINED
+};
+
+/* What happens at the bound. */
+enum { SD_BLOCK = 0, SD_DROP_NEWEST = 1, SD_DROP_OLDEST = 2, SD_CONFLATE = 3, SD_RAISE = 4 };
+
+/* Why a record was dropped. */
+enum { SD_DROPPED_NEWEST = 0, SD_DROPPED_OLDEST, SD_DROPPED_CONFLATED, SD_DROPPED_QUARANTINED, SD_PUBLISH_REASONS };
+
+typedef struct sd_strand {
+  /* shared: the token */
+  sd_ai64 pending;
+  sd_a64 owner;   /* 0, or slot + 1 */
+  sd_a32 control; /* SD_PAUSED ... */
+  /* the holder's; head and at are atomic only because the next worker guesses from them what to prefetch */
+  sd_a32 head;               /* first block, SD_NONE before the first record */
+  sd_a32 at;                 /* next record in it */
+  SD_PLAIN(uint32_t) last;   /* slot that last drained it: where it is listed next */
+  SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
+  sd_a64 handled;            /* one writer at a time, the holder */
+  sd_a32 failed;             /* records whose handler failed; the holder's */
+  sd_a32 lost;               /* records of a lossy strand in the holder's hands when it was quarantined; the holder's */
+  /* immutable once workers run */
+  uint16_t handler;
+  uint8_t on_full;
+  uint8_t lossy;
+  sd_a32 tasks; /* the first task of its chain, see strand/tasks.h; under publish_lock */
+
+  /* the publisher's, under publish_lock */
+  SD_ALIGNED(SD_LINE) sd_a32 publish_lock;
+  SD_PLAIN(uint32_t) tail;   /* last block, SD_NONE before the first record */
+  SD_PLAIN(uint32_t) fill;   /* records in it */
+  SD_PLAIN(uint32_t) queued; /* lossy strands: records waiting, without those a worker has copied out */
+  uint32_t capacity;         /* the bound, in records */
+  SD_PLAIN(uint32_t) room;   /* records that may be linked before pending has to be looked at again */
+  sd_a64 accepted;
+  sd_a64 dropped[SD_PUBLISH_REASONS];
+} sd_strand;
+
+#if !defined(SD_MODEL_RELACY)
+_Static_assert(sizeof(sd_strand) == 2 * SD_LINE, "a strand is two lines");
+_Static_assert(offsetof(sd_strand, publish_lock) == SD_LINE, "the publisher's fields have a line of their own");
+#endif
+
+/* ---- the token ------------------------------------------------------------------------------------------------- */
+
+/* After n records were linked under the publish lock, with the lock still held. Nonzero: the caller now holds the token
+ * and must list the strand. */
+static inline int sd_strand_add(sd_strand *s, int64_t n) {
+  /* P2: acq_rel. Release pairs with W2: what the drain side sees once it counts these records is the records and the
+   * blocks that hold them. Acquire pairs with W4: finding 0 makes this thread the holder, and the last holder's writes to
+   * head, at, last and the rows come before it. */
+  return sd_fetch_add(&s->pending, n, acq_rel, P2) == 0;
+}
+
+/* By the holder, before it touches the queue. Zero: the protocol is broken. */
+static inline int sd_strand_take(sd_strand *s, uint32_t slot) {
+  uint64_t idle = 0;
+  /* W1: acquire; pairs with W3 of the last holder. Redundant beside the token (W4, P2, the list's lock), kept so that the
+   * owner word alone already orders one holder after another. */
+  return sd_cas(&s->owner, &idle, (uint64_t)slot + 1, acquire, W1);
+}
+
+/* How many records may be drained now: what was published before this call, perhaps more. */
+static inline int64_t sd_strand_pending(sd_strand *s) {
+  /* W2: acquire; pairs with P2 of every publisher counted in the value. */
+  return sd_load(&s->pending, acquire, W2);
+}
+
+/* By the holder after its handlers ran over n records. Nonzero: records are left and the caller, still the holder, must
+ * list the strand again. */
+static inline int sd_strand_release(sd_strand *s, int64_t n) {
+  /* W3: release; pairs with W1. */
+  sd_store(&s->owner, 0, release, W3);
+  /* W4: acq_rel. Release pairs with P2 (a publisher that finds 0) and P3: the holder's writes come before the next
+   * holder's. Acquire pairs with P2: when records are left, they are seen by whoever takes the strand from this thread. */
+  return sd_fetch_sub(&s->pending, n, acq_rel, W4) != n;
+}
+
+/* ---- claiming an idle strand without queueing ------------------------------------------------------------------ */
+
+/* Nonzero: the caller holds the publish lock of an idle strand, and so has the strand to itself until
+ * sd_strand_unclaim(). Never waits. */
+static inline int sd_strand_claim(sd_strand *s, uint32_t slot) {
+  if (!sd_try_lock(&s->publish_lock)) return 0;
+  /* P3: acquire; pairs with W4: 0 means that the last holder is done, and its writes to the rows come before ours.
+   * P4: relaxed; a paused or quarantined strand must queue. A pause that comes later takes effect after this claim. */
+  if (sd_load(&s->pending, acquire, P3) != 0 || sd_load(&s->control, relaxed, P4) != 0) {
+    sd_unlock(&s->publish_lock);
+    return 0;
+  }
+  /* P5: relaxed; only names the owner to those who look. */
+  sd_store(&s->owner, (uint64_t)slot + 1, relaxed, P5);
+  return 1;
+}
+
+static inline void sd_strand_unclaim(sd_strand *s) {
+  /* P6: release; pairs with W1, though the lock (L3) and P2 already order the rows' writes before the next holder. */
+  sd_store(&s->owner, 0, release, P6);
+  sd_unlock(&s->publish_lock);
+}
+
+/* ---- pause and quarantine -------------------------------------------------------------------------------------- */
+
+/* By who has just taken the strand off a list. Nonzero: it is held back, the token now lies in the strand, the caller has
+ * nothing more to do with it. */
+static inline int sd_strand_set_aside(sd_strand *s) {
+  /* S2: relaxed; the CAS decides. */
+  uint32_t seen = sd_load(&s->control, relaxed, S2);
+  while (seen & SD_HELD) {
+    /* S1: release; pairs with S3: who resumes the strand takes the token, and with it the holder's view of the queue. */
+    if (sd_cas(&s->control, &seen, seen | SD_ASIDE, release, S1)) return 1;
+  }
+  return 0;
+}
+
+static inline void sd_strand_hold(sd_strand *s, uint32_t why) {
+  /* S4: acq_rel; a request, answered by the next who takes the strand off a list. When the token is set aside already, it
+   * hands on what S1 says to S3, so that nothing leans on release sequences. */
+  sd_fetch_or(&s->control, why, acq_rel, S4);
+}
+
+/* Takes `why` back. Nonzero: nothing holds the strand any more and its token was set aside: the caller now holds it and
+ * must list the strand. */
+static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
+  uint32_t seen = sd_load(&s->control, relaxed, S2), next;
+  do {
+    next = seen & ~why;
+    if (!(next & SD_HELD)) next &= ~(uint32_t)SD_ASIDE;
+    /* S3: acq_rel; acquire pairs with S1, release hands it on when something else still holds the strand. */
+  } while (!sd_cas(&s->control, &seen, next, acq_rel, S3));
+  return (seen & SD_ASIDE) && !(next & SD_ASIDE);
+}
+
+/* ---- the queue ------------------------------------------------------------------------------------------------- */
+
+/* Appends up to n records, under the publish lock; returns how many found a block. `pick` names the records: index i of
+ * the batch, or NULL for the first n in a row. Q1..Q3 are relaxed: their order comes from the token (P2, W2, W4). */
+static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
+                                      const uint16_t *pick, uint32_t n);
+
+/* Records, and what goes into the blocks with them. */
+typedef struct sd_batch {
+  const sd_byte *records;
+  const uint32_t *keys; /* theirs, as they were when they were checked: what lies there may have changed since */
+  uint32_t key_offset;
+  const sd_mark *marks; /* theirs; NULL: those in the blocks stay as they are */
+} sd_batch;
+
+/* The same with their keys and marks. */
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_batch *batch,
+                                            const uint16_t *pick, uint32_t n);
+
+/* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
+ * line holds up every atomic operation behind it. */
+static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_cache *cache) {
+#if !defined(SD_MODEL_STRANDS)
+  if (cache->count < SD_BLOCKS_AHEAD) return;
+  uint32_t index = cache->index[cache->count - SD_BLOCKS_AHEAD];
+  sd_prefetch_write(sd_block_at(pool, index));
+  sd_prefetch_write(sd_block_record(pool, index, 0));
+  sd_prefetch_write(sd_block_record(pool, index, 0) + SD_LINE);
+  if (pool->marks_at) sd_prefetch_write(sd_block_mark(pool, index, 0));
+#endif
+}
+
+/* Drops n records from the front, giving blocks passed back to the pool. By the holder (or, on a lossy strand, under the
+ * publish lock). */
+static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
+  while (n) {
+    if (at == pool->records) {
+      uint32_t next = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+      sd_block_put(pool, cache, head);
+      head = next;
+      at = 0;
+    }
+    uint32_t run = pool->records - at;
+    if (run > n) run = n;
+    at += run;
+    n -= run;
+  }
+  sd_store(&s->head, head, relaxed, Q1);
+  sd_store(&s->at, at, relaxed, Q2);
+}
+
+/* The records at the front that lie in a row: their number, at most n, and where. Moves to the next block when the first
+ * is used up. */
+static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n,
+                                       sd_byte **records) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
+  if (at == pool->records) {
+    uint32_t next = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+    sd_block_put(pool, cache, head);
+    head = next;
+    at = 0;
+    sd_store(&s->head, head, relaxed, Q1);
+    sd_store(&s->at, 0u, relaxed, Q2);
+  }
+  *records = sd_block_record(pool, head, at);
+  uint32_t run = pool->records - at;
+  return run < n ? run : n;
+}
+
+/* Copies up to n records from the front, leaving them queued. */
+static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n, sd_byte *to) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = n;
+  while (left) {
+    if (at == pool->records) {
+      head = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+      at = 0;
+    }
+    uint32_t run = pool->records - at;
+    if (run > left) run = left;
+    sd_copy(to, sd_block_record(pool, head, at), (size_t)run * pool->record_size);
+    to += (size_t)run * pool->record_size;
+    at += run;
+    left -= run;
+  }
+  return n;
+}
+
+#if !defined(SD_MODEL_STRANDS)
+/* The same for their marks, where there are any. */
+static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t n, sd_mark *to) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->marks_at ? n : 0;
+  while (left) {
+    if (at == pool->records) {
+      head = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+      at = 0;
+    }
+    uint32_t run = pool->records - at;
+    if (run > left) run = left;
+    __builtin_memcpy(to, sd_block_mark(pool, head, at), run * sizeof *to);
+    to += run;
+    at += run;
+    left -= run;
+  }
+}
+#endif
+
+/* An empty strand's last block goes back to the pool. With the publish lock, by the holder or while nobody is. */
+static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1);
+  if (head == SD_NONE || head != s->tail || sd_load(&s->at, relaxed, Q2) != s->fill) return;
+  sd_store(&s->head, SD_NONE, relaxed, Q1);
+  s->tail = SD_NONE;
+  sd_block_put(pool, cache, head);
+}
+
+/* So that a million quiet strands pin no memory. By the holder, when it has handled all it counted; does nothing when a
+ * publisher is at work: that one will have linked more, or finds no block and calls sd_strand_reclaim. */
+static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  if (!sd_try_lock(&s->publish_lock)) return;
+  sd_strand_shed_locked(s, pool, cache);
+  sd_unlock(&s->publish_lock);
+}
+
+/* By a publisher that holds the publish lock and found no block: takes the used up one that an idle strand still has, which
+ * nobody else would ever give back. */
+static inline void sd_strand_reclaim(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  /* P8: acquire; pairs with W4, as P3: 0 means that nobody drains, and that the last who did is done with head and at. */
+  if (sd_load(&s->pending, acquire, P8) == 0) sd_strand_shed_locked(s, pool, cache);
+}
+
+/* A new block at the end of the chain, under the publish lock. Zero: the pool has none. */
+static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+  uint32_t block = sd_block_get(pool, cache), tail = s->tail;
+  if (block == SD_NONE) return 0;
+  sd_strand_prefetch_block(pool, cache);
+  if (tail == SD_NONE) {
+    /* Nobody holds the token of a strand without a block, or the holder is done with head and at. */
+    sd_store(&s->head, block, relaxed, Q1);
+    sd_store(&s->at, 0u, relaxed, Q2);
+  } else {
+    sd_store(&sd_block_at(pool, tail)->next, block, relaxed, Q3);
+  }
+  s->tail = block;
+  s->fill = 0;
+  return 1;
+}
+
+static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
+                                      const uint16_t *pick, uint32_t n) {
+  const sd_batch batch = {records, NULL, 0, NULL};
+  return sd_strand_link_batch(s, pool, cache, &batch, pick, n);
+}
+
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_batch *batch,
+                                            const uint16_t *pick, uint32_t n) {
+  uint32_t done = 0;
+  const size_t size = pool->record_size;
+  while (done < n) {
+    uint32_t fill = s->fill;
+    if (s->tail == SD_NONE || fill == pool->records) {
+      if (!sd_strand_extend(s, pool, cache)) break;
+      fill = 0;
+    }
+    uint32_t run = pool->records - fill;
+    if (run > n - done) run = n - done;
+    sd_byte *to = sd_block_record(pool, s->tail, fill);
+    for (uint32_t i = 0; i < run; i++, to += size) {
+      const uint32_t from = pick ? pick[done + i] : done + i;
+      sd_copy(to, batch->records + from * size, size);
+#if !defined(SD_MODEL_STRANDS)
+      if (batch->keys) memcpy(to + batch->key_offset, &batch->keys[from], sizeof *batch->keys);
+      if (batch->marks) sd_block_mark(pool, s->tail, fill)[i] = batch->marks[from];
+#endif
+    }
+    s->fill = fill + run;
+    done += run;
+  }
+  return done;
+}
+
+#endif

@@ -1,0 +1,170 @@
+/* Calling a native handler: its context, its records, and the timers that come before them. */
+#include "worker/call.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "emit/writer.h"
+#include "numbering/failure.h"
+#include "worker/alarm.h"
+
+/* Timers whose rows are fetched together, and how much of each. */
+enum { AT_A_GO = 8, MOST_LINES = 6 };
+
+void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
+  ctx->params = handler->params;
+  ctx->row_stride = d->arena->row_stride;
+  ctx->n_rows = d->arena->n_symbols;
+  ctx->record_size = d->arena->record_size;
+  ctx->slot = slot;
+  ctx->error_code = 0;
+  ctx->message[0] = 0;
+  ctx->engine = d;
+  ctx->publish = d->publish;
+  ctx->marks = NULL;
+  ctx->wake_at = handler->wake ? sd_wake_at : NULL;
+  ctx->keys = NULL;
+  ctx->n_outputs = handler->n_outputs;
+  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, handler) : NULL;
+  ctx->wake_key = 0;
+  ctx->wake_time = 0;
+  ctx->wake_number = SD_TIMER;
+  ctx->sequence = d->arena->sequence;
+  ctx->yield = ctx->stopped = 0;
+}
+
+void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
+  const size_t size = d->arena->record_size;
+  for (int64_t i = 0; i < n; i++, records += size) {
+    /* Its neighbours are written by other cores: once only. */
+    unsigned char *seen = &d->seen[sd_key_of(d, records)];
+    if (SD_UNLIKELY(!*seen)) *seen = 1;
+  }
+}
+
+/* ---- timers */
+
+/* Nonzero: it failed. */
+static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, const sd_wish_tree *t, uint32_t leaf) {
+  const uint32_t key = t->symbol[leaf - t->n];
+  const uint64_t time = sd_wish_at(t, leaf);
+  sd_timer_context(ctx, key, time);
+  int code = handler->wake(d->rows, key, (int64_t)time, ctx);
+  if (ctx->n_outputs) {
+    if (code) sd_sinks_void(ctx, 0);
+    else sd_sinks_commit(ctx);
+  }
+  sd_arm_leaf(d, t, leaf, ctx->wish);
+  if (!code) return 0;
+  if (!ctx->error_code) ctx->error_code = code;
+  sd_fail_symbol(d, ctx->slot, d->map[key], key, time, 0, ctx->error_code, ctx->message);
+  ctx->stopped = 1;
+  return 1;
+}
+
+int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time) {
+  const sd_wish_tree *t = &d->wishes.tree[strand];
+  const uint64_t stride = d->arena->row_stride;
+  uint32_t leaf[AT_A_GO], n;
+  for (int any = 0; (n = sd_wish_due(t, time, leaf, AT_A_GO)) > 0; any = 1) {
+    /* A timer may ask for the next one at once, for ever. Some have been fired, so the strand gets on. */
+    if (any && sd_now() > ctx->until) {
+      ctx->stopped = 1;
+      return 1;
+    }
+    /* In which order is of no account, as each has its own symbol's row. */
+    for (uint32_t i = 0; i < n; i++) {
+      const unsigned char *row = d->rows + t->symbol[leaf[i] - t->n] * stride;
+      for (uint64_t line = 0; line < stride && line < MOST_LINES * SD_LINE; line += SD_LINE)
+        sd_prefetch_write(row + line);
+    }
+    for (uint32_t i = 0; i < n; i++)
+      if (fire(d, handler, ctx, t, leaf[i])) return 1;
+  }
+  return 0;
+}
+
+/* ---- among records */
+
+/* When the next timer is due on a record's strand, which is in hand. */
+static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
+  return sd_wish_next(&d->wishes.tree[d->map[sd_key_of(d, record)]]);
+}
+
+/* The same for records of several strands. */
+static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
+  const size_t size = d->arena->record_size;
+  for (int64_t i = 0; i < n; i++, records += size)
+    if (SD_UNLIKELY(next_due(d, records) <= sd_wish_until(marks[i].time))) return i;
+  return n;
+}
+
+/* Of n records, the first of which no timer comes before, those up to the next one that one does. */
+static inline int64_t run_until_due(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
+                                    const sd_mark *marks, int64_t n) {
+  if (strand != SD_NONE) return 1 + sd_timer_cut(d, strand, marks + 1, n - 1);
+  return 1 + cut_mixed(d, records + d->arena->record_size, marks + 1, n - 1);
+}
+
+/* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short at a timer, as sd_timers_fire does. */
+static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
+                         const sd_mark *marks, int64_t n, sd_context *ctx) {
+  const size_t size = d->arena->record_size;
+  int64_t at = 0;
+  ctx->stopped = 0;
+  while (at < n) {
+    const unsigned char *from = records + (size_t)at * size;
+    if (SD_UNLIKELY(next_due(d, from) <= sd_wish_until(marks[at].time))) {
+      if (ctx->n_outputs) sd_sinks_commit(ctx);
+      if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
+    }
+    /* What a record asks for may come before the next one: only who returns then may be given more than one. */
+    int64_t most = handler->yields ? run_until_due(d, strand, from, marks + at, n - at) : 1;
+    ctx->marks = marks + at;
+    ctx->keys = from + d->arena->key_offset;
+    ctx->call_start = marks[at].time;
+    ctx->call_end = marks[at + most - 1].time;
+    ctx->yield = 0;
+    int64_t done = handler->fn(d->rows, (const sd_tick *)from, most, ctx);
+    if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
+      /* The record that asked is the last one handled. */
+      uint64_t time = sd_wish_until(marks[at + done - 1].time);
+      const sd_wish_place place = d->wishes.place[ctx->wake_key];
+      if (sd_wish_at(&d->wishes.tree[place.strand], place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
+    } else if (SD_UNLIKELY(done != most)) {
+      if (done >= 0 && done < most) return at + done;
+      snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
+               (long long)most);
+      return at;
+    }
+    at += done;
+  }
+  return n;
+}
+
+/* ---- the call */
+
+int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
+                       const sd_mark *marks, int64_t n, sd_context *ctx) {
+  int64_t done;
+  if (SD_UNLIKELY(handler->finish != NULL)) sd_note_seen(d, records, n);
+  if (SD_LIKELY(!handler->wake)) {
+    ctx->marks = marks;
+    ctx->keys = records + d->arena->key_offset;
+    done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
+  } else {
+    done = run_timed(d, handler, strand, records, marks, n, ctx);
+    if (SD_UNLIKELY(ctx->stopped)) return done;
+  }
+  if (SD_LIKELY(done == n)) {
+    if (ctx->n_outputs) sd_sinks_commit(ctx);
+    return n;
+  }
+  if (done < 0 || done > n) {
+    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
+             (long long)n);
+    done = 0;
+  }
+  if (ctx->n_outputs) sd_sinks_void(ctx, marks[done].number);
+  return done;
+}

@@ -1,0 +1,57 @@
+/* What Python's handlers emit. */
+#include "worker/py_emit.h"
+
+#include "emit/writer.h"
+#include "sd_error.h"
+#include "worker/alarm.h"
+#include "worker/call.h"
+
+int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
+                    const void *records, int64_t n, char *message) {
+  const sd_handler *handler = &d->handlers[claim->handler];
+  if (output >= handler->n_outputs) return SD_E_ARGUMENT;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  ctx.marks = claim->marks;
+  ctx.keys = (const unsigned char *)claim->records + d->arena->key_offset;
+  const uint32_t bytes = ctx.sinks[2 * output]->record_bytes;
+  const unsigned char *record = records;
+  for (int64_t i = 0; i < n; i++, record += bytes) {
+    if (at[i] < 0 || at[i] >= claim->n) return SD_E_ARGUMENT;
+    unsigned char *room = sd_emit_room(&ctx, output, at[i]);
+    if (SD_UNLIKELY(!room)) {
+      memcpy(message, ctx.message, sizeof ctx.message);
+      return SD_E_NO_MEMORY;
+    }
+    ((sd_emitted *)room - 1)->link = SD_BY_PYTHON;
+    memcpy(room, record, bytes);
+  }
+  return SD_OK;
+}
+
+int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+                  const void *records, int64_t n, char *message) {
+  const sd_handler *handler = &d->handlers[d->strands[d->map[key]].handler];
+  if (output >= handler->n_outputs) return SD_E_ARGUMENT;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  sd_timer_context(&ctx, key, time);
+  if (at_end) ctx.wake_number = SD_AT_END;
+  const uint32_t bytes = ctx.sinks[2 * output]->record_bytes;
+  const unsigned char *record = records;
+  for (int64_t i = 0; i < n; i++, record += bytes) {
+    if (!sd_emit(&ctx, output, -1, record)) continue;
+    memcpy(message, ctx.message, sizeof ctx.message);
+    return SD_E_NO_MEMORY;
+  }
+  return SD_OK;
+}
+
+void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled) {
+  const sd_handler *handler = &d->handlers[claim->handler];
+  if (!handler->n_outputs) return;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  if (handled < claim->n) sd_sinks_void(&ctx, claim->marks[handled].number);
+  else sd_sinks_commit(&ctx);
+}

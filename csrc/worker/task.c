@@ -1,0 +1,91 @@
+/* The turn of a strand's tasks, for whoever has the strand in hand. Of their chains strand/tasks.h knows. */
+#include "worker/task.h"
+
+#include "base/clock.h"
+#include "worker/alarm.h"
+#include "worker/call.h"
+#include "worker/visit.h"
+
+/* Ends the first task of a strand in hand, whose publish lock the caller has and loses, and the visit with it. */
+static void end_locked(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  uint32_t task = sd_task_unlink(&d->tasks, s);
+  sd_unlock(&s->publish_lock);
+  sd_task_free(&d->tasks, task);
+  s->last = slot;
+  if (sd_strand_release(s, 1)) sd_list_again(d, slot, index);
+}
+
+static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_lock(&d->strands[index].publish_lock);
+  end_locked(d, slot, index);
+}
+
+/* A strand in hand with a task whose publish lock is in use. A publisher holds it while it copies a whole chunk: there are other
+ * strands to handle meanwhile. */
+static int come_back(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
+  return TASK_BUSY;
+}
+
+/* The clock's task has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
+ * sweeps know of it: they put no other one beside it. */
+static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_claim *claim) {
+  sd_strand *s = &d->strands[index];
+  const sd_handler *handler = &d->handlers[s->handler];
+  if (handler->fn) {
+    sd_context ctx;
+    sd_context_of(d, slot, handler, &ctx);
+    ctx.until = sd_now() + d->quantum_counts;
+    if (sd_timers_fire(d, handler, &ctx, index, time)) {
+      /* One failed: the others come when the strand is let go on. Or they took a quantum: the other strands have their turn. */
+      s->last = slot;
+      if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
+      return TASK_GONE;
+    }
+    /* Where the lock is in use the task stays, and has another turn, at which nothing is due any more. */
+    if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
+    sd_clock_over(d, index);
+    end_locked(d, slot, index);
+    return TASK_GONE;
+  }
+  *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now()};
+  claim->wake_key = sd_timer_due(d, index, time, &claim->wake_time);
+  if (claim->wake_key != SD_NONE) return TASK_WAKES;
+  sd_clock_over(d, index);
+  end_task(d, slot, index);
+  return TASK_GONE;
+}
+
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead) {
+  sd_strand *s = &d->strands[index];
+  if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
+  sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
+  int found = TASK_LATER;
+  uint64_t tag = t->tag;
+  *ahead = sd_task_ahead(&d->tasks, s);
+  if (*ahead == 0) {
+    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : claim ? TASK_TAKEN : TASK_LEFT;
+    /* From here on it can neither be given up nor be used again. */
+    if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
+  }
+  sd_unlock(&s->publish_lock);
+  if ((tag & SD_TASK_CLOCK) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
+    return run_clock(d, slot, index, tag & ~SD_TASK_CLOCK, claim);
+  if (found == TASK_TAKEN) {
+    *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
+  } else if (found == TASK_GONE) {
+    end_task(d, slot, index);
+  } else if (found == TASK_LEFT) {
+    /* Listed with a worker: from a publisher's own list it would come back to the publisher first. */
+    uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
+    s->last = list;
+    if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+  }
+  return found;
+}
+
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim) { end_task(d, slot, claim->strand); }

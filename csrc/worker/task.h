@@ -1,0 +1,22 @@
+/* Tasks on strands: whose turn it is between two records. */
+#ifndef SD_WORKER_TASK_H
+#define SD_WORKER_TASK_H
+
+#include "state/state.h"
+
+/* The task of the claim has run. */
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim);
+
+/* Whose turn it is on a strand that has tasks. */
+enum {
+  TASK_LATER = 0, /* records come first */
+  TASK_TAKEN,     /* a task, and *claim is it */
+  TASK_WAKES,     /* the clock's, and *claim is a timer of Python's */
+  TASK_GONE,      /* one that was given up, or the clock's: it is over, and the strand has been let go */
+  TASK_LEFT,      /* a task, and a caller without a claim can run none: the strand is a worker's again */
+  TASK_BUSY       /* a publisher is at work there: the strand has been let go */
+};
+/* *ahead: the records that come first. */
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead);
+
+#endif

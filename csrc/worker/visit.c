@@ -1,0 +1,204 @@
+/* Visits: a native handler over a strand in hand, what is booked of it, and the strand let go or listed again.
+ *
+ * worker/worker.c begins them; worker/task.c and worker/py_batch.c, which visit in their own ways, end theirs here.
+ */
+#include "worker/visit.h"
+
+#include "base/clock.h"
+#include "numbering/failure.h"
+#include "worker/alarm.h"
+#include "worker/call.h"
+
+/* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the holder. */
+static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int failed, uint64_t start, uint64_t end) {
+  sd_counters *c = &d->slots[slot].counters;
+  uint64_t took = end - start, waited = start > s->oldest ? start - s->oldest : 0, records = (uint64_t)(n + failed);
+  sd_bump_finished(&s->handled, (uint64_t)n);
+  sd_bump(&c->handled, (uint64_t)n);
+  if (failed) {
+    sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
+    sd_bump(&c->failed, 1);
+  }
+  sd_bump(&c->visits, 1);
+  sd_bump(&c->busy, took);
+  if (SD_UNLIKELY(d->strand_time != NULL)) {
+    sd_strand_time *time = &d->strand_time[s - d->strands];
+    sd_bump(&time->counts, took);
+    sd_bump(&time->records, records);
+  }
+  if (!records) return;
+  sd_record(&c->wait, waited, records);
+  sd_record(&c->handler, took / records, records);
+  sd_record(&c->end_to_end, waited + took, records);
+}
+
+void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_make_ready(d, slot, &index, 1);
+  if (slot >= d->n_workers && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+}
+
+/* Ends a visit to a strand that is not lossy: n records are off its queue. */
+static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  /* What is left was published after `start`, if all that was there then is done. */
+  if (n == pending) s->oldest = start;
+  else sd_bump(&d->slots[slot].counters.cut, 1);
+  if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
+  if (sd_strand_release(s, n)) sd_list_again(d, slot, index);
+}
+
+int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
+  sd_lock(&s->publish_lock);
+  int64_t n = sd_strand_pending(s);
+  if (n > s->queued) n = s->queued;
+  if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
+    n = (int64_t)sd_task_ahead(&d->tasks, s);
+  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  /* What is copied out cannot be put back where a batch ends at a timer. */
+  const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
+  if (SD_UNLIKELY(timed) && n > 1) n = 1;
+  sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
+  sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
+  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_marks[slot], n);
+  sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
+  sd_task_pass(&d->tasks, s, (uint32_t)n);
+  s->queued = s->queued - (uint32_t)n;
+  sd_unlock(&s->publish_lock);
+  return n;
+}
+
+int sd_first_mark(sd_dispatcher *d, uint32_t index, sd_mark *mark) {
+  sd_strand *s = &d->strands[index];
+  sd_lock(&s->publish_lock);
+  int64_t n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
+  if (n > 0 && sd_strand_tasks(s) && sd_task_ahead(&d->tasks, s) == 0) n = 0;
+  if (n > 0) sd_strand_gather_marks(s, &d->pool, 1, mark);
+  sd_unlock(&s->publish_lock);
+  return n > 0;
+}
+
+/* What a lossy strand's holder cannot put back when it stops short. */
+static void lose(sd_dispatcher *d, uint32_t slot, sd_strand *s, uint64_t n) {
+  sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, release, M7);
+  sd_bump(&d->slots[slot].counters.lost, n);
+}
+
+/* Ends a visit to a lossy strand: n records were copied out. */
+static void finish_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  s->last = slot;
+  s->oldest = start;
+  if (d->shed) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
+  if (sd_strand_release(s, n)) sd_list_again(d, slot, index);
+}
+
+static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+  sd_strand *s = &d->strands[index];
+  const sd_handler *handler = &d->handlers[s->handler];
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  ctx.until = start + d->quantum_counts;
+  int64_t out = 0, done = 0;
+  int failed = 0;
+  uint64_t end;
+  do {
+    const int64_t n = sd_copy_out(d, slot, s);
+    sd_mark first;
+    if (n) {
+      int64_t ran = sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_marks[slot], n, &ctx);
+      out += n;
+      done += ran;
+      failed = ran < n && !ctx.stopped;
+      if (failed)
+        sd_fail(d, slot, index, d->scratch[slot] + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
+    } else if (!handler->wake || !sd_first_mark(d, index, &first) ||
+               sd_timers_fire(d, handler, &ctx, index, first.time)) {
+      end = sd_now();
+      break;
+    }
+    end = sd_now();
+    /* Where there are timers records come one at a time. */
+  } while (handler->wake && !failed && out < d->config.quantum_records && end <= ctx.until);
+  book(d, slot, s, done, failed, start, end);
+  if (out > done + failed) lose(d, slot, s, (uint64_t)(out - done - failed));
+  finish_lossy(d, slot, index, out, start);
+  return end;
+}
+
+/* Asks for the rows of records that are next, where they are likely to be far away. */
+static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *records, uint32_t n) {
+  const uint64_t stride = d->arena->row_stride;
+  const unsigned char *at = records + d->arena->key_offset;
+  for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
+}
+
+/* Asks for a block, as far as the visit will get in it: another core wrote it, and its lines come side by side while the
+ * handler is at work on the block before. */
+static inline void prefetch_block(const sd_dispatcher *d, uint32_t block, int64_t left) {
+  const sd_pool *pool = &d->pool;
+  const size_t records = left < (int64_t)pool->records ? (size_t)left : pool->records;
+  const unsigned char *at = (const unsigned char *)sd_block_at(pool, block);
+  for (const unsigned char *end = sd_block_record(pool, block, (uint32_t)records); at < end; at += SD_LINE)
+    sd_prefetch(at);
+  if (!pool->marks_at) return;
+  const sd_mark *mark = sd_block_mark(pool, block, 0);
+  for (const sd_mark *end = mark + records; mark < end; mark += SD_LINE / sizeof *mark) sd_prefetch(mark);
+}
+
+uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead) {
+  sd_strand *s = &d->strands[index];
+  if (s->lossy) return visit_lossy(d, slot, index, start);
+  const sd_handler *handler = &d->handlers[s->handler];
+  sd_block_cache *cache = &d->slots[slot].cache;
+  const uint32_t records_a_block = d->pool.records;
+  int64_t pending = sd_records_pending(d, s, ahead), n = pending, done = 0;
+  int failed = 0;
+  uint64_t end;
+  /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
+  uint32_t *most = &d->slots[slot].most_a_call;
+  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  sd_context ctx;
+  sd_context_of(d, slot, handler, &ctx);
+  ctx.until = start + d->quantum_counts;
+  if (handler->wake) sd_wish_ask(&d->wishes.tree[index]);
+  while (done < n) {
+    unsigned char *records;
+    uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
+    if (SD_UNLIKELY(run > *most)) run = *most;
+    uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
+    if (next != SD_NONE) prefetch_block(d, next, n - done - run);
+    const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
+    if (d->far) prefetch_rows(d, records, run);
+    int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);
+    failed = ran < run && !ctx.stopped;
+    if (SD_UNLIKELY(failed))
+      sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
+    uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
+    sd_store(&s->at, at, relaxed, Q2);
+    done += ran;
+    if (failed || ctx.stopped) break;
+    if (done < n && (at == records_a_block || run == *most)) {
+      end = sd_now();
+      if (end - start > d->quantum_counts) break;
+    }
+  }
+  end = sd_now();
+  if (SD_UNLIKELY(end - start > d->quantum_counts)) *most = *most > 1 ? *most / 2 : 1;
+  else if (SD_UNLIKELY(*most < records_a_block)) *most = 2 * *most;
+  book(d, slot, s, done, failed, start, end);
+  finish(d, slot, index, done + failed, pending, start);
+  return end;
+}
+
+void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed) {
+  sd_strand *s = &d->strands[claim->strand];
+  book(d, slot, s, n, failed, claim->start, sd_now());
+  if (s->lossy) {
+    if (claim->n > n + failed) lose(d, slot, s, (uint64_t)(claim->n - n - failed));
+    finish_lossy(d, slot, claim->strand, claim->n, claim->start);
+  } else {
+    sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)(n + failed));
+    finish(d, slot, claim->strand, n + failed, claim->pending, claim->start);
+  }
+}

@@ -1,0 +1,247 @@
+/* Workers: find a ready strand, see it drained, and wait where there is none. A worker's loop is sd_worker_next, run by
+ * the one thread that is worker `slot`; a publisher that helps to drain calls sd_help.
+ */
+#include "worker/worker.h"
+
+#include "base/clock.h"
+#include "numbering/failure.h"
+#include "sd_error.h"
+#include "worker/py_batch.h"
+#include "worker/task.h"
+#include "worker/visit.h"
+
+#if defined(SD_MODEL_SCHEDULER)
+enum {
+  STEAL_MOST = 32,
+  STEAL_LENGTH = 2,
+  STEAL_TURNS = 2,
+  BACKOFF_TURNS = 3,
+  GIVE_WAY_TURNS = 1,
+  PARK_TURNS = 1,
+  EAGER_TURNS = 1,
+  LOOK_ROUND = 3,
+  PAUSES = 1,
+  MORE_PAUSES = 2
+};
+#else
+enum {
+  STEAL_MOST = 32,
+  STEAL_LENGTH = 8,
+  STEAL_TURNS = 4,
+  BACKOFF_TURNS = 4064,
+  GIVE_WAY_TURNS = 16, /* looks before a core is offered to the merger; to others after EAGER_TURNS */
+  PARK_TURNS = 64,
+  /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
+  EAGER_TURNS = 256,
+  LOOK_ROUND = 64, /* strands off the own list between two looks at the other lists */
+  PAUSES = 8,
+  MORE_PAUSES = 32
+};
+#endif
+
+/* Strands found busy before the worker yields its core, perhaps to their owners. */
+enum { BUSY_TURNS = 64 };
+
+/* ---- finding a strand */
+
+/* The next entries of the own list, while the strand before them is drained: header two on, first records one on. */
+static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t length) {
+  sd_list *list = &d->ready.lists[slot];
+  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 0)];
+  uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
+  if (head != SD_NONE) {
+    if (at >= d->pool.records) at = 0;
+    sd_prefetch(sd_block_record(&d->pool, head, at));
+    if (d->pool.marks_at) sd_prefetch(sd_block_mark(&d->pool, head, at));
+  }
+  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 1)]);
+}
+
+/* A strand off slot's own list. SD_NONE: it is empty. */
+static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
+  uint32_t got;
+  if (!d->policy->pick(&d->ready, slot, &got, 1, 4)) return SD_NONE;
+  uint32_t length = sd_list_length(&d->ready.lists[slot]);
+  if (length) {
+    /* Others may want what stays behind while this worker is busy. */
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+    prefetch_next(d, slot, length);
+  }
+  return got;
+}
+
+/* To steal from a worker that gets through a short list by itself would cost both more than it gives: the strands'
+ * lines move over, and back with the next batch. */
+static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int busy, uint64_t now) {
+  uint32_t length = sd_list_length(&d->ready.lists[victim]);
+  if (length == 0) {
+    w->turns = 0;
+    w->since = now;
+    return 0;
+  }
+  if (!busy && (length >= STEAL_LENGTH || victim >= d->n_workers)) return 1;
+  /* R2 */
+  uint32_t head = sd_load(&d->ready.lists[victim].head, relaxed, R2);
+  if (head != w->head) {
+    w->head = head;
+    w->turns = 0;
+    w->since = now;
+    return 0;
+  }
+  return ++w->turns >= STEAL_TURNS || (busy && now - w->since >= d->quantum_counts);
+}
+
+/* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. A worker that
+ * is `busy`, with strands on its own list, takes only from lists that nobody takes from: a publisher that helped may never come
+ * back to its list, and another worker may be in a visit without end. */
+static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, int busy, uint64_t now) {
+  uint32_t got[STEAL_MOST];
+  for (uint32_t i = 1; i < d->n_slots; i++) {
+    uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
+    if (!worth_stealing(d, victim, &watches[victim], busy, now)) continue;
+    uint32_t n = d->policy->pick(&d->ready, victim, got, STEAL_MOST, 2);
+    if (!n) continue;
+    watches[victim].turns = 0;
+    sd_bump(&d->slots[slot].counters.stolen, n);
+    if (n > 1) {
+      sd_make_ready(d, slot, got + 1, n - 1);
+      if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+    }
+    return got[0];
+  }
+  return SD_NONE;
+}
+
+/* The next strand for a worker. Its own list may never be empty, so it looks at the other lists after every LOOK_ROUND strands, and
+ * after a quantum: visits may be long. */
+static uint32_t next_strand(sd_dispatcher *d, uint32_t slot, uint64_t now) {
+  sd_slot *me = &d->slots[slot];
+  uint32_t index;
+  if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->quantum_counts)) {
+    me->own_turns = 0;
+    me->looked = now;
+    index = next_stolen(d, slot, d->watches[slot], 1, now);
+    if (index != SD_NONE) return index;
+  }
+  index = next_own(d, slot);
+  if (index == SD_NONE) return next_stolen(d, slot, d->watches[slot], 0, now);
+  me->own_turns++;
+  return index;
+}
+
+/* Makes the caller the owner of a strand it took off a list. Zero: it is held back, or the protocol is broken. */
+static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+  sd_strand *s = &d->strands[index];
+  if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
+  if (SD_LIKELY(sd_strand_take(s, slot))) return 1;
+  sd_fail(d, slot, index, NULL, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
+  sd_dispatcher_stop(d);
+  return 0;
+}
+
+/* ---- waiting */
+
+static int anything_ready(sd_dispatcher *d) {
+  for (uint32_t i = 0; i < d->n_slots; i++)
+    if (sd_list_look(&d->ready.lists[i])) return 1;
+  return 0;
+}
+
+/* Sleeps unless there is something to do. Nonzero: a wake-up may have counted on this worker. */
+static int park(sd_dispatcher *d, uint32_t slot) {
+  sd_idle *idle = &d->arena->idle;
+  uint32_t epoch = sd_idle_enter(idle);
+  if (!sd_dispatcher_stopping(d) && !anything_ready(d)) {
+    sd_bump(&d->slots[slot].counters.parks, 1);
+    sd_idle_sleep(idle, epoch);
+  }
+  sd_idle_leave(idle);
+  return 1;
+}
+
+/* One turn of waiting; nonzero as park(). */
+static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
+  const int how = d->config.idle;
+  if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS) return park(d, slot);
+  /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
+   * waiting. */
+  if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? GIVE_WAY_TURNS : EAGER_TURNS)) {
+    sd_give_way();
+    return 0;
+  }
+  const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
+  for (int i = 0; i < pauses; i++) sd_pause();
+  return 0;
+}
+
+/* ---- draining */
+
+/* C1: relaxed; for publishers that wonder whether to wait. */
+static void say_looking(sd_dispatcher *d, uint32_t slot, uint32_t yes) {
+  sd_store(&d->slots[slot].looking, yes, relaxed, C1);
+}
+
+int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
+  uint32_t turn = 0, busy = 0;
+  int woken = 0;
+  uint64_t now = sd_now();
+  for (;;) {
+    if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
+    uint32_t index = next_strand(d, slot, now);
+    if (index == SD_NONE) {
+      if (turn == 0) say_looking(d, slot, 1);
+      woken |= be_idle(d, slot, turn++);
+      continue;
+    }
+    if (woken) {
+      /* Pushes made while this worker was on its way woke nobody else: what it does not take is for the next one. */
+      woken = 0;
+      if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+    }
+    if (turn) {
+      say_looking(d, slot, 0);
+      now = sd_now();
+    }
+    turn = 0;
+    if (!own(d, slot, index)) continue;
+    uint64_t ahead = SD_AHEAD_UNKNOWN;
+    if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+      int turn_of = sd_take_task(d, slot, index, claim, &ahead);
+      if (turn_of == TASK_TAKEN) return SD_CLAIM_TASK;
+      if (turn_of == TASK_WAKES) return SD_CLAIM_WAKE;
+      if (turn_of == TASK_GONE) {
+        /* Timers may have taken a while. */
+        now = sd_now();
+        continue;
+      }
+      if (turn_of == TASK_BUSY) {
+        /* Nothing else may be ready, and the publisher may have lost its core. */
+        if (++busy % BUSY_TURNS) sd_pause();
+        else sd_give_way();
+        continue;
+      }
+    }
+    if (d->handlers[d->strands[index].handler].fn) {
+      now = sd_visit(d, slot, index, now, ahead);
+    } else {
+      int given = sd_to_python(d, slot, index, ahead, claim);
+      if (given) return given;
+    }
+  }
+}
+
+int sd_help(sd_dispatcher *d, uint32_t slot) {
+  uint32_t index = next_own(d, slot);
+  for (uint32_t i = 1; index == SD_NONE && i < d->n_slots; i++)
+    if (!d->policy->pick(&d->ready, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
+  if (index == SD_NONE) return 0;
+  if (!own(d, slot, index)) return 1;
+  uint64_t ahead = SD_AHEAD_UNKNOWN;
+  if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+    int turn_of = sd_take_task(d, slot, index, NULL, &ahead);
+    if (turn_of == TASK_LEFT || turn_of == TASK_BUSY) return 0;
+    if (turn_of == TASK_GONE) return 1;
+  }
+  sd_visit(d, slot, index, sd_now(), ahead);
+  return 1;
+}

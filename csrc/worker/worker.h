@@ -1,0 +1,13 @@
+/* Finding a strand to drain. */
+#ifndef SD_WORKER_WORKER_H
+#define SD_WORKER_WORKER_H
+
+#include "state/state.h"
+
+/* Runs native handlers until there is a strand for Python (SD_CLAIM_RECORDS, *claim is filled), a task has its turn
+ * (SD_CLAIM_TASK, *claim says where and which) or a timer of a Python handler (SD_CLAIM_WAKE), or the end (SD_E_STOPPED). */
+int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim);
+/* One visit to one ready strand, native handlers only. Zero: none was ready. */
+int sd_help(sd_dispatcher *d, uint32_t slot);
+
+#endif

@@ -2,7 +2,9 @@
  * each row is what one says of it who does them one by one.
  *
  * The input's first 32 bytes choose: the tick that the others are like, the number of the first, the byte that is counted.
- * The rest is the columns. */
+ * The rest is the columns.
+ *
+ * fuzz-sources: codec/text/columns.c */
 #include "codec/text/columns.h"
 
 #include "fuzz.h"

@@ -9,6 +9,6 @@ cc=aarch64-linux-gnu-gcc run=qemu-aarch64
 if [ "$(uname -m)" = aarch64 ]; then cc=${CC:-cc} run=; fi
 flags="-std=gnu11 -O3 -Wall -Wextra -Wno-unused-parameter -Werror -I $root/csrc"
 find "$root/csrc" -name '*.c' ! -name '_core.c' | while read -r file; do $cc $flags -c "$file" -o "$build/one.o"; done
-engine=$(cd "$root/csrc" && for room in $(cat engine_rooms); do ls -d "$PWD/$room"/*.c 2>/dev/null; done)
+engine=$(cd "$root/csrc" && find $(cat engine_rooms) -name '*.c' -printf "$root/csrc/%p\n")
 $cc $flags -static -pthread -DSD_STRESS "$root/tests/stress/stress.c" $engine -o "$build/stress" -lm
 $run "$build/stress" "${1:-20}" "${2:-1}"

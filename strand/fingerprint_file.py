@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
-from strand.feeds.whole_file import create_whole_file
+from strand.feeds.io.atomic_write import create_whole_file
 
 __all__ = [
     "VERSION",

@@ -17,7 +17,7 @@ import numpy.lib.recfunctions as rfn
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.feeds.whole_file import create_whole_file
+from strand.feeds.io.atomic_write import create_whole_file
 from strand.tables import FORMULA_STARTS, Table, arrow_column
 
 if TYPE_CHECKING:

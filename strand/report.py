@@ -17,8 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.errors import ConfigurationError
+from strand.feeds.io.atomic_write import create_whole_file
 from strand.feeds.skipped import Skipped
-from strand.feeds.whole_file import create_whole_file
 from strand.run_result import RunResult
 from strand.tables import FORMULA_STARTS, Column
 

@@ -14,9 +14,9 @@ from rich.table import Table
 from strand import feeds
 from strand.commands.parameters import progress, show
 from strand.errors import ConfigurationError
-from strand.feeds.closeness import measure_closeness
-from strand.feeds.synthetic import SyntheticFeed, WrittenFile
-from strand.feeds.synthetic_files import write_lobster, write_mbo, write_pitch, write_ticks
+from strand.feeds.synthetic.calibration_check import measure_closeness
+from strand.feeds.synthetic.files import write_lobster, write_mbo, write_pitch, write_ticks
+from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
 
 __all__ = ["gen"]
 

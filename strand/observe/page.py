@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.feeds.whole_file import create_whole_file
+from strand.feeds.io.atomic_write import create_whole_file
 from strand.observe.canvas import matplotlib
 from strand.observe.contents import contents
 from strand.observe.palette import DARK, LIGHT, css

@@ -13,7 +13,7 @@ import pytest
 
 from strand.errors import FeedError, FormatError
 from strand.feeds import open as open_feed
-from strand.feeds.bytestream import InflateLimits
+from strand.feeds.io.bytestream import InflateLimits
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.feeds import calibration
 from strand.feeds.base import FeedInfo
-from strand.feeds.closeness import measure_closeness
-from strand.feeds.npy import NpyFeed
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.synthetic import calibration
+from strand.feeds.synthetic.calibration_check import measure_closeness
+from strand.feeds.synthetic.market import SyntheticFeed
 from strand.ticks import zeros
 
 PAGE = Path(__file__).parents[2] / "docs" / "feeds" / "generator.md"

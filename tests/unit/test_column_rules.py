@@ -15,11 +15,11 @@ import pytest
 import strand
 from strand import Dispatcher, feeds
 from strand.errors import ConfigurationError, FormatError
-from strand.feeds.csv import CsvFeed
+from strand.feeds.formats.csv.reader import CsvFeed
+from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.mapping.records import ArrayColumns
-from strand.feeds.npy import NpyFeed
 from strand.feeds.option_texts import option_values
-from strand.feeds.parquet import ParquetFeed
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 MS = 1_700_000_000_000

@@ -28,9 +28,10 @@ import strand.feeds
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import Feed
-from strand.feeds.csv import CsvFeed, recognise
-from strand.feeds.itch import ItchFeed
-from strand.feeds.selected import SelectedFeed
+from strand.feeds.formats.csv import reader
+from strand.feeds.formats.csv.reader import CsvFeed, recognise
+from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.ticks import zeros
 
@@ -52,7 +53,7 @@ def write(path: Path, rows: list[str], *, header: str = HEADER, ends: str = "\n"
 def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
     """As if so many cores were there, with chunks of so many bytes."""
     patch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
-    patch.setattr(strand.feeds.csv, "_CHUNK_BYTES", chunk_bytes)
+    patch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
 
 
 def drained(feed: Feed) -> tuple[np.ndarray[Any, Any], FeedError | None]:

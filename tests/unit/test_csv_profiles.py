@@ -18,8 +18,8 @@ from csv_reference import reference, text_of
 
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
-from strand.feeds.csv import CsvFeed, profiles, recognise
-from strand.feeds.dbn import DbnFeed
+from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
+from strand.feeds.formats.dbn.reader import DbnFeed
 from strand.ticks import FIELDS, zeros
 
 pytest.importorskip("pyarrow")

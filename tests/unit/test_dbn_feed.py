@@ -19,7 +19,7 @@ from strand._bindings.dbn import DbnDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
-from strand.feeds.dbn import DbnFeed, recognise
+from strand.feeds.formats.dbn.reader import DbnFeed, recognise
 from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, empty, zeros
 
 pytest.importorskip("databento_dbn")

@@ -1,4 +1,4 @@
-"""Outputs onto inputs, and onto each other, whatever path leads there (feeds/destinations.py)."""
+"""Outputs onto inputs, and onto each other, whatever path leads there (feeds/write/destinations.py)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from command_here import run_here
 
 import strand
 from strand.errors import ConfigurationError
-from strand.feeds.convert import convert
-from strand.feeds.live import MoldFeed
-from strand.feeds.merge import merge_feeds
-from strand.feeds.npy import NpyFeed, write_npy
-from strand.feeds.synthetic import SyntheticFeed
-from strand.feeds.synthetic_files import write_lobster
-from strand.feeds.websocket import WebSocketFeed
+from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.websocket import WebSocketFeed
+from strand.feeds.merge.feeds import merge_feeds
+from strand.feeds.synthetic.files import write_lobster
+from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.write.conversion import convert
 
 #: No reader takes it: a run that gets as far as reading says so, and not what is wrong with its outputs.
 UNREADABLE = b"no format that anybody knows"

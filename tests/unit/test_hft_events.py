@@ -11,8 +11,8 @@ import pytest
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds import open as open_feed
-from strand.feeds._hft_events import EXCHANGE, LOCAL
-from strand.feeds.npy import NpyFeed
+from strand.feeds.formats.hftbacktest import EXCHANGE, LOCAL
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.ticks import empty, zeros
 
 #: As hftbacktest documents its event.

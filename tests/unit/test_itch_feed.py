@@ -26,12 +26,13 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds import Feed, TickBatch, _decoded
-from strand.feeds.itch import ItchFeed, recognise
-from strand.feeds.read_ahead import Chunks, ReadAhead
-from strand.feeds.selected import SelectedFeed
+from strand.feeds import Feed, TickBatch
+from strand.feeds.formats import decoded
+from strand.feeds.formats.itch.reader import ItchFeed, recognise
+from strand.feeds.io.prefetch import Chunks, ReadAhead
+from strand.feeds.io.streams import GzipStream, InflateLimits
+from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
-from strand.feeds.streams import GzipStream, InflateLimits
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.ticks import empty
 
@@ -375,7 +376,7 @@ def thirty_nine_symbols(directory_first: bool) -> bytes:
 
 def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Pieces so small that what a thread may have read by now ends long before.
-    monkeypatch.setattr(_decoded, "_RAW_CHUNK", 1 << 20)
+    monkeypatch.setattr(decoded, "_RAW_CHUNK", 1 << 20)
     path = write(tmp_path, long_stream(500_000))
     feed = ItchFeed(path, batch_ticks=4096)
     batches = feed.batches()

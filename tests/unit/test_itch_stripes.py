@@ -18,8 +18,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from strand.errors import FeedError, TruncatedFeedError
-from strand.feeds import TickBatch, _itch_stripes, itch
-from strand.feeds.itch import ItchFeed
+from strand.feeds import TickBatch
+from strand.feeds.formats.itch import reader, stripes
+from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.selection import Selection
 from strand.ticks import empty
 
@@ -36,12 +37,12 @@ def striped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def make_striped(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(itch, "worth_striping", lambda _: True)
-    monkeypatch.setattr(_itch_stripes, "thread_count", lambda: threads)
-    monkeypatch.setattr(_itch_stripes, "_STRIPE", STRIPE)
-    monkeypatch.setattr(_itch_stripes, "_IN_TURN", STRIPE)
-    monkeypatch.setattr(_itch_stripes, "_PIECE", 700)
-    monkeypatch.setattr(_itch_stripes, "_PATIENCE", 1_000)
+    monkeypatch.setattr(reader, "worth_striping", lambda _: True)
+    monkeypatch.setattr(stripes, "thread_count", lambda: threads)
+    monkeypatch.setattr(stripes, "_STRIPE", STRIPE)
+    monkeypatch.setattr(stripes, "_IN_TURN", STRIPE)
+    monkeypatch.setattr(stripes, "_PIECE", 700)
+    monkeypatch.setattr(stripes, "_PATIENCE", 1_000)
 
 
 def readers() -> list[threading.Thread]:
@@ -87,7 +88,7 @@ def assert_the_same(path: Path, select: Selection, on_error: str, threads: int) 
     with pytest.MonkeyPatch.context() as patch:
         in_turn = outcome(path, select, on_error)
         make_striped(patch, threads)
-        adopt = itch.ItchDecoder.adopt
+        adopt = reader.ItchDecoder.adopt
 
         def counted(self: Any, *stripe: Any) -> bool:
             nonlocal adopted
@@ -95,7 +96,7 @@ def assert_the_same(path: Path, select: Selection, on_error: str, threads: int) 
             adopted += found
             return found
 
-        patch.setattr(itch.ItchDecoder, "adopt", counted)
+        patch.setattr(reader.ItchDecoder, "adopt", counted)
         assert outcome(path, select, on_error) == in_turn
     assert not readers()
     return adopted
@@ -184,7 +185,7 @@ def damaged(seed: int, kind: str) -> bytes:
 def test_damaged_files_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, on_error: str, symbols: Any, threads: int
 ) -> None:
-    assume(itch.recognise(content[:64]))
+    assume(reader.recognise(content[:64]))
     assert_the_same(write(tmp_path_factory.getbasetemp(), content), Selection(symbols), on_error, threads)
 
 
@@ -195,12 +196,10 @@ def test_a_file_that_cannot_be_taken_in_stripes_is_soon_decoded_in_turn(
     path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + events)
     assert assert_the_same(path, EVERYTHING, "raise", 3) == 0
     make_striped(monkeypatch, 3)
-    monkeypatch.setattr(_itch_stripes, "_PATIENCE", 4)
+    monkeypatch.setattr(stripes, "_PATIENCE", 4)
     taken: list[int] = []
-    take = _itch_stripes.StripeDecoder.take
-    monkeypatch.setattr(
-        _itch_stripes.StripeDecoder, "take", lambda *args, **named: (taken.append(1), take(*args, **named))
-    )
+    take = stripes.StripeDecoder.take
+    monkeypatch.setattr(stripes.StripeDecoder, "take", lambda *args, **named: (taken.append(1), take(*args, **named)))
     drain(ItchFeed(path, select=EVERYTHING).batches())
     assert 0 < len(taken) <= 5 + 2 * 3
 
@@ -242,7 +241,7 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
 ) -> None:
     make_striped(monkeypatch, threads)
     entered, released = threading.Event(), threading.Event()
-    take = _itch_stripes.StripeDecoder.take
+    take = stripes.StripeDecoder.take
 
     def slow(*args: Any, **named: Any) -> None:
         entered.set()
@@ -250,7 +249,7 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
         assert args[1] >= 0
         take(*args, **named)
 
-    monkeypatch.setattr(_itch_stripes.StripeDecoder, "take", slow)
+    monkeypatch.setattr(stripes.StripeDecoder, "take", slow)
     feed = ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING)
     caught: list[FeedError | None] = []
     waiting = threading.Thread(target=lambda: caught.append(drain(feed.batches())[1]))
@@ -273,7 +272,7 @@ def test_what_fails_in_a_thread_reaches_the_reader(tmp_path: Path, monkeypatch: 
     def fails(*_: Any, **__: Any) -> None:
         raise MemoryError("none left")
 
-    monkeypatch.setattr(_itch_stripes.StripeDecoder, "take", fails)
+    monkeypatch.setattr(stripes.StripeDecoder, "take", fails)
     with pytest.raises(MemoryError, match="none left"):
         drain(ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING).batches())
     assert not readers()

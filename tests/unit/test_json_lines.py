@@ -14,8 +14,8 @@ import pytest
 
 from strand import UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
-from strand.feeds.json_lines import JsonLinesFeed
-from strand.feeds.json_profile import read_profile
+from strand.feeds.formats.json.profile import read_profile
+from strand.feeds.formats.json.reader import JsonLinesFeed
 from strand.ticks import Ticks, empty
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "feeds" / "json.md"

@@ -19,8 +19,8 @@ from bad_input import write_anew
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed
-from strand.feeds.bytestream import InflateLimits
-from strand.feeds.lean import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
+from strand.feeds.formats.lean.reader import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
+from strand.feeds.io.bytestream import InflateLimits
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytest.importorskip("pyarrow")

@@ -24,12 +24,12 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds import _udp
-from strand.feeds.address import Address
-from strand.feeds.itch import ItchFeed
-from strand.feeds.live import MoldFeed
-from strand.feeds.recording import RecordedFeed, times_path
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.recording import RecordedFeed, times_path
+from strand.feeds.io.address import Address
+from strand.feeds.live import udp
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.synthetic.market import SyntheticFeed
 from strand.serving import Faults, ServeOptions, serve
 
 DATE = "2026-01-05"
@@ -245,16 +245,16 @@ class _Noted(socket.socket):
 
 
 def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_udp.socket, "socket", _Noted)
+    monkeypatch.setattr(udp.socket, "socket", _Noted)
     monkeypatch.setattr(_Noted, "options", [])
     monkeypatch.setattr(_Noted, "bound", [])
-    with _udp.receiving_socket(Address("0.0.0.0", 26_400), "239.1.2.3", "127.0.0.1", "line A"):
+    with udp.receiving_socket(Address("0.0.0.0", 26_400), "239.1.2.3", "127.0.0.1", "line A"):
         pass
     assert _Noted.bound == [("239.1.2.3", 26_400)], "bound to the group: other groups on the port are not heard"
     member = socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1")
     assert (socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member) in _Noted.options
     assert (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1) in _Noted.options
-    with _udp.receiving_socket(Address("239.9.9.9", 1), None, None, "line A"):
+    with udp.receiving_socket(Address("239.9.9.9", 1), None, None, "line A"):
         pass
     member = socket.inet_aton("239.9.9.9") + bytes(4)
     assert _Noted.options[-1] == (socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)

@@ -12,7 +12,7 @@ import pytest
 import strand
 import strand.feeds
 from strand.errors import FormatError
-from strand.feeds.parquet import ParquetFeed
+from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.ticks import FIELDS, UNDEF_PRICE
 
 pa = pytest.importorskip("pyarrow")

@@ -21,10 +21,10 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
 from strand.feeds import open as open_feed
-from strand.feeds.bytestream import InflateLimits
+from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed, write_npy
+from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
-from strand.feeds.npy import _FIRST_TICK, NpyFeed, write_npy
 from strand.ticks import zeros
 
 

@@ -20,9 +20,9 @@ from feed_samples import SAMPLES, Sample, some_ticks
 
 from strand import feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds.lean import LeanFeed
-from strand.feeds.npy import NpyFeed, write_npy
-from strand.feeds.selected import batches_from
+from strand.feeds.formats.lean.reader import LeanFeed
+from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.merge.selected import batches_from
 from strand.feeds.trading_day import midnight_ns
 from strand.ticks import empty, zeros
 
@@ -54,7 +54,7 @@ def test_lean_archives_are_known_and_several_are_one_feed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_itch_is_known_raw_and_in_gzip(tmp_path: Path, pack: type[bytes]) -> None:
-    itch = pytest.importorskip("strand.feeds.itch")
+    itch = pytest.importorskip("strand.feeds.formats.itch.reader")
     (tmp_path / "a.bin").write_bytes(pack(SYSTEM_EVENT * 9))
     feed = feeds.open(tmp_path / "a.bin", date="2020-01-30")
     assert isinstance(feed, itch.ItchFeed)
@@ -72,7 +72,7 @@ def test_itch_is_known_raw_and_in_gzip(tmp_path: Path, pack: type[bytes]) -> Non
     ],
 )
 def test_other_content_is_refused_with_what_can_be_read(tmp_path: Path, data: bytes, words: str) -> None:
-    pytest.importorskip("strand.feeds.itch")
+    pytest.importorskip("strand.feeds.formats.itch.reader")
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(UnknownFormatError, match=f"{words}.*numpy.*LEAN.*ITCH"):
         feeds.open(tmp_path / "a.npy")

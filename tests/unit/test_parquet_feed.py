@@ -26,13 +26,13 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
-from strand.feeds._arrow_column import arrow_column
-from strand.feeds._arrow_numpy import numbers
-from strand.feeds._batches_ahead import BatchesAhead
-from strand.feeds._parquet_write import ParquetTicks
 from strand.feeds.base import FeedInfo
+from strand.feeds.formats.parquet.arrays import numbers
+from strand.feeds.formats.parquet.column import arrow_column
+from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
+from strand.feeds.io.prefetch_batches import BatchesAhead
 from strand.feeds.mapping.values import scaled
-from strand.feeds.parquet import ParquetFeed, recognise
+from strand.feeds.write.parquet import ParquetTicks
 from strand.ticks import FIELDS, Ticks, empty, zeros
 
 pa = pytest.importorskip("pyarrow")
@@ -764,7 +764,7 @@ def test_parts_of_columns_with_and_without_nulls_become_arrays(kind: Any) -> Non
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(action=pa.array(["T"] * 9 + [None]), size=pa.array([None] + [1] * 9)))
     code = (
-        "import sys; from strand.feeds import Selection; from strand.feeds.parquet import ParquetFeed\n"
+        "import sys; from strand.feeds import Selection; from strand.feeds.formats.parquet.reader import ParquetFeed\n"
         f"feed = ParquetFeed({str(path)!r}, nulls='undefined', select=Selection(('A',)))\n"
         "assert sum(map(len, feed.batches())) == 5\n"
         "assert 'pandas' not in sys.modules"

@@ -19,9 +19,9 @@ from strand._bindings.itch import ItchDecoder
 from strand._bindings.pcap import MAX_RECORD, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
-from strand.feeds._wanted import wanted_names
-from strand.feeds.pcap import PcapFeed, recognise
-from strand.feeds.selected import SelectedFeed
+from strand.feeds.formats.pcap import PcapFeed, recognise
+from strand.feeds.formats.symbol_filter import wanted_names
+from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 from strand.ticks import empty, zeros

@@ -18,9 +18,9 @@ from strand import UNDEF_PRICE
 from strand._bindings import pitch
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
-from strand.feeds._wanted import wanted_names
-from strand.feeds.pitch import PitchFeed, recognise
-from strand.feeds.selected import SelectedFeed
+from strand.feeds.formats.pitch import PitchFeed, recognise
+from strand.feeds.formats.symbol_filter import wanted_names
+from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 from strand.ticks import empty, zeros

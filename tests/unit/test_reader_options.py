@@ -15,8 +15,8 @@ from feed_samples import SAMPLES, Sample
 from strand import feeds
 from strand.cli import cli
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.feeds.bytestream import InflateLimits
-from strand.feeds.formats import format_named
+from strand.feeds.formats.registry import format_named
+from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.mapping.options import check_options
 from strand.feeds.option_texts import option_values
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import strand
 from strand.cli import cli
 from strand.errors import FeedError
-from strand.feeds.formats import formats
+from strand.feeds.formats.registry import formats
 
 FOLDER = Path(os.environ.get("STRAND_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 FORMATS = {"itch50": "itch", "lean": "lean", "dbn": "dbn", "dbn-es": "dbn", "lobster": "csv"}

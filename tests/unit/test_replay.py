@@ -27,8 +27,8 @@ from strand.errors import (
     UnknownSymbolError,
 )
 from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.npy import write_npy
-from strand.feeds.read_ahead import ReadAhead
+from strand.feeds.formats.npy.reader import write_npy
+from strand.feeds.io.prefetch import ReadAhead
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.report import as_dict, rows_with_names, write_rows
 
@@ -296,7 +296,7 @@ def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
             super().keep_to(cores)
             reader.append(set(cores))
 
-    monkeypatch.setattr("strand.feeds.read_ahead.ReadAhead", Noting)
+    monkeypatch.setattr("strand.feeds.io.prefetch.ReadAhead", Noting)
     result = strand.replay(
         sample_path(),
         "count",

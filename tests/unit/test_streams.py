@@ -21,10 +21,10 @@ import pytest
 from bad_input import write_anew
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds import sources
-from strand.feeds.bytestream import InputStream
-from strand.feeds.read_ahead import read_chunks
-from strand.feeds.streams import InflateLimits, open_stream
+from strand.feeds.io import sources
+from strand.feeds.io.bytestream import InputStream
+from strand.feeds.io.prefetch import read_chunks
+from strand.feeds.io.streams import InflateLimits, open_stream
 
 # Text that packs by about three, so that a flipped bit meets all parts of the packed data.
 TEXT = b"".join(b"%d,%d,AAPL\n" % (i * 7919 % 10007, i * i) for i in range(4000))
@@ -380,7 +380,7 @@ def test_closing_ends_a_read_that_waits_for_a_pipe(pipe: Path) -> None:
 
 def test_standard_input_is_a_pipe_named_by_a_dash(tmp_path: Path) -> None:
     program = (
-        "import sys; from strand.feeds.streams import open_stream\n"
+        "import sys; from strand.feeds.io.streams import open_stream\n"
         "assert open_stream('-').head(9) == open_stream('-').head(9)\n"
         "s, b = open_stream('-'), bytearray(1 << 20)\n"
         "while n := s.readinto(memoryview(b)): sys.stdout.buffer.write(b[:n])\n"

@@ -21,11 +21,11 @@ from strand import TICK, UNDEF_PRICE
 from strand._bindings.market import Market
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed
-from strand.feeds.calibration import PEAK_MILLISECOND, PEAK_SECOND, TOP_SHARES, symbol_counts, symbol_weights
-from strand.feeds.itch import ItchFeed
-from strand.feeds.npy import _FIRST_TICK
+from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.npy.reader import _FIRST_TICK
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
-from strand.feeds.synthetic import SyntheticFeed, route_stream, stream
+from strand.feeds.synthetic.calibration import PEAK_MILLISECOND, PEAK_SECOND, TOP_SHARES, symbol_counts, symbol_weights
+from strand.feeds.synthetic.market import SyntheticFeed, route_stream, stream
 from strand.ticks import FIELDS, empty
 
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00

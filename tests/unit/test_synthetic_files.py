@@ -18,9 +18,9 @@ from command_here import run_here
 
 from strand import TICK, UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.closeness import measure_closeness
-from strand.feeds.synthetic import SyntheticFeed
-from strand.feeds.synthetic_files import MBO, write_lobster, write_mbo, write_pitch, write_ticks
+from strand.feeds.synthetic.calibration_check import measure_closeness
+from strand.feeds.synthetic.files import MBO, write_lobster, write_mbo, write_pitch, write_ticks
+from strand.feeds.synthetic.market import SyntheticFeed
 from strand.ticks import KIND_STATUS
 
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00

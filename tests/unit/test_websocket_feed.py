@@ -18,8 +18,8 @@ from websocket_server import TRADES, listen, message, serving, ticks_of, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
-from strand.feeds.json_profile import BadRecord, Record, read_profile
-from strand.feeds.websocket import FeedEvent, WebSocketFeed, backoff_s
+from strand.feeds.formats.json.profile import BadRecord, Record, read_profile
+from strand.feeds.live.websocket import FeedEvent, WebSocketFeed, backoff_s
 from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 

@@ -22,10 +22,10 @@ from websocket_server import TRADES, listen, message, serving, ticks_of, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds._websocket_lines import Header, read_entry
-from strand.feeds.json_profile import read_profile
-from strand.feeds.websocket import WebSocketFeed
-from strand.feeds.websocket_recording import LONGEST_MESSAGE, MOST_SYMBOLS, MessageRecorder, RecordedMessages
+from strand.feeds.formats.json.profile import read_profile
+from strand.feeds.formats.websocket.lines import Header, read_entry
+from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MOST_SYMBOLS, MessageRecorder, RecordedMessages
+from strand.feeds.live.websocket import WebSocketFeed
 
 HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
 

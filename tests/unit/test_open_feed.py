@@ -7,6 +7,7 @@ import datetime as dt
 import gzip
 import lzma
 import os
+import pkgutil
 import threading
 import zipfile
 from collections.abc import Callable
@@ -28,6 +29,10 @@ from strand.ticks import empty, zeros
 
 # A system event, "start of messages", at 04:00.
 SYSTEM_EVENT = b"\x00\x0cS" + bytes(4) + (4 * 3600 * 10**9).to_bytes(6, "big") + b"O"
+
+
+def test_no_module_has_the_name_of_what_the_package_offers() -> None:
+    assert not {module.name for module in pkgutil.iter_modules(feeds.__path__)}.intersection(feeds.__all__)
 
 
 def lean(path: Path) -> Path:

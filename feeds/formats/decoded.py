@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import BaseFeed, TickBatch
-from strand.feeds.formats.symbol_filter import wanted_names
+from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, open_stream
@@ -73,7 +73,7 @@ class DecodedFeed(BaseFeed):
         self._path = path
         self._options: dict[str, Any] = {"skip": on_error == "skip"}
         if select:
-            wanted = wanted_names(select)
+            wanted = symbol_filter(select)
             self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}
         self._batch_ticks = batch_ticks
         self._limits = InflateLimits.of(limits)

@@ -25,7 +25,7 @@ from strand._bindings.mold import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch.reader import ItchFeed
-from strand.feeds.io.atomic_write import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.streams import InflateLimits
 
 __all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
@@ -68,8 +68,8 @@ class Recorder:
         self._times: BinaryIO | None = None
 
     def __enter__(self) -> Self:
-        self._frames = self._stack.enter_context(create_whole_file(self._path))
-        self._times = self._stack.enter_context(create_whole_file(times_path(self._path)))
+        self._frames = self._stack.enter_context(atomic_write(self._path))
+        self._times = self._stack.enter_context(atomic_write(times_path(self._path)))
         self._times.write(MAGIC + self._day.to_bytes(8, "little"))
         return self
 

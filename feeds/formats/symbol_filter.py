@@ -11,12 +11,12 @@ import numpy as np
 from strand._bindings.itch import NAME_BYTES, Keeps
 from strand.feeds.selection import Selection
 
-__all__ = ["wanted_names"]
+__all__ = ["symbol_filter"]
 
 _WILD: Final = "*?["
 
 
-def wanted_names(select: Selection) -> Keeps:
+def symbol_filter(select: Selection) -> Keeps:
     """A function that says of each name what ``select.keeps`` says."""
     if not select.symbols:
         return lambda names: np.ones(len(names), np.bool_)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 
-__all__ = ["create_whole_file"]
+__all__ = ["atomic_write"]
 
 _being_written: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
 
@@ -56,7 +56,7 @@ _UNWRITTEN: Final = (".bz2", ".xz", ".zip")
 
 
 @contextlib.contextmanager
-def create_whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, compressed when the name ends in ``.gz`` (isal with the extra ``gzip``, else zlib) or in
     ``.zst`` (extra ``zstd``).
 

@@ -19,7 +19,7 @@ from strand.errors import FeedError
 from strand.feeds.io.bytestream import ByteStream, InputStream
 from strand.feeds.io.sources import RawStream
 
-__all__ = ["Chunks", "ReadAhead", "read_chunks"]
+__all__ = ["Chunks", "Prefetch", "read_chunks"]
 
 _BUFFERS: Final = 4
 # More where something is inflated: handlers begin slowly, on memory that nobody has touched yet, and the inflating
@@ -33,7 +33,7 @@ class Chunks:
     """A stream in pieces, each led by the bytes the last one left over. Reads in the caller's thread."""
 
     reading_ns = 0
-    """Time the reader has spent reading, which for a ``ReadAhead`` runs beside the caller's."""
+    """Time the reader has spent reading, which for a ``Prefetch`` runs beside the caller's."""
     full_ns = 0
     """Time the reader has waited for the caller to give a buffer back."""
     waiting_ns = 0
@@ -153,16 +153,16 @@ def _stop(shared: _Shared, thread: threading.Thread) -> None:
         thread.join()
 
 
-class ReadAhead(Chunks):
+class Prefetch(Chunks):
     """``Chunks`` whose stream is read, and closed, by a thread: so that inflating overlaps with decoding.
 
     The thread ends with the stream, on an error, with ``close``, or when this object is forgotten. ``eager``: with more
     buffers than are needed to keep both busy, as far as others leave any.
     """
 
-    _under_way: ClassVar[weakref.WeakSet[ReadAhead]] = weakref.WeakSet()
+    _under_way: ClassVar[weakref.WeakSet[Prefetch]] = weakref.WeakSet()
     _more_bytes: int
-    _finalizer: weakref.finalize[[_Shared, threading.Thread], ReadAhead]
+    _finalizer: weakref.finalize[[_Shared, threading.Thread], Prefetch]
 
     def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, eager: bool = False) -> None:
         self._shared = shared = _Shared(stream, headroom)
@@ -238,4 +238,4 @@ def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chun
         return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
     name = f"strand read {Path(stream.path).name}"
     eager = stream.compression != "none"
-    return ReadAhead(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, eager=eager)
+    return Prefetch(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, eager=eager)

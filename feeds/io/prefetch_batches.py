@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Generator, Iterator
 from typing import Final, Generic, TypeVar
 
-__all__ = ["BatchesAhead", "may_read_ahead"]
+__all__ = ["PrefetchedBatches", "may_prefetch"]
 
 # One that is read while another waits: a third would only take memory.
 _AHEAD: Final = 2
@@ -17,7 +17,7 @@ _AHEAD: Final = 2
 T = TypeVar("T")
 
 
-def may_read_ahead() -> bool:
+def may_prefetch() -> bool:
     """Whether the calling thread has a core to leave to one more such thread: of many files that are read together the
     first ones have some."""
     ahead = sum(isinstance(thread, _Thread) for thread in threading.enumerate())
@@ -66,7 +66,7 @@ def _forget(shared: _Shared[T], thread: threading.Thread) -> None:
         thread.join()
 
 
-class BatchesAhead(Iterator[T]):
+class PrefetchedBatches(Iterator[T]):
     """The items of a generator, none of them None, which a thread runs, and closes: so that reading a file overlaps
     with what is done with it. An error of the generator's comes where it would have come.
 

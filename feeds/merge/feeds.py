@@ -17,7 +17,7 @@ from strand.feeds.merge.days import Boundaries, check_new_day, days_of
 from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
 from strand.feeds.merge.selected import files_read, files_written, skipped_of
 from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
-from strand.feeds.merge.symbol_remap import Numbering
+from strand.feeds.merge.symbol_remap import SymbolRemap
 from strand.feeds.skipped import SAMPLES, Skipped
 from strand.feeds.stock_attributes import StockAttributes
 from strand.numbers import whole
@@ -104,7 +104,7 @@ class MergedFeed(BaseFeed):
         self._new_day, self._carry_over = new_day, carry_over
         self._days: Boundaries | None = None
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        self._numbering = Numbering(
+        self._remap = SymbolRemap(
             self._feeds,
             venue_in_name=venue_in_name,
             capacity=None if capacity is None else whole("capacity", capacity, 1),
@@ -143,7 +143,7 @@ class MergedFeed(BaseFeed):
     def directory(self) -> Mapping[str, StockAttributes]:
         """What the feeds' sources say of each stock, by the merged name; of several feeds' words the last one's."""
         found: dict[str, StockAttributes] = {}
-        for feed, ending in zip(self._feeds, self._numbering.endings, strict=True):
+        for feed, ending in zip(self._feeds, self._remap.endings, strict=True):
             theirs: Mapping[str, StockAttributes] = getattr(feed, "directory", {})
             found |= {name + ending: stock for name, stock in theirs.items()}
         return found
@@ -165,7 +165,7 @@ class MergedFeed(BaseFeed):
     @property
     def symbols(self) -> Sequence[str]:
         """Names by the merged ``instrument_id``; grows as those of the feeds do."""
-        return self._numbering.names
+        return self._remap.names
 
     @property
     def plain_symbols(self) -> Sequence[str]:
@@ -174,7 +174,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def capacity(self) -> int:
-        return self._numbering.capacity
+        return self._remap.capacity
 
     @property
     def skipped(self) -> Skipped:
@@ -221,7 +221,7 @@ class MergedFeed(BaseFeed):
             infos = [feed.info for feed in self._feeds]
             self._days = days = None if self._carry_over else days_of(infos, self._new_day)
             for batch in merge_streams(
-                streams, batch_ticks=self._batch_ticks, numbers=self._numbering, days=days, tell=self._told
+                streams, batch_ticks=self._batch_ticks, numbers=self._remap, days=days, tell=self._told
             ):
                 yield batch
                 self._check_open()

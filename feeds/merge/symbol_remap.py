@@ -12,7 +12,7 @@ from strand._bindings.merge import UNMAPPED
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed
 
-__all__ = ["Numbering"]
+__all__ = ["SymbolRemap"]
 
 # A bound for tables that are not complete when they are merged, unless one of them alone is larger.
 _CAPACITY: Final = 1 << 17
@@ -22,7 +22,7 @@ Table = npt.NDArray[np.uint32]
 _Key = tuple[str, str, int]
 
 
-class Numbering:
+class SymbolRemap:
     """Numbers by name for the ids of several feeds, growing as theirs do; ``merge.streams.Numbers``.
 
     Names that the feeds already have come first, by feed and index; others in the order in which they are met. A stock

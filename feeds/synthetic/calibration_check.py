@@ -17,7 +17,7 @@ from strand.feeds.base import Feed, TickBatch
 from strand.feeds.synthetic import calibration
 from strand.feeds.trading_day import as_date, midnight_ns
 
-__all__ = ["Measure", "measure_closeness"]
+__all__ = ["Measure", "check_calibration"]
 
 _OPEN_NS: Final = 34_200 * 10**9
 _SESSION_S: Final = 23_400
@@ -83,7 +83,7 @@ class _Counts:
         return float(2 ** ((bucket + 0.5) / _BUCKETS_AN_OCTAVE))
 
 
-def measure_closeness(feed: Feed) -> list[Measure]:
+def check_calibration(feed: Feed) -> list[Measure]:
     """Reads a feed to its end and measures it against the calibrated day.
 
     Raises ConfigurationError when the feed has no date or fewer than two ticks in the session, and what reading raises.

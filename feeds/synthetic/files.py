@@ -19,7 +19,7 @@ import numpy as np
 from strand._bindings import market as _market
 from strand._bindings.market_files import MBO, MOST_LEVELS, Events, LobsterWriter, MboWriter, PitchWriter
 from strand.errors import ConfigurationError
-from strand.feeds.io.atomic_write import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
 from strand.feeds.write.destinations import check_outputs
 from strand.ticks import TICK, empty
@@ -61,7 +61,7 @@ def write_pitch(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
     """
     writer = PitchWriter(_ROOM, feed.midnight_ns)
     written = 0
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         for states in _states(feed):
             written += file.write(writer.states(states))
         for events in _events(feed, progress):
@@ -81,7 +81,7 @@ def write_mbo(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: Pr
     records = feed.capacity - 1 + sum(MboWriter.count(events.types[: events.count]) for events in _events(feed))
     header = _npy_header(MBO, records)
     writer = MboWriter(_ROOM)
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         written = file.write(header)
         for states in _states(feed):
             written += file.write(writer.clears(states).data.cast("B"))
@@ -100,7 +100,7 @@ def write_ticks(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
     """
     _check_npy(path)
     count = feed.capacity - 1 + feed.messages
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         written = file.write(_npy_header(TICK, count))
         for states in _states(feed):
             written += file.write(states.data.cast("B"))
@@ -146,7 +146,7 @@ def write_lobster(
     writer = LobsterWriter(locate, levels, feed.midnight_ns)
     check_outputs([("messages", messages), ("orderbook", book)])
     written = [0, 0]
-    with create_whole_file(messages) as message_file, create_whole_file(book) as book_file:
+    with atomic_write(messages) as message_file, atomic_write(book) as book_file:
         for events in _events(feed, progress):
             _write_rows(writer, events, (message_file, book_file), written)
         if writer.rows == 0:

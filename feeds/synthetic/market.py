@@ -19,7 +19,7 @@ from strand._bindings import market as _market
 from strand._bindings.market import Market
 from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.io.atomic_write import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic import calibration
 from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.trading_day import as_date, midnight_ns
@@ -262,7 +262,7 @@ class SyntheticFeed(BaseFeed):
         total = before + self._messages + _market.HOURS_MESSAGES + _market.CLOSING_MESSAGES
         written = len(opening)
         done = before
-        with create_whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(opening)
             for messages, data in self._encoded(writer):
                 file.write(data)

@@ -19,7 +19,7 @@ from numpy.lib import format as npy_format
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.own_metadata import OWN_MEMBER, own_text
-from strand.feeds.io.atomic_write import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
 from strand.feeds.opening import APART, read_symbols
 from strand.feeds.opening import open as open_feed
@@ -277,7 +277,7 @@ def _write(
 ) -> Converted:
     written = 0
     used = np.zeros(feed.capacity, np.bool_)
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         try:
             with contextlib.closing(_target(kind, file, path, feed.info)) as target:
                 for batch in feed.batches():

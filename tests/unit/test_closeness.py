@@ -13,7 +13,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.synthetic import calibration
-from strand.feeds.synthetic.calibration_check import measure_closeness
+from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.ticks import zeros
 
@@ -22,7 +22,7 @@ TEN_MILLION = {"symbols": 8172, "messages": 10_000_000, "seed": 1, "batch_ticks"
 
 
 def test_a_day_of_ten_million_messages_is_as_close_as_the_page_says() -> None:
-    measures = measure_closeness(SyntheticFeed(**TEN_MILLION))
+    measures = check_calibration(SyntheticFeed(**TEN_MILLION))
     assert [m.name for m in measures if not m.close] == []
     rows = re.findall(
         r"^\| ([^|]+) \| ([\d.]+) \| ([\d.]+) \| [\d.]+ \| ([\d.]+) to ([\d.]+) \|$", PAGE.read_text(), re.M
@@ -37,7 +37,7 @@ def test_a_day_of_ten_million_messages_is_as_close_as_the_page_says() -> None:
 )
 def test_a_day_of_another_shape_is_not_called_close(change: dict[str, float], loses: str) -> None:
     feed = SyntheticFeed(**(TEN_MILLION | {"messages": 1_000_000} | change))  # type: ignore[arg-type]
-    assert loses in {m.name for m in measure_closeness(feed) if not m.close}
+    assert loses in {m.name for m in check_calibration(feed) if not m.close}
 
 
 def test_the_targets_are_those_of_the_calibrated_day(shared_data: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_targets_are_those_of_the_calibrated_day(shared_data: Path) -> None:
 
 def test_measures_are_what_a_plain_computation_gives() -> None:
     feed = SyntheticFeed(300, 200_000, seed=4, batch_ticks=999)
-    found = {m.name: m.found for m in measure_closeness(feed)}
+    found = {m.name: m.found for m in check_calibration(feed)}
     ticks = np.concatenate([batch.copy() for batch in feed.batches()])
     counts = sorted(np.bincount(ticks["instrument_id"]).tolist(), reverse=True)
     assert found["share of the top 10"] == pytest.approx(sum(counts[:10]) / len(ticks))
@@ -73,6 +73,6 @@ def test_a_feed_without_a_date_or_without_ticks_in_the_session_is_refused(tmp_pa
     feed = NpyFeed(tmp_path / "a.npy")
     assert isinstance(feed.info, FeedInfo)
     with pytest.raises(ConfigurationError, match="trading day"):
-        measure_closeness(feed)
+        check_calibration(feed)
     with pytest.raises(ConfigurationError, match="nothing to measure"):
-        measure_closeness(SyntheticFeed(1, 1))
+        check_calibration(SyntheticFeed(1, 1))

@@ -29,7 +29,7 @@ from strand.errors import (
 from strand.feeds import Feed, TickBatch
 from strand.feeds.formats import decoded
 from strand.feeds.formats.itch.reader import ItchFeed, recognise
-from strand.feeds.io.prefetch import Chunks, ReadAhead
+from strand.feeds.io.prefetch import Chunks, Prefetch
 from strand.feeds.io.streams import GzipStream, InflateLimits
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
@@ -458,7 +458,7 @@ def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -
 
     entered, released = threading.Event(), threading.Event()
     path = write(tmp_path, gzip.compress(long_stream(10)))
-    chunks = ReadAhead(Stuck(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    chunks = Prefetch(Stuck(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
     caught: list[BaseException] = []
 
     def reader() -> None:
@@ -501,7 +501,7 @@ def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path
             raise ZeroDivisionError
 
     path = write(tmp_path, gzip.compress(b"x"))
-    chunks = ReadAhead(Broken(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    chunks = Prefetch(Broken(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
     with pytest.raises(ZeroDivisionError):
         chunks.next(memoryview(b""))
     chunks.close()
@@ -519,7 +519,7 @@ def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> 
     released = threading.Event()
     allowed = os.sched_getaffinity(0)
     path = write(tmp_path, gzip.compress(long_stream(10)))
-    chunks = ReadAhead(Slow(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    chunks = Prefetch(Slow(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
     (reader,) = (thread for thread in threading.enumerate() if thread.name == "strand read test")
     chunks.keep_to({min(allowed)})
     assert reader.native_id is not None

@@ -30,7 +30,7 @@ from strand.feeds.base import FeedInfo
 from strand.feeds.formats.parquet.arrays import numbers
 from strand.feeds.formats.parquet.column import arrow_column
 from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
-from strand.feeds.io.prefetch_batches import BatchesAhead
+from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
 from strand.ticks import FIELDS, Ticks, empty, zeros
@@ -622,7 +622,7 @@ def test_what_is_read_ahead_is_bounded() -> None:
             begun.append(i)
             yield i, None
 
-    ahead = BatchesAhead(numbers(), "strand read x")
+    ahead = PrefetchedBatches(numbers(), "strand read x")
     for i in range(50):
         assert next(ahead) == (i, None)
         assert begun[-1] <= i + 3

@@ -20,7 +20,7 @@ from strand._bindings.pcap import MAX_RECORD, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
 from strand.feeds.formats.pcap import PcapFeed, recognise
-from strand.feeds.formats.symbol_filter import wanted_names
+from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
@@ -348,7 +348,7 @@ def test_a_selection_gives_what_masking_gives(names: set[str], start: int, span:
     begin = OPEN_NS + start * 1000
     select = Selection(tuple(names), begin, begin + span * 1000)
     full, _, plain = decode(data)
-    some, _, _ = decode(data, keeps=wanted_names(select), start_ns=select.start_ns, end_ns=select.end_ns, chunk=chunk)
+    some, _, _ = decode(data, keeps=symbol_filter(select), start_ns=select.start_ns, end_ns=select.end_ns, chunk=chunk)
     np.testing.assert_array_equal(some, full[select.mask(full, select.keys(plain.itch.symbols()))])
 
 

@@ -19,7 +19,7 @@ from strand._bindings import pitch
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
 from strand.feeds.formats.pitch import PitchFeed, recognise
-from strand.feeds.formats.symbol_filter import wanted_names
+from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
@@ -237,7 +237,7 @@ def test_a_selection_gives_what_masking_gives(bodies: list[bytes], names: set[st
     begin = MIDNIGHT_NS + start * 1_000_000
     select = Selection(tuple(names), begin, begin + span * 1_000_000)
     full, _, plain = decode(data)
-    some, _, decoder = decode(data, keeps=wanted_names(select), start_ns=select.start_ns, end_ns=select.end_ns)
+    some, _, decoder = decode(data, keeps=symbol_filter(select), start_ns=select.start_ns, end_ns=select.end_ns)
     np.testing.assert_array_equal(some, full[select.mask(full, select.keys(plain.symbols()))])
     assert decoder.statistics()["not_selected"] == len(full) - len(some)
     assert decoder.statistics()["unknown_orders"] == plain.statistics()["unknown_orders"]

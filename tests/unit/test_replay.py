@@ -28,7 +28,7 @@ from strand.errors import (
 )
 from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.formats.npy.reader import write_npy
-from strand.feeds.io.prefetch import ReadAhead
+from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.report import as_dict, rows_with_names, write_rows
 
@@ -291,12 +291,12 @@ def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
     publisher: list[set[int]] = []
     reader: list[set[int]] = []
 
-    class Noting(ReadAhead):
+    class Noting(Prefetch):
         def keep_to(self, cores: Collection[int]) -> None:
             super().keep_to(cores)
             reader.append(set(cores))
 
-    monkeypatch.setattr("strand.feeds.io.prefetch.ReadAhead", Noting)
+    monkeypatch.setattr("strand.feeds.io.prefetch.Prefetch", Noting)
     result = strand.replay(
         sample_path(),
         "count",

@@ -18,7 +18,7 @@ from command_here import run_here
 
 from strand import TICK, UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.synthetic.calibration_check import measure_closeness
+from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.files import MBO, write_lobster, write_mbo, write_pitch, write_ticks
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.ticks import KIND_STATUS
@@ -400,7 +400,7 @@ def test_the_command_measures_a_file_against_the_calibrated_day(tmp_path: Path) 
     done = run_here("gen", "check", str(path), "--date", "2026-01-05", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    expected = {m.name: m.found for m in measure_closeness(SyntheticFeed(8172, 100_000))}
+    expected = {m.name: m.found for m in check_calibration(SyntheticFeed(8172, 100_000))}
     assert {name: m["found"] for name, m in told.items()} == expected
     assert not told["gap p50 / mean"]["close"]
     shown = run_here("gen", "check", str(path), "--date", "2026-01-05").stdout

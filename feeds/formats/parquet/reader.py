@@ -27,7 +27,7 @@ from strand.feeds.formats.parquet.keys import Keys
 from strand.feeds.formats.parquet.row_groups import group_filter
 from strand.feeds.formats.parquet.source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.io.prefetch_batches import BatchesAhead, may_read_ahead
+from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.options import MEND, check_options
@@ -216,8 +216,8 @@ class ParquetFeed(BaseFeed):
         self.skipped.samples.clear()
         self._check_open()
         # Whoever waits for a thread waits for a batch at most, if the file is no pipe.
-        ahead = self._is_file and may_read_ahead()
-        made = BatchesAhead(self._made(), f"strand make {Path(self._path).name}") if ahead else self._made()
+        ahead = self._is_file and may_prefetch()
+        made = PrefetchedBatches(self._made(), f"strand make {Path(self._path).name}") if ahead else self._made()
         try:
             while (part := next(made, None)) is not None:
                 self._check_open()
@@ -245,13 +245,13 @@ class ParquetFeed(BaseFeed):
         finally:
             batches.close()
 
-    def _read(self) -> BatchesAhead[Read] | Generator[Read, None, None]:
+    def _read(self) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
         keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
         batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
         # Parquet takes longer to read than ticks to be made of it.
-        if self._source.row_groups is None or not may_read_ahead():
+        if self._source.row_groups is None or not may_prefetch():
             return batches
-        return BatchesAhead(batches, f"strand read {Path(self._path).name}")
+        return PrefetchedBatches(batches, f"strand read {Path(self._path).name}")
 
     def _convert(self, first: int, batch: Any) -> _Made:
         """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0. Of

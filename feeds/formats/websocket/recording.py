@@ -44,7 +44,7 @@ from strand.feeds.formats.websocket.lines import (
     read_entry,
     read_header,
 )
-from strand.feeds.io.atomic_write import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.options import check_options
 from strand.numbers import whole
@@ -73,7 +73,7 @@ class MessageRecorder:
         self._lines = self._latest_ns = 0
 
     def __enter__(self) -> Self:
-        self._file = self._stack.enter_context(create_whole_file(self.path))
+        self._file = self._stack.enter_context(atomic_write(self.path))
         self._write(self._head)
         return self
 

@@ -31,7 +31,7 @@ class Source(msgspec.Struct, frozen=True):
     profile: str | None = None
     date: str | None = None
     venue: str | None = None
-    price_scale: float | None = None
+    price_unit: float | None = msgspec.field(default=None, name="price_scale")  # as files have always had it
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
     ticks_assumed: bool = False
@@ -50,7 +50,7 @@ class Source(msgspec.Struct, frozen=True):
             path=path,
             date=self.date,
             venue=self.venue,
-            price_scale=self.price_scale,
+            price_unit=self.price_unit,
             details=details,
             undated=self.undated,
             size_unit=size_unit,
@@ -75,7 +75,7 @@ def own_text(feed: Feed) -> bytes:
         **source,
         date=info.date,
         venue=info.venue,
-        price_scale=info.price_scale,
+        price_unit=info.price_unit,
         size_unit=info.size_unit,
         ticks=info.ticks,
         ticks_assumed=info.ticks_assumed,

@@ -122,7 +122,7 @@ class PcapFeed(DecodedFeed):
             path=str(self._path),
             date=day.isoformat() if day is not None else None,
             venue="XNAS",
-            price_scale=1e-4,
+            price_unit=1e-4,
             ticks="orders",
             details={
                 "capture": "pcapng" if head.startswith(_NG_MAGIC) else "pcap",

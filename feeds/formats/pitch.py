@@ -120,7 +120,7 @@ class PitchFeed(DecodedFeed):
             path=str(self._path),
             date=day.isoformat() if day is not None else None,
             venue="Cboe",
-            price_scale=1e-4,
+            price_unit=1e-4,
             undated=day is None,
             ticks="orders",
             details={

@@ -177,7 +177,7 @@ class MoldFeed(BaseFeed):
             format="moldudp64",
             path=self._where,
             date=self._day.isoformat(),
-            price_scale=1e-4,
+            price_unit=1e-4,
             ticks="orders",
             details={"session": self._receiver.session, "lines": len(self.addresses)},
         )

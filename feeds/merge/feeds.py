@@ -115,7 +115,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """Format, date, venue, price scale, size unit and ``ticks`` where all feeds agree (the format is else
+        """Format, date, venue, price unit, size unit and ``ticks`` where all feeds agree (the format is else
         ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
         date and venue."""
         infos = [feed.info for feed in self._feeds]
@@ -126,7 +126,7 @@ class MergedFeed(BaseFeed):
             path=path,
             date=_common([info.date for info in infos]),
             venue=_common([info.venue for info in infos]),
-            price_scale=_common([info.price_scale for info in infos]),
+            price_unit=_common([info.price_unit for info in infos]),
             span=(min(s[0] for s in spans), max(s[1] for s in spans)) if len(spans) == len(infos) else None,
             details={
                 "feeds": [

@@ -117,7 +117,7 @@ class DbnFeed(BaseFeed):
             path=str(self._path),
             date=metadata.date,
             venue=metadata.decoded.dataset,
-            price_scale=1e-9,
+            price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
             details=metadata.details()
             | {"file_bytes": _file_bytes(self._path), "compression": compression, "inflater": inflater},

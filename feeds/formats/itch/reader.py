@@ -152,7 +152,7 @@ class ItchFeed(DecodedFeed):
             path=str(self._path),
             date=day.isoformat() if day is not None else None,
             venue=_venue_in_names(names),
-            price_scale=1e-4,
+            price_unit=1e-4,
             undated=day is None,
             ticks="orders",
             details={

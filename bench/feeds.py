@@ -31,9 +31,9 @@ import numpy as np
 
 from strand import TICK, feeds
 from strand.errors import StrandError
-from strand.feeds.formats.npy.reader import write_npy
 from strand.feeds.io.streams import open_stream
 from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.write.npy import write_npy
 
 DATE = "2026-01-05"
 

@@ -33,10 +33,11 @@ from strand._bindings.itch import ItchDecoder
 from strand._bindings.pitch import PitchDecoder
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.lean.reader import LeanFeed
-from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.formats.registry import formats
 from strand.feeds.io import sources
 from strand.feeds.io.streams import InflateLimits, open_stream
+from strand.feeds.write.npy import write_npy
 from strand.ticks import empty, zeros
 
 # Bits flipped of each sample without --exhaustive.

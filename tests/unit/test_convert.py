@@ -20,10 +20,11 @@ from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import open as open_feed
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.write.conversion import convert, target_of
+from strand.feeds.write.npy import write_npy
 from strand.ticks import FIELDS, empty, zeros
 
 pytest.importorskip("pyarrow")

@@ -14,13 +14,14 @@ from command_here import run_here
 
 import strand
 from strand.errors import ConfigurationError
-from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.synthetic.files import write_lobster
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.write.conversion import convert
+from strand.feeds.write.npy import write_npy
 
 #: No reader takes it: a run that gets as far as reading says so, and not what is wrong with its outputs.
 UNREADABLE = b"no format that anybody knows"

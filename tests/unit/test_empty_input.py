@@ -14,9 +14,9 @@ from command_here import run_here
 
 import strand
 from strand.errors import EmptyFeedError, UnknownSymbolError
-from strand.feeds.formats.npy.reader import write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
+from strand.feeds.write.npy import write_npy
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from shown_commands import check_command, commands_on, words_of
 
 import strand
 from strand.cli import cli
-from strand.feeds.formats.npy.reader import write_npy
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.conversion import convert
+from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "feeds"

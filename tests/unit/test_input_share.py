@@ -12,10 +12,10 @@ from feed_samples import some_ticks
 
 from strand import feeds
 from strand.commands.parameters import progress
-from strand.feeds.formats.npy.reader import write_npy
 from strand.feeds.input_share import InputShare
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
+from strand.feeds.write.npy import write_npy
 from strand.replay import replay
 
 

@@ -22,9 +22,10 @@ from strand.cli import cli
 from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, RecordTypeError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.base import BaseFeed, FeedInfo
-from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.merge.feeds import MergedFeed, merge_feeds
 from strand.feeds.merge.streams import merge_streams
+from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
 # A stream is a list of batches of steps in time: many zeros, so that times meet within and across streams, and now and

@@ -21,10 +21,11 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
 from strand.feeds import open as open_feed
-from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
+from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
 
@@ -380,7 +381,7 @@ def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", disk_full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(FeedError, match="No space left"):
         write_npy(tmp_path / "a.npy", some_ticks(4))
     assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
     assert len(read(NpyFeed(tmp_path / "a.npy"))) == 3

@@ -22,9 +22,10 @@ from feed_samples import SAMPLES, Sample, some_ticks
 from strand import feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.lean.reader import LeanFeed
-from strand.feeds.formats.npy.reader import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.merge.selected import batches_from
 from strand.feeds.trading_day import midnight_ns
+from strand.feeds.write.npy import write_npy
 from strand.ticks import empty, zeros
 
 # A system event, "start of messages", at 04:00.

@@ -27,9 +27,9 @@ from strand.errors import (
     UnknownSymbolError,
 )
 from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.formats.npy.reader import write_npy
 from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
+from strand.feeds.write.npy import write_npy
 from strand.report import as_dict, rows_with_names, write_rows
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -34,7 +32,7 @@ from strand.numbers import whole
 from strand.symbols import check_name
 from strand.ticks import TICK, named
 
-__all__ = ["NpyFeed", "write_npy"]
+__all__ = ["NpyFeed"]
 
 #: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
 MAX_GUESSED_CAPACITY: Final = 1 << 22
@@ -370,34 +368,3 @@ def _difference(dtype: np.dtype[Any]) -> str:
     return (
         f"its records are {dtype.itemsize} bytes with {len(dtype.names)} fields, a tick {TICK.itemsize} with {fields}"
     )
-
-
-def write_npy(path: str | Path, ticks: npt.NDArray[Any], symbols: Sequence[str] = ()) -> None:
-    """Write ticks, a one-dimensional array of dtype ``TICK``, so that ``NpyFeed`` reads them back.
-
-    A path ending in ``.npz`` takes the symbols' names along, uncompressed; ``.npy``
-    has no room for names. The file gets its name only once it is whole.
-    """
-    path = Path(path)
-    if ticks.dtype != TICK or ticks.ndim != 1:
-        raise ConfigurationError(f"ticks: {ticks.dtype}{ticks.shape} is not a one-dimensional array of TICK")
-    if path.suffix not in (".npy", ".npz"):
-        raise ConfigurationError(f"path: {path.name} must end in .npy or .npz")
-    if path.suffix == ".npy" and len(symbols):
-        raise ConfigurationError("symbols: an .npy file holds no names; write an .npz file")
-    if len(symbols) and len(ticks) and int(ticks["instrument_id"].max()) >= len(symbols):
-        raise ConfigurationError(f"symbols: {len(symbols)} names for keys up to {int(ticks['instrument_id'].max())}")
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with scratch.open("xb") as file:
-            if path.suffix == ".npy":
-                np.save(file, ticks, allow_pickle=False)
-            elif len(symbols):
-                np.savez(file, ticks=ticks, symbols=np.array(list(symbols), dtype=np.str_))
-            else:
-                np.savez(file, ticks=ticks)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)

@@ -22,10 +22,12 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
 from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
 from strand.feeds.formats.own_metadata import OWN_KEY, own_from
 from strand.feeds.formats.parquet.arrays import mask_of
+from strand.feeds.formats.parquet.arrow_source import ARROW_MAGIC, is_arrow_stream
 from strand.feeds.formats.parquet.column import arrow_column
 from strand.feeds.formats.parquet.keys import Keys
+from strand.feeds.formats.parquet.opening import open_arrow
+from strand.feeds.formats.parquet.parquet_source import PARQUET_MAGIC
 from strand.feeds.formats.parquet.row_groups import group_filter
-from strand.feeds.formats.parquet.source import ARROW_MAGIC, PARQUET_MAGIC, is_arrow_stream, open_arrow
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.chosen import Reading

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+    from strand.feeds.io.bytestream import InflateLimits
     from strand.feeds.opening import open, read_symbols  # noqa: A004
     from strand.feeds.selection import Selection
 
-__all__ = ["BaseFeed", "Feed", "FeedInfo", "Selection", "TickBatch", "open", "read_symbols"]
+__all__ = ["BaseFeed", "Feed", "FeedInfo", "InflateLimits", "Selection", "TickBatch", "open", "read_symbols"]
 
-_MODULES: Final = {"Selection": "selection", "open": "opening", "read_symbols": "opening"}
+_MODULES: Final = {
+    "InflateLimits": "io.bytestream",
+    "Selection": "selection",
+    "open": "opening",
+    "read_symbols": "opening",
+}
 
 
 def _load(name: str) -> object:

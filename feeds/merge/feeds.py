@@ -92,11 +92,9 @@ class MergedFeed(BaseFeed):
         if len({id(feed) for feed in self._feeds}) < len(self._feeds):
             raise ConfigurationError("feeds: one is there twice: open it twice, a feed is read once at a time")
         _check_days([feed.info for feed in self._feeds])
-        if isinstance(reorder_ns, bool) or not isinstance(reorder_ns, int) or not 0 <= reorder_ns < 1 << 63:
-            raise ConfigurationError(f"reorder_ns: {reorder_ns!r} is not a number of ns from 0 up")
         if on_disorder not in DISORDER:
             raise ConfigurationError(f"on_disorder: {on_disorder!r} is none of {', '.join(map(repr, DISORDER))}")
-        self._reorder_ns = reorder_ns
+        self._reorder_ns = whole("reorder_ns", reorder_ns, 0)
         self._on_disorder = cast(OnDisorder, on_disorder)
         check_new_day(new_day)
         if carry_over and new_day is not None:

@@ -8,13 +8,10 @@ done and those in all; what it raises stops the writing and leaves no file.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-
-import numpy as np
 
 from strand._bindings import market as _market
 from strand._bindings.market_files import MBO, MOST_LEVELS, Events, LobsterWriter, MboWriter, PitchWriter
@@ -22,6 +19,8 @@ from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
 from strand.feeds.write.destinations import check_outputs
+from strand.feeds.write.npy import npy_header
+from strand.numbers import whole
 from strand.ticks import TICK, empty
 
 __all__ = ["MBO", "write_lobster", "write_mbo", "write_pitch", "write_ticks"]
@@ -79,7 +78,7 @@ def write_mbo(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: Pr
     """
     _check_npy(path)
     records = feed.capacity - 1 + sum(MboWriter.count(events.types[: events.count]) for events in _events(feed))
-    header = _npy_header(MBO, records)
+    header = npy_header(MBO, records)
     writer = MboWriter(_ROOM)
     with atomic_write(path) as file:
         written = file.write(header)
@@ -101,7 +100,7 @@ def write_ticks(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
     _check_npy(path)
     count = feed.capacity - 1 + feed.messages
     with atomic_write(path) as file:
-        written = file.write(_npy_header(TICK, count))
+        written = file.write(npy_header(TICK, count))
         for states in _states(feed):
             written += file.write(states.data.cast("B"))
         for events in _events(feed, progress):
@@ -112,13 +111,6 @@ def write_ticks(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
 def _check_npy(path: str | os.PathLike[str]) -> None:
     if os.fspath(path).lower().endswith(".npz"):
         raise ConfigurationError(f"{path}: one array is written, and no archive of arrays: end the name in .npy")
-
-
-def _npy_header(dtype: np.dtype[Any], records: int) -> bytes:
-    header = io.BytesIO()
-    described = np.lib.format.dtype_to_descr(dtype)
-    np.lib.format.write_array_header_1_0(header, {"descr": described, "fortran_order": False, "shape": (records,)})
-    return header.getvalue()
 
 
 def write_lobster(
@@ -139,8 +131,7 @@ def write_lobster(
     not, or no messages of, for levels out of range or a name without ``message``, FeedError when a file cannot be
     written; it leaves no file then.
     """
-    if isinstance(levels, bool) or not isinstance(levels, int) or not 1 <= levels <= MOST_LEVELS:
-        raise ConfigurationError(f"levels: {levels!r} is not a whole number from 1 to {MOST_LEVELS}")
+    levels = whole("levels", levels, 1, MOST_LEVELS)
     locate = feed.locate_of(symbol)
     messages, book = _pair(Path(path), feed, feed.symbols[locate], levels)
     writer = LobsterWriter(locate, levels, feed.midnight_ns)

@@ -23,6 +23,7 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic import calibration
 from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.trading_day import as_date, midnight_ns
+from strand.numbers import whole
 from strand.ticks import aligned_ticks, empty
 
 __all__ = ["Skew", "SyntheticFeed", "WrittenFile", "route_stream", "stream", "symbol_name"]
@@ -77,12 +78,6 @@ class WrittenFile:
     bytes: int
 
 
-def _whole(name: str, value: int, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number from {low:,} to {high:,}")
-    return int(value)
-
-
 class SyntheticFeed(BaseFeed):
     """A generated day as batches of ticks, or as an ITCH 5.0 file that decodes to the same ticks.
 
@@ -115,10 +110,10 @@ class SyntheticFeed(BaseFeed):
         batch_ticks: int = 16_384,
     ) -> None:
         super().__init__()
-        self._symbol_count = _whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
-        self._messages = _whole("messages", messages, 1, MAX_MESSAGES)
-        self._seed = _whole("seed", seed, 0, 2**64 - 1)
-        self._batch_ticks = _whole("batch_ticks", batch_ticks, 1, 2**31 - 1)
+        self._symbol_count = whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
+        self._messages = whole("messages", messages, 1, MAX_MESSAGES)
+        self._seed = whole("seed", seed, 0, 2**64 - 1)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 2**31 - 1)
         self._skew = calibration.check_skew(skew)
         if isinstance(burst, bool) or not isinstance(burst, int | float) or not 0 <= burst <= MAX_BURST:
             raise ConfigurationError(f"burst: {burst!r} is not a number from 0 to {MAX_BURST:g}")
@@ -148,7 +143,7 @@ class SyntheticFeed(BaseFeed):
         if halts is None:
             return -(-self._symbol_count // _SYMBOLS_A_HALT) if self._messages >= _HALTS_FROM_MESSAGES else 0
         try:
-            return _whole("halts", halts, 0, most)
+            return whole("halts", halts, 0, most)
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"{error}: no more than the symbols, nor than one in {_market.MESSAGES_A_HALT} messages"
@@ -314,8 +309,8 @@ def route_stream(ticks: int, symbols: int = calibration.CALIBRATED_SYMBOLS, skew
     a symbol's ticks from 1; ``ts_event`` and ``price`` are the position; ``size`` is 1; all else is 0.
     Raises ConfigurationError.
     """
-    _whole("ticks", ticks, 1, MAX_MESSAGES)
-    _whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
+    whole("ticks", ticks, 1, MAX_MESSAGES)
+    whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
     out = aligned_ticks(ticks, _PAGE)
     _market.fill_route_stream(out, calibration.route_weights(symbols, skew))
     return out

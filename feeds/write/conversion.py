@@ -28,8 +28,9 @@ from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.write.dbn import DbnTicks
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.itch import ItchTicks
+from strand.feeds.write.npy import npy_header
 from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
-from strand.numbers import is_whole
+from strand.numbers import whole
 from strand.options import check_apart
 from strand.ticks import TICK
 
@@ -182,8 +183,7 @@ class _Numpy(_Spooled):
                     npy_format.write_array(member, np.array(list(feed.symbols), np.str_), allow_pickle=False)
 
     def _array(self, out: Any) -> None:
-        header = {"descr": npy_format.dtype_to_descr(TICK), "fortran_order": False, "shape": (self._count,)}
-        npy_format.write_array_header_1_0(out, header)
+        out.write(npy_header(TICK, self._count))
         self._copy(out)
 
 
@@ -236,8 +236,8 @@ def convert(
     without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
     """
     kind = target_of(path, to)
-    if limit is not None and not (is_whole(limit) and limit >= 1):
-        raise ConfigurationError(f"limit: {limit!r} is not a number of ticks from 1 up")
+    if limit is not None:
+        whole("limit", limit, 1)
     check_apart("options", options or {}, APART)
     check_outputs([("out", path)], source, symbols=symbols, options=options)
     if isinstance(source, str | os.PathLike | Sequence):

@@ -283,7 +283,7 @@ def test_market_by_order_records_tell_the_story_to_the_nanosecond(tmp_path: Path
 
 
 def test_the_documented_layout_of_a_record_is_its_dtype() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "feeds" / "generator.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "feeds" / "generator.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (\w\d) \|", page, re.M)
     fields = MBO.fields or {}
     assert rows == [(str(fields[name][1]), name, fields[name][0].str[1:]) for name in MBO.names or ()]

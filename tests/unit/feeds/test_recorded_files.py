@@ -19,7 +19,7 @@ from strand.cli import cli
 from strand.errors import FeedError
 from strand.feeds.formats.registry import formats
 
-FOLDER = Path(os.environ.get("STRAND_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+FOLDER = Path(os.environ.get("STRAND_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 FORMATS = {"itch50": "itch", "lean": "lean", "dbn": "dbn", "dbn-es": "dbn", "lobster": "csv"}
 # Pieces of a DBN file without its beginning, and LOBSTER's books, are no ticks.
 NO_TICKS = (".frag", ".frag.zst", "_orderbook_10.csv")

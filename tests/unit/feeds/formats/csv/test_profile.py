@@ -493,7 +493,7 @@ def test_a_header_without_a_column_says_which_and_what_is_there(tmp_path: Path) 
 
 
 def test_an_example_in_the_documentation_is_read_as_it_says(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "feeds" / "csv.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[5] / "docs" / "feeds" / "csv.md").read_text("utf-8")
     blocks = {block.split("\n", 1)[0]: block.split("\n", 1)[1] for block in page.split("```")[1::2]}
     (tmp_path / "deals.toml").write_text(blocks["toml"])
     (tmp_path / "deals.csv").write_text(blocks["csv"])

@@ -25,7 +25,7 @@ from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "feeds"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "feeds"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 COMMANDS = [(page, line) for page in PAGES for line in commands_on(DOCS / page)]
 # What waits for others: tests of their own hold them against each other.

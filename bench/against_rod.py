@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from strand.bench.route import RouteOptions, parse_skew, parse_strands, route
-from strand.feeds.calibration import symbol_counts
+from strand.feeds.synthetic.calibration import symbol_counts
 
 WAYS = ("serial", "static", "static_lpt", "strand")
 

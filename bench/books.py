@@ -25,8 +25,8 @@ from statistics import median
 import click
 
 from strand import replay
-from strand.feeds.streams import open_stream
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.io.streams import open_stream
+from strand.feeds.synthetic.market import SyntheticFeed
 
 DATE = "2026-01-05"
 

@@ -31,9 +31,9 @@ import numpy as np
 
 from strand import TICK, feeds
 from strand.errors import StrandError
-from strand.feeds.npy import write_npy
-from strand.feeds.streams import open_stream
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.io.streams import open_stream
+from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.write.npy import write_npy
 
 DATE = "2026-01-05"
 
@@ -205,8 +205,8 @@ def by_zlib(path: Path) -> int:
 def csv(work: Work) -> Iterator[Found]:
     """Trades as Tardis has them and LOBSTER's messages, against Arrow reading the same files, both with one thread."""
     reader = tool("pyarrow.csv")
-    if importlib.util.find_spec("strand.feeds.csv") is None:
-        raise NotThereError("no reader strand.feeds.csv")
+    if importlib.util.find_spec("strand.feeds.formats.csv.reader") is None:
+        raise NotThereError("no reader strand.feeds.formats.csv.reader")
     count = max(work.messages // 5, 1000)
     tardis, lobster = work.folder / "trades.csv", work.folder / "AAPL_2026-01-05_34200000_57600000_message_10.csv"
     with tardis.open("w") as file:
@@ -236,8 +236,8 @@ def csv(work: Work) -> Iterator[Found]:
 
 def dbn(work: Work) -> Iterator[Found]:
     """MBO, uncompressed, against the library's own arrays."""
-    if importlib.util.find_spec("strand.feeds.dbn") is None:
-        raise NotThereError("no reader strand.feeds.dbn")
+    if importlib.util.find_spec("strand.feeds.formats.dbn.reader") is None:
+        raise NotThereError("no reader strand.feeds.formats.dbn.reader")
     library, client = tool("databento_dbn"), tool("databento")
     path = work.folder / "day.mbo.dbn"
     count = max(work.messages // 5, 1000)
@@ -273,8 +273,8 @@ def dbn(work: Work) -> Iterator[Found]:
 
 def merge(work: Work) -> Iterator[Found]:
     """Eight files of arrays into one, against numpy: all in memory and sorted. Needed: 10 M ticks/s."""
-    if importlib.util.find_spec("strand.feeds.merge") is None:
-        raise NotThereError("no module strand.feeds.merge")
+    if importlib.util.find_spec("strand.feeds.merge.feeds") is None:
+        raise NotThereError("no module strand.feeds.merge.feeds")
     ticks = np.concatenate([batch.copy() for batch in SyntheticFeed(messages=work.messages // 2, date=DATE).batches()])
     paths = []
     for i in range(8):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from strand import Dispatcher, book
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.synthetic.market import SyntheticFeed
 
 
 @pytest.mark.parametrize("symbols", [50, 8_172])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from strand._bindings.text import DECIMAL, Numbers, TextColumn
-from strand.feeds.csv import CsvFeed
+from strand.feeds.formats.csv.reader import CsvFeed
 
 arrow_csv = pytest.importorskip("pyarrow.csv")
 

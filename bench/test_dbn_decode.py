@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from strand.feeds.dbn import DbnFeed
+from strand.feeds.formats.dbn.reader import DbnFeed
 
 RECORDS: Final = int(os.environ.get("STRAND_BENCH_MESSAGES", "2_000_000"))
 _MBO: Final = np.dtype(

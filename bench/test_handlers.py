@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 from strand import TICK, Dispatcher, Handler, batch_handler, handler, object_handler
-from strand.feeds.synthetic import route_stream
+from strand.feeds.synthetic.market import route_stream
 from strand.handlers import COUNT_ROW, VWAP_ROW, resolve
 from strand.handlers.state import padded
 from strand.ticks import KIND_TRADE, UNDEF_PRICE, zeros

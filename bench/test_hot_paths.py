@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from strand import Dispatcher
-from strand.feeds.calibration import route_weights
-from strand.feeds.synthetic import route_stream
+from strand.feeds.synthetic.calibration import route_weights
+from strand.feeds.synthetic.market import route_stream
 from strand.grouping import strands_for
 from strand.handlers import spin
 

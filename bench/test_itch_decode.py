@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from strand._bindings.itch import ItchDecoder
-from strand.feeds.itch import ItchFeed
+from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.selection import Selection
 from strand.ticks import zeros
 

@@ -15,8 +15,9 @@ import pytest
 
 from strand import TICK
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.merge import merge_feeds
-from strand.feeds.npy import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.merge.feeds import merge_feeds
+from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
 TICKS: Final = int(os.environ.get("STRAND_BENCH_TICKS", "8_000_000"))

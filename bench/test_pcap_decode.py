@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 import itch_reference as itch
 import pcap_reference as ref
 
-from strand.feeds.pcap import PcapFeed
+from strand.feeds.formats.pcap import PcapFeed
 
 MESSAGES: Final = int(os.environ.get("STRAND_BENCH_MESSAGES", "2_000_000"))
 PACKET: Final = 12

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 
 from pitch_reference import message
 
-from strand.feeds.pitch import PitchFeed
+from strand.feeds.formats.pitch import PitchFeed
 from strand.feeds.selection import Selection
 
 MESSAGES: Final = int(os.environ.get("STRAND_BENCH_MESSAGES", "2_000_000"))

@@ -10,7 +10,7 @@ import sys
 import threading
 
 import strand
-from strand.feeds.live import MoldFeed
+from strand.feeds.live.mold import MoldFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.serving import Faults, ServeOptions, serve
 

@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
-from strand.feeds._open import open, read_symbols  # noqa: A004
-from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.selection import Selection
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["BaseFeed", "Feed", "FeedInfo", "Selection", "TickBatch", "open", "read_symbols"]
+if TYPE_CHECKING:
+    from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+    from strand.feeds.io.bytestream import InflateLimits
+    from strand.feeds.opening import open, read_symbols  # noqa: A004
+    from strand.feeds.selection import Selection
+
+__all__ = ["BaseFeed", "Feed", "FeedInfo", "InflateLimits", "Selection", "TickBatch", "open", "read_symbols"]
+
+_MODULES: Final = {
+    "InflateLimits": "io.bytestream",
+    "Selection": "selection",
+    "open": "opening",
+    "read_symbols": "opening",
+}
+
+
+def _load(name: str) -> object:
+    """A public name, on its first use: ``import strand.feeds`` itself takes no time."""
+    if name not in __all__:
+        raise AttributeError(f"module 'strand.feeds' has no attribute {name!r}", name=name)
+    found: object = getattr(import_module(f"strand.feeds.{_MODULES.get(name, 'base')}"), name)
+    globals()[name] = found
+    return found
+
+
+if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -37,19 +37,20 @@ class FeedInfo:
     """What is known of a feed without reading all of it.
 
     ``format`` is a short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the
-    trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_scale`` what a unit of the source's own
-    prices is worth (ITCH: 0.0001), ``size_unit`` what 1 in a tick's ``size`` is worth (crypto: 0.00000001 coins), a
-    power of ten; None where merged feeds differ in it, ``span`` the first and last receive time in ns since the UNIX
-    epoch where they are known without reading on, ``details`` whatever else the format tells. ``undated``: the format
-    tells times of day alone, and of which day nobody knows: times count from 1970-01-01. ``ticks``:
-    what the ticks mean (``TicksAre``); None where merged feeds differ in it. ``ticks_assumed``: nobody said so.
+    trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_unit`` what 1 in the source's own
+    prices is in currency (ITCH: 0.0001; a tick's price is in 1e-9 whatever the source), ``size_unit`` what 1 in a
+    tick's ``size`` is in units of the instrument (crypto: 0.00000001 coins), a power of ten; None where merged
+    feeds differ in it, ``span`` the first and last receive time in ns since the UNIX epoch where they are known without
+    reading on, ``details`` whatever else the format tells. ``undated``: the format tells times of day alone, and of
+    which day nobody knows: times count from 1970-01-01. ``ticks``: what the ticks mean (``TicksAre``); None where
+    merged feeds differ in it. ``ticks_assumed``: nobody said so.
     """
 
     format: str
     path: str
     date: str | None = None
     venue: str | None = None
-    price_scale: float | None = None
+    price_unit: float | None = None
     span: tuple[int, int] | None = None
     details: dict[str, Any] = field(default_factory=dict)
     undated: bool = False

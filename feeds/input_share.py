@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from strand.errors import FeedError
-from strand.feeds._zip import find_member, split_member
 from strand.feeds.base import BaseFeed, Feed, FeedInfo
+from strand.feeds.io.zip import find_member, split_member
 
 __all__ = ["InputShare"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
-from strand.feeds.bytestream import InflateLimits
-from strand.feeds.formats import formats
+from strand.feeds.formats.registry import formats
+from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.mapping.renamed import RENAMED
 
 __all__ = ["option_values"]

@@ -31,8 +31,8 @@ from strand.commands.writing import Writes, writing
 from strand.demo import run_demo
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds import FeedInfo
-from strand.feeds.destinations import check_outputs, output_paths
-from strand.feeds.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replay import ReplayResult
 from strand.replay import replay as run_replay

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.feeds import Feed, TickBatch
-from strand.feeds.days import is_clear
+from strand.feeds.merge.days import is_clear
 from strand.fingerprint import fingerprint_of_rows
 from strand.rows import Rows
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
-from strand.feeds.whole_file import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 
 __all__ = [
     "VERSION",
@@ -183,6 +183,6 @@ def create_fingerprints(path: str | os.PathLike[str], header: Mapping[str, Any])
     """A fingerprint file with its header, which appears under its name when the block ends."""
     if Path(path).suffix.lower() == ".zst":
         raise ConfigurationError(f"{path}: fingerprints are packed as .gz alone: end the name in that, or in neither")
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         dump(file, header)
         yield file

@@ -17,7 +17,7 @@ import numpy.lib.recfunctions as rfn
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.feeds.whole_file import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.tables import FORMULA_STARTS, Table, arrow_column
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class OutputFile:
         self._stack = ExitStack()
         self._path = path
         self._writer: _Writer | None = None
-        file = self._stack.enter_context(create_whole_file(path))
+        file = self._stack.enter_context(atomic_write(path))
         with self._failing():
             escapes = escape_formulas and _suffix(path) == ".csv"
             write = _csv_escaped if escapes else _WRITERS[_suffix(path)]
@@ -99,7 +99,7 @@ class OutputFile:
 
 
 class _GivenUp(Exception):  # noqa: N818 - nothing went wrong
-    """Ends create_whole_file's block without a file."""
+    """Ends atomic_write's block without a file."""
 
 
 def _suffix(path: Path) -> str:

@@ -21,7 +21,7 @@ from strand._bindings.engine_words import Until
 from strand.behind import Behind
 from strand.emitted_records import EmittedRecords
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
-from strand.feeds.destinations import check_outputs, output_paths
+from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.fingerprint import OutputDigest
 from strand.output_files import OutputFile, check_path
 from strand.output_memory import PIECE_BYTES, Memory, as_one

@@ -14,12 +14,12 @@ from strand.days import DayRecorder, NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds._open import APART
-from strand.feeds.destinations import check_outputs, output_paths
-from strand.feeds.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
+from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
+from strand.feeds.opening import APART
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
+from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler

@@ -14,8 +14,8 @@ from strand.days import NoDays
 from strand.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
-from strand.feeds._decoded import DecodedFeed
-from strand.feeds.selected import feeds_of_batch, tick_feeds_of
+from strand.feeds.formats.decoded import DecodedFeed
+from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
 from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs

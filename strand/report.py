@@ -17,8 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.errors import ConfigurationError
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.skipped import Skipped
-from strand.feeds.whole_file import create_whole_file
 from strand.run_result import RunResult
 from strand.tables import FORMULA_STARTS, Column
 
@@ -273,7 +273,7 @@ def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) 
     ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
     ConfigurationError for sizes whose unit nobody knows.
     """
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         if path.name.endswith(".npy"):
             np.save(file, rows_with_names(result), allow_pickle=False)
             return

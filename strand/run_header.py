@@ -15,7 +15,7 @@ import numpy as np
 
 from strand.errors import FeedError
 from strand.feeds import Feed
-from strand.feeds._open import expand
+from strand.feeds.opening import expand
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.options import Origin, said_params
 

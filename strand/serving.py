@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from strand._bindings.serve import LineOptions, Sender
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds.address import Address, ipv4, parse_address
-from strand.feeds.itch import recognise
-from strand.feeds.streams import InflateLimits, open_stream
+from strand.feeds.formats.itch.reader import recognise
+from strand.feeds.io.address import Address, ipv4, parse_address
+from strand.feeds.io.streams import InflateLimits, open_stream
 
 __all__ = ["Faults", "ServeOptions", "serve"]
 

@@ -21,7 +21,7 @@ from strand._bindings.route import MAX_WORKERS, Neighbour
 from strand.bench import streams
 from strand.bench.ways import Job, Outcome, WayName, expected_rows, run
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic import route_stream
+from strand.feeds.synthetic.market import route_stream
 from strand.grouping import StrandsLike
 from strand.handlers import Handler, spin
 from strand.machine import Cores, choose_cores

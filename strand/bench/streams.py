@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.feeds.synthetic import route_stream, stream
+from strand.feeds.synthetic.market import route_stream, stream
 from strand.ticks import named
 
 __all__ = ["all_at_once", "market_day", "numbered", "paced", "squeezed", "with_hot_symbol"]

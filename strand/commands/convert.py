@@ -11,8 +11,8 @@ from rich.console import Console
 from strand import report
 from strand.commands.parameters import progress, show
 from strand.commands.reading import Reads, reading
-from strand.feeds.convert import TARGETS
-from strand.feeds.convert import convert as run_convert
+from strand.feeds.write.conversion import TARGETS
+from strand.feeds.write.conversion import convert as run_convert
 
 __all__ = ["convert"]
 

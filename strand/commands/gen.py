@@ -14,9 +14,9 @@ from rich.table import Table
 from strand import feeds
 from strand.commands.parameters import progress, show
 from strand.errors import ConfigurationError
-from strand.feeds.closeness import measure_closeness
-from strand.feeds.synthetic import SyntheticFeed, WrittenFile
-from strand.feeds.synthetic_files import write_lobster, write_mbo, write_pitch, write_ticks
+from strand.feeds.synthetic.calibration_check import check_calibration
+from strand.feeds.synthetic.files import write_lobster, write_mbo, write_pitch, write_ticks
+from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
 
 __all__ = ["gen"]
 
@@ -119,7 +119,7 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
     options: dict[str, Any] = {} if date is None else {"date": date}
     feed = feeds.open(files if len(files) > 1 else files[0], **options)
     try:
-        measures = measure_closeness(feed)
+        measures = check_calibration(feed)
     finally:
         feed.close()
     plain = {m.name: {"target": m.target, "found": m.found, "ratio": m.ratio, "close": m.close} for m in measures}

@@ -21,10 +21,10 @@ from strand.commands.parameters import CoreList, StrandCount, show
 from strand.commands.reading import names
 from strand.commands.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
-from strand.feeds._json_ticks import FeedEvent
-from strand.feeds.destinations import check_outputs, output_paths
-from strand.feeds.live import MoldFeed
-from strand.feeds.websocket import WebSocketFeed
+from strand.feeds.formats.json.ticks import FeedEvent
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.websocket import WebSocketFeed
+from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replay import ReplayResult, replay
 from strand.ticks import MOST_SEQUENCE

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from strand import feeds
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
-from strand.feeds.selected import batches_from, feeds_of_batch
+from strand.feeds.merge.selected import batches_from, feeds_of_batch
 from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler

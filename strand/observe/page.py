@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.feeds.whole_file import create_whole_file
+from strand.feeds.io.atomic_write import atomic_write
 from strand.observe.canvas import matplotlib
 from strand.observe.contents import contents
 from strand.observe.palette import DARK, LIGHT, css
@@ -55,7 +55,7 @@ def write_page(
 ) -> None:
     """Writes the page; the file appears under its name only when it is whole."""
     text = page(result, symbols=symbols, handler=handler, error=error)
-    with create_whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
 def names() -> list[str]:
     from feed_samples import SAMPLES
 
-    from strand.feeds.formats import formats
+    from strand.feeds.formats.registry import formats
 
     known = {form.name for form in formats()}
     found = [sample.format for sample in SAMPLES if sample.available and sample.format in known]
@@ -68,7 +68,7 @@ def fuzz(name: str, options: list[str]) -> None:
     # Coverage is seen in what is imported in here, so nothing of strand may be before; readers are when they are
     # asked for.
     with atheris.instrument_imports(include=["strand"]):
-        from strand.feeds.formats import formats
+        from strand.feeds.formats.registry import formats
 
         for form in formats():
             form.feed_class()
@@ -83,7 +83,7 @@ def fuzz(name: str, options: list[str]) -> None:
 def inflate(folder: Path) -> Callable[[bytes], None]:
     """What comes out in pieces is what comes out at once, up to the same fault."""
     from strand.errors import FeedError
-    from strand.feeds.streams import InflateLimits, open_stream
+    from strand.feeds.io.streams import InflateLimits, open_stream
 
     path, limits = folder / "input", InflateLimits(max_bytes=4 << 20, ratio_after_bytes=1 << 20)
 
@@ -110,7 +110,7 @@ def read(name: str, folder: Path) -> Callable[[bytes], None]:
     """Both ways of taking bad records; every key is below the capacity."""
     from strand.errors import ConfigurationError, FeedError
     from strand.feeds import open as open_feed
-    from strand.feeds.streams import InflateLimits
+    from strand.feeds.io.streams import InflateLimits
 
     limits = InflateLimits(max_bytes=4 << 20, ratio_after_bytes=1 << 20)
     ways = [(sample, sample.build(folder)) for sample in samples(name)]

@@ -11,7 +11,7 @@ import numpy as np
 from strand.errors import TruncatedFeedError
 from strand.feeds import FeedInfo, TickBatch
 from strand.feeds.base import BaseFeed
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.synthetic.market import SyntheticFeed
 
 
 class ArrayFeed(BaseFeed):

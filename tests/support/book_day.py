@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import feeds, replay
-from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.synthetic.market import SyntheticFeed
 
 Array = npt.NDArray[Any]
 DATE = "2026-01-05"

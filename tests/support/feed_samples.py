@@ -17,9 +17,9 @@ from typing import Any
 import itch_reference as ref
 import numpy as np
 
-from strand.feeds._websocket_lines import Header, entry_line, message_line
-from strand.feeds.formats import formats
-from strand.feeds.json_profile import read_profile
+from strand.feeds.formats.json.profile import read_profile
+from strand.feeds.formats.registry import formats
+from strand.feeds.formats.websocket.lines import Header, entry_line, message_line
 from strand.ticks import zeros
 
 Pack = Callable[[Path, bytes], object]

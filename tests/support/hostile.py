@@ -40,7 +40,7 @@ from strand import feeds
 from strand._bindings.mold import Receiver
 from strand.cli import main as command
 from strand.errors import ConfigurationError, StrandError, UnknownFormatError
-from strand.feeds.bytestream import InflateLimits
+from strand.feeds.io.bytestream import InflateLimits
 from strand.symbols import SymbolTable
 
 __all__ = ["KINDS", "Tally", "attack"]

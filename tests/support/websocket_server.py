@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from strand.feeds import BaseFeed
-from strand.feeds.websocket import WebSocketFeed
+from strand.feeds.live.websocket import WebSocketFeed
 
 server_module = pytest.importorskip("websockets.sync.server")
 

@@ -18,8 +18,8 @@ from book_reference import PlainBook, as_tuples
 from strand import book, chain, replay
 from strand.books import Book
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic import SyntheticFeed
-from strand.feeds.synthetic_files import write_mbo, write_pitch
+from strand.feeds.synthetic.files import write_mbo, write_pitch
+from strand.feeds.synthetic.market import SyntheticFeed
 
 LEVEL_FIELDS = ("price", "size", "orders")
 ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")

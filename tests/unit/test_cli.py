@@ -19,8 +19,8 @@ from command_here import run_here
 
 from strand import demo, get_include
 from strand.cli import cli, main
-from strand.feeds.npy import write_npy
 from strand.feeds.sample import sample_path
+from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
 SAMPLE = str(sample_path())

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from strand import UNDEF_PRICE, Dispatcher, depth, feeds, replay
 from strand.books import DepthBook
 from strand.errors import ConfigurationError
-from strand.feeds.json_profile import Record, read_profile
+from strand.feeds.formats.json.profile import Record, read_profile
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.report import write_rows
 from strand.ticks import zeros

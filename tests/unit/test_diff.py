@@ -18,7 +18,7 @@ from command_here import run_here
 import strand
 from strand.diff import diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
-from strand.feeds.npy import write_npy
+from strand.feeds.write.npy import write_npy
 
 HANDLERS = """
 import random

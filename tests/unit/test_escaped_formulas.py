@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import strand
 from strand.cli import cli
-from strand.feeds.npy import write_npy
+from strand.feeds.write.npy import write_npy
 from strand.ticks import KIND_TRADE, zeros
 
 pytest.importorskip("pyarrow")

@@ -17,7 +17,7 @@ import strand
 from strand._bindings.itch_flow import CAPACITY
 from strand.dispatcher import Dispatcher
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
-from strand.feeds.itch import ItchFeed
+from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replay_run import Run
 

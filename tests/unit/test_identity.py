@@ -15,11 +15,12 @@ import pcap_reference
 import pytest
 
 import strand
-from strand.feeds.convert import convert
+from strand.feeds.io.streams import open_stream
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.feeds.synthetic import SyntheticFeed
-from strand.feeds.synthetic_files import write_mbo
+from strand.feeds.synthetic.files import write_mbo
+from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.trading_day import as_date, midnight_ns
+from strand.feeds.write.conversion import convert
 from strand.handlers import BUILTIN
 
 pytest.importorskip("pyarrow")
@@ -45,7 +46,7 @@ def captured(messages: bytes) -> Iterator[tuple[int, bytes]]:
 def day(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("identity")
     found = {form: folder / f"day.{form}" for form in FORMS}
-    with strand.feeds.streams.open_stream(sample_path()) as stream:
+    with open_stream(sample_path()) as stream:
         messages = bytearray()
         while got := stream.readinto(piece := memoryview(bytearray(1 << 20))):
             messages += piece[:got]

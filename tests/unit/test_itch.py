@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from strand import UNDEF_PRICE
 from strand._bindings import ffi, itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds._wanted import wanted_names
+from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.selection import Selection
 from strand.ticks import zeros
 
@@ -365,10 +365,10 @@ def chosen(
 def test_names_that_no_message_can_hold_want_nothing_and_stop_nothing() -> None:
     asked = np.array([b"A       ", b"ABCDEFGH", b"B       ", b" " * 8])
     odd = ("A ", "ABCDEFGHI", "\u00c5", "A\0")
-    assert wanted_names(Selection(odd))(asked).tolist() == [False, False, False, False]
+    assert symbol_filter(Selection(odd))(asked).tolist() == [False, False, False, False]
     for names in (("A", "ABCDEFGH", *odd), ("A", "ABC*GH", *odd)):
-        assert wanted_names(Selection(names))(asked).tolist() == [True, True, False, False]
-    assert wanted_names(Selection(("",)))(asked).tolist() == [False, False, False, True]
+        assert symbol_filter(Selection(names))(asked).tolist() == [True, True, False, False]
+    assert symbol_filter(Selection(("",)))(asked).tolist() == [False, False, False, True]
 
 
 DIRECTORY = {1: b"A", 2: b"B", 3: b"BRK.A", 7: b"AAPL", 9: b"", 65535: b"ZZZZZZZZ"}

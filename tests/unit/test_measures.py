@@ -16,7 +16,7 @@ from plain_run import AT_END, TIMER, plain_run
 from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
-from strand.feeds.days import clear_records
+from strand.feeds.merge.days import clear_records
 from strand.handlers import VWAP_ROW
 from strand.handlers.measures import (
     IMBALANCE,

@@ -21,7 +21,7 @@ from strand._bindings import pace
 from strand.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds import TickBatch
-from strand.feeds.npy import write_npy
+from strand.feeds.write.npy import write_npy
 from strand.pacing import Pacer, SystemClock
 
 MS = 1_000_000

@@ -27,9 +27,9 @@ from strand.errors import (
     UnknownSymbolError,
 )
 from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.npy import write_npy
-from strand.feeds.read_ahead import ReadAhead
+from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
+from strand.feeds.write.npy import write_npy
 from strand.report import as_dict, rows_with_names, write_rows
 
 
@@ -291,12 +291,12 @@ def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
     publisher: list[set[int]] = []
     reader: list[set[int]] = []
 
-    class Noting(ReadAhead):
+    class Noting(Prefetch):
         def keep_to(self, cores: Collection[int]) -> None:
             super().keep_to(cores)
             reader.append(set(cores))
 
-    monkeypatch.setattr("strand.feeds.read_ahead.ReadAhead", Noting)
+    monkeypatch.setattr("strand.feeds.io.prefetch.Prefetch", Noting)
     result = strand.replay(
         sample_path(),
         "count",

@@ -20,7 +20,7 @@ from strand import replay
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, UnknownSymbolError
 from strand.feeds import FeedInfo
-from strand.feeds.npy import NpyFeed
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.observe import contents, figures
 from strand.observe.page import page

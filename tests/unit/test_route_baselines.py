@@ -19,7 +19,7 @@ from strand._bindings import route as routes
 from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
 from strand.bench.ways import THROUGHPUT_WAYS, Job, WayName, run, static_homes
 from strand.errors import ConfigurationError, EngineError
-from strand.feeds.synthetic import route_stream
+from strand.feeds.synthetic.market import route_stream
 from strand.handlers import Handler, spin
 from strand.machine import Cores, choose_cores, pinned
 from strand.ticks import zeros

@@ -19,9 +19,10 @@ from merge_support import ArrayFeed
 import strand
 from strand.cli import cli
 from strand.errors import ConfigurationError, FeedError, StrictError
-from strand.feeds.merge import merge_feeds
-from strand.feeds.npy import NpyFeed, write_npy
+from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.write.npy import write_npy
 from strand.pacing import Pacer
 from strand.replay import ReplayResult
 from strand.run_warnings import RunWarning

@@ -16,7 +16,7 @@ from strand.diff import diff_runs, narrow
 from strand.errors import ConfigurationError, RecordTypeError
 from strand.feeds import FeedInfo
 from strand.feeds.base import BaseFeed
-from strand.feeds.merge import merge_feeds
+from strand.feeds.merge.feeds import merge_feeds
 from strand.outputs import NO_FEED
 from strand.tick_feeds import TickFeeds
 from strand.ticks import zeros

@@ -19,7 +19,7 @@ from engine_support import ticks_for
 import strand
 from strand import Dispatcher, ReplayResult, replay
 from strand.errors import ConfigurationError
-from strand.feeds.merge import merge_feeds
+from strand.feeds.merge.feeds import merge_feeds
 from strand.handlers.base import BUILTIN
 from strand.report import write_rows
 from strand.ticks import zeros

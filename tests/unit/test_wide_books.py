@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE, Dispatcher, replay
 from strand.errors import HandlerError
-from strand.feeds.convert import convert
+from strand.feeds.write.conversion import convert
 from strand.ticks import zeros
 
 LEVEL_FIELDS = ("price", "size", "orders")

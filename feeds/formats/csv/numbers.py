@@ -1,0 +1,60 @@
+"""Columns of numbers: those with too many decimals are rounded, where that was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.text import DECIMAL, FAULT_PRECISION, FAULT_RANGE, Faults, Numbers, TextColumn
+from strand.feeds.mapping.units import nearest_units
+
+__all__ = ["Chosen", "NumberReader"]
+
+#: The rows of a block that are read.
+Chosen = npt.NDArray[np.uint32]
+
+
+class NumberReader:
+    """Reads the columns of one block after the other, and knows which rows of the block at hand were rounded."""
+
+    def __init__(self, *, rounds: bool) -> None:
+        self._rounds = rounds
+        self._rounded: list[npt.NDArray[np.int64]] = []
+
+    def begin(self) -> None:
+        """What is read from here on is of another block, or of the same for other ticks."""
+        self._rounded.clear()
+
+    @property
+    def has_rounded(self) -> bool:
+        return bool(self._rounded)
+
+    def rounded_rows(self) -> npt.NDArray[np.int64]:
+        """The rows with a number that was rounded, some that are not selected among them."""
+        return np.unique(np.concatenate(self._rounded)) if self._rounded else np.zeros(0, np.int64)
+
+    def read(
+        self, numbers: Numbers, at: int, column: TextColumn, out: npt.NDArray[Any], of: tuple[Faults, Chosen | None]
+    ) -> None:
+        """A column of numbers.
+
+        ``of``: the faults, one a number, and the rows that are read (None: all).
+        """
+        faults, chosen = of
+        bad = numbers.read(column, at, out, faults, chosen)
+        if not bad or not self._rounds or numbers.form != DECIMAL:
+            return
+        places = np.flatnonzero(faults == (at << 8 | FAULT_PRECISION))
+        rows = places if chosen is None else chosen[places].astype(np.int64)
+        for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+            units = nearest_units(column.text(row).strip(), numbers.scale)
+            if units is None or not numbers.lowest <= units <= numbers.highest:
+                faults[place] = at << 8 | FAULT_RANGE
+                continue
+            if units == 0 and numbers.lowest == 0:
+                continue  # a size of 0 says something else
+            out[place] = units or numbers.zero
+            faults[place] = 0
+        self._rounded.append(rows)

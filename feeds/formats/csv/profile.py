@@ -1,0 +1,321 @@
+"""What a CSV profile says, read from TOML and checked key by key: docs/feeds/csv.md describes the keys."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from strand._bindings.text import LETTER_BYTES
+from strand.errors import ConfigurationError
+from strand.feeds.base import TicksAre
+from strand.feeds.io.files import small_text
+from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, completed, field_rules, names_of
+from strand.feeds.mapping.scalars import TIMES
+from strand.feeds.mapping.units import unit_power
+
+__all__ = [
+    "FieldRule",
+    "Layout",
+    "Part",
+    "Profile",
+    "SymbolRule",
+    "built_in",
+    "named_profile",
+    "normal",
+    "read_profile",
+]
+
+Names = str | list[str]
+Encoding = Literal["utf-8", "gb18030", "latin-1"]
+#: Of a book in one row.
+_MOST_LEVELS: Final = 64
+_QUOTE: Final = ("bid_price", "ask_price")
+
+
+class _LayoutKeys(msgspec.Struct, frozen=True):
+    columns: list[str]
+    shape: list[str] = []
+
+
+class _TimeKeys(msgspec.Struct, frozen=True):
+    zone: str = "UTC"
+    date_column: Names = []
+
+
+class _PartKeys(msgspec.Struct, frozen=True):
+    levels: int | None = None
+    filled: bool = False
+    where: dict[str, Any] | None = None
+    fields: dict[str, Any] = {}
+
+
+class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | None = None
+    about: str = ""
+    delimiter: Names = ","
+    encoding: Encoding | list[Encoding] = "utf-8"
+    header: bool = True
+    layouts: list[Any] = []
+    requires: Names = []
+    without: Names = []
+    end: str | None = None
+    venue: str | None = None
+    one_sided: bool = False
+    size_unit: Any = 1
+    ticks: TicksAre | None = None
+    parts: list[Any] = []
+    like: dict[str, str] = {}
+    symbol: dict[str, Any] = {}
+    time: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRule:
+    """The symbol: of a column (with a space and the text of ``suffix`` behind it, where that holds any), of the file's
+    name (the first group of a pattern), or one for all."""
+
+    columns: tuple[str, ...] = ()
+    suffix: tuple[str, ...] = ()
+    file_name: re.Pattern[str] | None = None
+    constant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns of a file without a header, and what a field of each looks like, to recognise it by."""
+
+    columns: tuple[str, ...]
+    shape: tuple[re.Pattern[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the ticks that a row becomes.
+
+    ``fields`` come beside those of the profile. Only rows whose column ``where`` holds ``text`` have it, and where
+    ``filled`` only those in which it has a price or a size. ``level``: the part is that level of a book.
+    """
+
+    fields: tuple[FieldRule, ...]
+    where: tuple[str, ...] = ()
+    text: str = ""
+    filled: bool = False
+    level: int | None = None
+
+    def columns(self) -> list[tuple[str, ...]]:
+        """Names of each column that it needs."""
+        found = [rule.columns for rule in self.fields if rule.columns and not rule.optional]
+        return [*found, self.where] if self.where else found
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How the lines of a CSV file become ticks."""
+
+    name: str
+    about: str
+    source: str
+    symbol: SymbolRule
+    fields: tuple[FieldRule, ...]
+    delimiters: tuple[str, ...]
+    encodings: tuple[str, ...]
+    header: bool
+    layouts: tuple[Layout, ...]
+    requires: tuple[str, ...]
+    without: tuple[str, ...]
+    like: tuple[tuple[str, re.Pattern[str]], ...]
+    end: str | None
+    venue: str | None
+    one_sided: bool
+    """A quote without one side's price leaves that side as it was; else the side is empty."""
+    zone: str
+    date_columns: tuple[str, ...]
+    size_power: int
+    parts: tuple[Part, ...]
+    ticks: TicksAre | None
+    """None: it does not say."""
+
+    def needed(self) -> list[tuple[str, ...]]:
+        """Names of each column that has to be there."""
+        wanted = [rule.columns for rule in self.fields if rule.columns and not rule.optional]
+        wanted += [names for rule in self.fields for names in rule.pair]
+        wanted += [names for names in (self.symbol.columns, self.symbol.suffix, self.date_columns) if names]
+        wanted += [names for part in self.parts if not part.level for names in part.columns()]
+        return wanted + [(name,) for name in self.requires]
+
+
+@functools.lru_cache(maxsize=4096)
+def normal(name: str) -> str:
+    """A column's name as it is compared: case, underscores and outer spaces do not count."""
+    return name.strip().replace("_", " ").casefold()
+
+
+def read_profile(text: str, source: str) -> Profile:
+    """A profile from TOML. Raises ConfigurationError naming the key that is wrong."""
+    where = f"profile {source}"
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{where}: is not TOML: {error}") from None
+    keys = checked(_ProfileKeys, given, where)
+    time = checked(_TimeKeys, keys.time, f"{where}.time")
+    try:
+        ZoneInfo(time.zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigurationError(
+            f"{where}.time.zone: {time.zone!r} is no time zone this system knows, like America/New_York"
+        ) from None
+    size_power = unit_power(f"{where}.size_unit", keys.size_unit)
+    fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
+    profile = Profile(
+        name=keys.name or Path(source).stem,
+        about=keys.about,
+        source=source,
+        symbol=_symbol(keys.symbol, f"{where}.symbol"),
+        fields=fields if keys.parts else completed(fields),
+        delimiters=names_of(keys.delimiter),
+        encodings=names_of(keys.encoding),
+        header=keys.header,
+        layouts=tuple(_layout(layout, f"{where}.layouts[{at}]") for at, layout in enumerate(keys.layouts, 1)),
+        requires=names_of(keys.requires),
+        without=names_of(keys.without),
+        like=tuple((name, _pattern(shape, f"{where}.like.{name}")) for name, shape in keys.like.items()),
+        end=keys.end,
+        venue=keys.venue,
+        one_sided=keys.one_sided,
+        zone=time.zone,
+        date_columns=names_of(time.date_column),
+        size_power=size_power,
+        parts=tuple(
+            part
+            for at, given_part in enumerate(keys.parts, 1)
+            for part in _parts(given_part, f"{where}.parts[{at}]", size_power)
+        ),
+        ticks=keys.ticks,
+    )
+    _check(profile, where)
+    return profile
+
+
+def _parts(given: Any, where: str, size_power: int) -> list[Part]:
+    """One part, or one for each level where it has ``levels``."""
+    keys = checked(_PartKeys, given, where)
+    names: tuple[str, ...] = ()
+    text = ""
+    if keys.where is not None:
+        names, text = _where(keys.where, f"{where}.where")
+    fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
+    if not fields or {rule.field for rule in fields} & {*TIMES, "sequence"}:
+        raise ConfigurationError(f"{where}.fields: give what a part says itself; times and sequence are the row's")
+    _check_map(fields, where)
+    if keys.levels is None:
+        return [Part(fields, names, text, keys.filled)]
+    if not 1 <= keys.levels <= _MOST_LEVELS:
+        raise ConfigurationError(f"{where}.levels: give 1 to {_MOST_LEVELS}, not {keys.levels}")
+    return [
+        Part(
+            (
+                *(replace(rule, columns=_at_level(rule.columns, level)) for rule in fields),
+                FieldRule("depth", constant=level),
+            ),
+            names,
+            text,
+            keys.filled or level > 0,
+            level,
+        )
+        for level in range(keys.levels)
+    ]
+
+
+def _where(given: Any, where: str) -> tuple[tuple[str, ...], str]:
+    if set(given) != {"column", "is"} or not all(isinstance(each, str) for each in given.values()):
+        raise ConfigurationError(f"{where}: give column and is, a column and the text that it holds")
+    if len(given["is"].encode("utf-8")) > LETTER_BYTES:
+        raise ConfigurationError(f"{where}.is: is longer than {LETTER_BYTES} bytes")
+    return names_of(given["column"]), given["is"]
+
+
+def _at_level(names: tuple[str, ...], level: int) -> tuple[str, ...]:
+    return tuple(name.replace("{level}", str(level)).replace("{level:02}", f"{level:02}") for name in names)
+
+
+def _check_map(rules: tuple[FieldRule, ...], where: str) -> None:
+    for rule in rules:
+        texts = [*rule.map, *(rule.plus.ns if rule.plus is not None else ())]
+        for text, _ in texts:
+            if len(text.encode("utf-8")) > LETTER_BYTES:
+                raise ConfigurationError(f"{where}.fields.{rule.field}.map.{text}: is longer than {LETTER_BYTES} bytes")
+
+
+def _check(profile: Profile, where: str) -> None:
+    if not any(rule.field in TIMES and rule.columns for rule in profile.fields):
+        raise ConfigurationError(f"{where}.fields: has neither ts_event nor ts_recv: a tick needs a time")
+    for delimiter in profile.delimiters:
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n.+- ':
+            raise ConfigurationError(f"{where}.delimiter: {delimiter!r} is not one character like , or |")
+        if "gb18030" in profile.encodings and delimiter >= "@":
+            raise ConfigurationError(
+                f"{where}.delimiter: {delimiter!r} may be part of a character in gb18030: use utf-8"
+            )
+    if not profile.header and not profile.layouts:
+        raise ConfigurationError(f"{where}.layouts: is needed where header is false: what the columns are called")
+    _check_map(profile.fields, where)
+    if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.fields):
+        raise ConfigurationError(f"{where}.one_sided: is for quotes, which have bid_price and ask_price")
+
+
+def _layout(given: Any, where: str) -> Layout:
+    keys = checked(_LayoutKeys, given, where)
+    if not keys.columns or (keys.shape and len(keys.shape) != len(keys.columns)):
+        raise ConfigurationError(f"{where}.shape: has {len(keys.shape)} patterns for {len(keys.columns)} columns")
+    return Layout(tuple(keys.columns), tuple(_pattern(text, f"{where}.shape") for text in keys.shape))
+
+
+def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
+    keys = checked(SymbolKeys, given, where)
+    columns, suffix = names_of(keys.column), names_of(keys.suffix)
+    if suffix and not columns:
+        raise ConfigurationError(f"{where}.suffix: goes with column")
+    if (bool(columns), keys.file_name is not None, keys.constant is not None).count(True) != 1:
+        raise ConfigurationError(f"{where}: takes one of column, file_name (a pattern with a group) and constant")
+    compiled = None if keys.file_name is None else _pattern(keys.file_name, f"{where}.file_name")
+    if compiled is not None and compiled.groups < 1:
+        raise ConfigurationError(f"{where}.file_name: {keys.file_name!r} has no group (...) that is the symbol")
+    return SymbolRule(columns, suffix, compiled, keys.constant)
+
+
+def _pattern(text: str, where: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ConfigurationError(f"{where}: {text!r} is no pattern: {error}") from None
+
+
+@functools.cache
+def built_in() -> tuple[Profile, ...]:
+    """The profiles that come with strand, by name."""
+    folder = resources.files("strand.feeds.formats.csv").joinpath("profiles")
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return tuple(read_profile(file.read_text("utf-8"), file.name) for file in files)
+
+
+def named_profile(name: str | Path) -> Profile:
+    """A built-in profile by its name, or one of the user's by its path. Raises ConfigurationError."""
+    for profile in built_in():
+        if profile.name == str(name):
+            return profile
+    path = Path(name)
+    if path.suffix != ".toml":
+        known = ", ".join(profile.name for profile in built_in())
+        raise ConfigurationError(f"profile: {str(name)!r} is neither a .toml file nor one of {known}")
+    return read_profile(small_text(path, "profile"), str(name))

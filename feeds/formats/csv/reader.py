@@ -1,0 +1,270 @@
+"""CSV files through profiles: LOBSTER, Tardis, Binance, SSE and SZSE level 2, TAQ, Databento, or one of the user's own.
+
+A profile says which column is which field of a tick (docs/feeds/csv.md). Arrow splits the lines; the text of prices,
+sizes and times goes straight to integers, without a float in between. Extra ``[csv]``.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import os
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.formats.csv.lines import LONGEST_LINE
+from strand.feeds.formats.csv.match import Match, choose, match
+from strand.feeds.formats.csv.parts import tick_maker
+from strand.feeds.formats.csv.profile import built_in, named_profile
+from strand.feeds.formats.csv.rows import CsvRows
+from strand.feeds.io.prefetch import Chunks, read_chunks
+from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
+from strand.feeds.io.zip import split_member
+from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.units import unit_power
+from strand.feeds.selection import Selection
+from strand.feeds.skipped import Skipped
+from strand.feeds.trading_day import as_date, date_in_name, date_in_names
+from strand.numbers import whole
+from strand.symbols import check_name
+
+__all__ = ["CsvFeed", "profiles", "recognise"]
+
+_CHUNK_BYTES: Final = 2 << 20
+_MAX_SYMBOLS: Final = 65536
+_DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
+_HEAD_BYTES: Final = 1 << 15
+
+
+def recognise(head: bytes) -> bool:
+    """Whether a built-in profile knows a file that starts with ``head`` (whole lines of it: 4,096 bytes are enough)."""
+    if b"\0" in head:
+        return False
+    return any(isinstance(match(profile, head), Match) for profile in built_in())
+
+
+def profiles() -> dict[str, str]:
+    """The built-in profiles: what each is for, by name."""
+    return {profile.name: profile.about for profile in built_in()}
+
+
+class CsvFeed(BaseFeed):
+    """A CSV file as batches of ticks, line by line in the file's order.
+
+    ``profile``: the name of a built-in profile, or the path of a TOML file of one's own; by default the one built-in
+    profile that recognises the file.
+    ``symbol``: of all its lines, where the file's name does not say it.
+    ``date``: the day of files whose lines have the time of day only; by default from the file's name, or its folder's.
+    Without it, times count from 1970-01-01T00:00.
+    ``size_unit``: what 1 in a tick's ``size`` is worth, where amounts are no whole numbers: a power of ten
+    (``"0.001"``).
+    ``inexact``: what happens to a number with more decimals than a tick has (``35821.088778456004`` s, where times are
+    in ns; an amount of 0.0015 where ``size_unit`` is 0.001): ``"raise"``, or ``"round"`` to the nearest, ties to even;
+    ``statistics()["rows_rounded"]`` counts such rows. A size above 0 that rounds to 0 is an error.
+    ``levels``: how many levels of a row that holds a book become ticks, 1 to 64; by default all.
+    ``max_symbols``: the most there may be in a symbol column.
+    ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
+    ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
+    ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
+    ``batch_ticks``: the most ticks in a batch.
+    ``limits``: what a compressed file may expand to.
+
+    ``sequence`` is a line's place among the lines of data, from 1, unless the profile has a column for it. Times that
+    run backwards are given as they are, and counted in ``statistics()``.
+
+    Raises UnknownFormatError where no profile or several know the file, FormatError with the line for one that is not
+    as the profile says, MissingExtraError without pyarrow, ConfigurationError for an option or profile that cannot
+    work.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        profile: str | os.PathLike[str] | None = None,
+        symbol: str | None = None,
+        date: dt.date | str | None = None,
+        size_unit: str | Decimal | None = None,
+        inexact: Literal["raise", "round"] = "raise",
+        levels: int | None = None,
+        max_symbols: int = _MAX_SYMBOLS,
+        threads: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 65536,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        said = check_options(inexact=inexact, on_error=on_error)
+        self._levels = None if levels is None else whole("levels", levels, 1, 64)
+        self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
+        self._skip, self._select, self._limits = said.skips, select, limits
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._max_symbols = whole("max_symbols", max_symbols, 1, 1 << 30)
+        self._rounds = said.rounds
+        cores = len(os.sched_getaffinity(0))
+        self._threads = min(3, cores - 1) if threads is None else whole("threads", threads, 1, 64)
+        self._closed = False
+        self._chunks: Chunks | None = None
+        with open_stream(self._path, limits=limits) as stream:
+            head = stream.head(_HEAD_BYTES)
+            self._compression = stream.compression
+            names = names_of(self._path, stream)
+        self._match = self._matched(head, profile)
+        self._sample = _sample(self._match, head)
+        own = self._match.profile.size_power
+        self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
+        self._date = as_date(date) if date is not None else _date_of(names)
+        self._symbol = self._one_symbol(symbol, names)
+        self._names: list[str] = [] if self._symbol is None else [self._symbol]
+        try:
+            self._rows = self._new_rows()
+        except FormatError as error:
+            raise FormatError(str(error), path=self._path, line=1) from None
+
+    @property
+    def info(self) -> FeedInfo:
+        found = self._match
+        power = self._maker.price_power
+        day = self._date if self._maker.needs_date else None
+        details = {
+            "profile": found.profile.name,
+            "columns": list(found.columns),
+            "delimiter": found.delimiter,
+            "encoding": found.encoding,
+            "compression": self._compression,
+        }
+        return FeedInfo(
+            "csv",
+            str(self._path),
+            None if (day or self._date) is None else str(day or self._date),
+            found.profile.venue,
+            None if power is None else float(f"1e{power}"),
+            details=details,
+            undated=self._date is None and self._maker.needs_date,
+            size_unit=float(f"1e{self._size_power}"),
+            ticks=found.profile.ticks or "plain",
+            ticks_assumed=found.profile.ticks is None,
+        )
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        known = self._maker.names
+        if known is not None:
+            self._names += known[len(self._names) :]
+        return self._names
+
+    @property
+    def capacity(self) -> int:
+        return 1 if self._symbol is not None else self._max_symbols
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._rows.counts)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._chunks is not None:
+            self._chunks.close()
+
+    def batches(self) -> Iterator[TickBatch]:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+        self.skipped = Skipped()
+        self._rows = self._new_rows()
+        if self._symbol is not None and self._select is not None and not self._select.keeps(self._symbol):
+            return
+        self._names = self._names if self._symbol is not None else []
+        stream = open_stream(self._path, limits=self._limits)
+        self._chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
+        rows = self._rows.ticks(self._chunks, stream, self._threads)
+        try:
+            for ticks in rows:
+                for at in range(0, len(ticks), self._batch_ticks):
+                    if self._closed:
+                        raise FeedError("the feed was closed while it was read", path=self._path)
+                    yield ticks[at : at + self._batch_ticks]
+        finally:
+            rows.close()  # type: ignore[attr-defined]
+
+    def _matched(self, head: bytes, profile: str | os.PathLike[str] | None) -> Match:
+        if profile is None:
+            return choose(head, self._path)
+        if not isinstance(profile, str | os.PathLike):
+            raise ConfigurationError(f"profile: give a built-in one's name, or a .toml file's path, not {profile!r}")
+        found = match(named_profile(os.fspath(profile)), head, self._path)
+        if isinstance(found, FormatError):
+            raise found
+        return found
+
+    def _one_symbol(self, given: str | None, names: list[str]) -> str | None:
+        rule = self._match.profile.symbol
+        if given is not None:
+            if rule.columns:
+                raise ConfigurationError(f"symbol: {self._match.profile.name} has a column of symbols")
+            return check_name("symbol", given)
+        if rule.constant is not None or rule.columns:
+            return rule.constant
+        assert rule.file_name is not None
+        for name in names:
+            if found := rule.file_name.search(Path(name).name):
+                return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
+        raise ConfigurationError(
+            f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
+        )
+
+    def _new_rows(self) -> CsvRows:
+        self._maker = tick_maker(
+            self._match,
+            self._sample,
+            self._levels,
+            date=self._date,
+            size_power=self._size_power,
+            max_symbols=self._max_symbols,
+            rounds=self._rounds,
+        )
+        return CsvRows(
+            self._path,
+            self._match,
+            self._maker,
+            skipped=self.skipped if self._skip else None,
+            rounds=self._rounds,
+            max_symbols=self._max_symbols,
+            select=self._select,
+            keeps=self._keeps,
+            whole=self._compression != "none",
+        )
+
+    def _keeps(self) -> npt.NDArray[np.bool_]:
+        assert self._select is not None
+        return self._select.keys(self.symbols)
+
+
+def _sample(found: Match, head: bytes) -> dict[int, str]:
+    """By position, the first field that is not empty, of the lines of data that ``head`` has."""
+    sample: dict[int, str] = {}
+    lines = re.split(rb"\r\n|\n|\r", head[found.skip :])
+    whole = lines if len(head) < _HEAD_BYTES else lines[:-1] or lines
+    for line in whole:
+        text = line.decode(found.encoding, "replace")
+        for at, field in enumerate(next(csv.reader([text], delimiter=found.delimiter), [])):
+            if field.strip():
+                sample.setdefault(at, field)
+        if len(sample) == len(found.columns):
+            break
+    return sample
+
+
+def _date_of(names: list[str]) -> dt.date | None:
+    """From a file's names, or from that of a folder that is called as a day."""
+    if date := date_in_names(names):
+        return date
+    folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name
+    return date_in_name(folder) if _DAY_FOLDER.fullmatch(folder) else None

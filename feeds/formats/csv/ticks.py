@@ -1,0 +1,333 @@
+"""Columns of text as ticks, by the rules of a profile."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.text import (
+    DECIMAL,
+    FAULT_RANGE,
+    HEX,
+    ID,
+    LETTER_TARGETS,
+    MAX_LETTERS,
+    Faults,
+    Letters,
+    Numbers,
+    blank_ticks,
+)
+from strand.errors import ConfigurationError
+from strand.feeds.base import TickBatch
+from strand.feeds.formats.csv.lines import Block
+from strand.feeds.formats.csv.match import Match
+from strand.feeds.formats.csv.numbers import Chosen, NumberReader
+from strand.feeds.formats.csv.profile import Profile
+from strand.feeds.formats.csv.symbols import SymbolReader
+from strand.feeds.formats.csv.times import TimeReader
+from strand.feeds.mapping.rules import FieldRule
+from strand.feeds.mapping.scalars import IDS, PLACES, PRICES, SIZES
+from strand.feeds.mapping.units import PRICE_POWER, nearest
+from strand.feeds.selection import Selection
+from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
+
+__all__ = ["Made", "TickMaker"]
+
+
+@dataclass(slots=True)
+class Made:
+    """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick.
+
+    ``times``: their ts_recv once more, in one run of memory. ``inexact``: how many rows have a number that was rounded
+    on request, ``count``: how many rows the ticks are of, where a row may have several (None: one each).
+    """
+
+    ticks: TickBatch
+    times: npt.NDArray[np.int64]
+    faults: Faults
+    rows: Chosen | None
+    inexact: int = 0
+    count: int | None = None
+
+
+class TickMaker:
+    """Makes ticks of one file's blocks, one after the other. ``names``: the table of symbols, None for one symbol."""
+
+    def __init__(
+        self,
+        found: Match,
+        sample: dict[int, str],
+        *,
+        date: dt.date | None,
+        size_power: int,
+        max_symbols: int,
+        rounds: bool = False,
+    ) -> None:
+        self.found = found
+        profile = found.profile
+        self._profile = profile
+        self._number_reader = NumberReader(rounds=rounds)
+        self._size_power = size_power
+        self.columns: dict[int, str] = {}  # by position: what it is called in errors
+        self._rules = [self._settled(rule, sample) for rule in profile.fields if self._present(rule)]
+        timed = [rule for rule in self._rules if rule.unit]
+        self._times = TimeReader(found, timed, sample, date=date, place=self._place, numbers=self._number_reader)
+        self.needs_date = self._times.needs_date
+        self._symbols = SymbolReader(profile.symbol, self._place, found.encoding, max_symbols)
+        #: Names by index, if a column holds them. A text that is no name is "" here, and its rows have a fault.
+        self.names: list[str] | None = self._symbols.names if profile.symbol.columns else None
+        self._template = self._blank(profile)
+        if profile.end is not None:
+            self.columns.setdefault(0, found.columns[0])
+        plain = [rule for rule in self._rules if not rule.unit and rule.constant is None]
+        # The last of a quote's fields settles its side.
+        fields = {rule.field for rule in plain}
+        self._last = "ask_size" if "ask_size" in fields else "ask_price"
+        self._readers = sorted(plain, key=lambda rule: rule.field == self._last)
+        self._numbers = {rule.field: self._number_rule(rule) for rule in self._readers if not (rule.map or rule.pair)}
+        self._steps = [(rules, self._tables(rules)) for rules in self._together()]
+
+    def _present(self, rule: FieldRule) -> bool:
+        return not rule.columns or not rule.optional or self.found.column(rule.columns) is not None
+
+    def _settled(self, rule: FieldRule, sample: dict[int, str]) -> FieldRule:
+        """The rule with the unit of whole numbers where the first number in its column is one."""
+        if rule.whole_power is None:
+            return rule
+        text = sample.get(self._place(rule.columns), "").strip()
+        whole = text.removeprefix("-").isdecimal()
+        return replace(rule, power=rule.whole_power) if whole else rule
+
+    @property
+    def price_power(self) -> int | None:
+        """The power of ten that 1 in the file's prices is worth; None where it has no prices."""
+        return next((rule.power for rule in self._rules if "price" in rule.field and rule.columns), None)
+
+    def _place(self, names: tuple[str, ...]) -> int:
+        at = self.found.read_column(names)
+        self.columns[at] = self.found.columns[at] or f"number {at + 1}"
+        return at
+
+    def _blank(self, profile: Profile) -> TickBatch:
+        blank = zeros(1)
+        blank["price"] = UNDEF_PRICE
+        blank["action"] = blank["side"] = b"N"
+        for rule in profile.fields:
+            if rule.constant is not None:
+                value = rule.constant
+                if rule.field in SIZES and self._size_power != profile.size_power:
+                    value, inexact = nearest(Decimal(int(value)), profile.size_power - self._size_power)
+                    if inexact or value > limits("size")[1]:
+                        raise ConfigurationError(f"size_unit: {rule.field} of the profile is no whole number of it")
+                blank[PLACES.get(rule.field, rule.field)] = value
+        return blank
+
+    def _together(self) -> list[list[FieldRule]]:
+        """What is read in one go: a rule, or several next to each other that give one column's letters."""
+        steps: list[list[FieldRule]] = []
+        for rule in self._readers:
+            joined = [*steps[-1], rule] if steps else []
+            texts = {text for each in joined for text, _ in each.map}
+            same = all(
+                each.map and self.found.column(each.columns) == self.found.column(rule.columns) for each in joined
+            )
+            if same and 1 < len(joined) <= LETTER_TARGETS and len(texts) <= MAX_LETTERS:
+                steps[-1].append(rule)
+            else:
+                steps.append([rule])
+        return steps
+
+    def _tables(self, rules: list[FieldRule]) -> Letters | None:
+        if not rules[0].map:
+            return None
+        encoding = self.found.encoding
+        return Letters(
+            *(
+                ({text.encode(encoding): _code(value) for text, value in rule.map}, _code(rule.otherwise))
+                for rule in rules
+            )
+        )
+
+    def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
+        """Ticks of a block that ``first`` lines of data come before, empty ones not counted.
+
+        ``keeps``: a function from a number of names to whether each is wanted, by index.
+        """
+        if block.rows == 0:
+            return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
+        chosen: Chosen | None = None
+        self._number_reader.begin()
+        ids, id_faults = self._symbols.read(block)
+        if select is not None and select.symbols and ids is not None:
+            kept = keeps()[ids]
+            if not kept.all():
+                chosen = np.flatnonzero(kept | (id_faults != 0)).astype(np.uint32)
+        count = block.rows if chosen is None else len(chosen)
+        faults = id_faults if chosen is None else id_faults[chosen]
+        times = self._times.read(block, faults, chosen)
+        if select is not None and (select.start_ns is not None or select.end_ns is not None):
+            recv = times.get("ts_recv", times.get("ts_event"))
+            assert recv is not None
+            kept = faults != 0
+            wanted = np.ones(count, np.bool_)
+            if select.start_ns is not None:
+                wanted &= recv >= select.start_ns
+            if select.end_ns is not None:
+                wanted &= recv < select.end_ns
+            kept |= wanted
+            if not kept.all():
+                places = np.flatnonzero(kept)
+                chosen = places.astype(np.uint32) if chosen is None else chosen[places]
+                faults, count = faults[places], len(places)
+                times = {name: values[places] for name, values in times.items()}
+        event, recv = times.get("ts_event"), times.get("ts_recv")
+        event, recv = recv if event is None else event, event if recv is None else recv
+        assert event is not None
+        assert recv is not None
+        if ids is not None and chosen is not None:
+            ids = ids[chosen]
+        recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
+        ticks = blank_ticks(self._template, first + 1, event, recv, ids)
+        if chosen is not None or block.at is not None:
+            places = block.places()
+            ticks["sequence"] = (places if chosen is None else places[chosen]) + (first + 1)
+        made = Made(ticks, recv, faults, chosen)
+        self._fill_all(block, made)
+        if self._number_reader.has_rounded:
+            inexact = self.rounded_rows()
+            made.inexact = len(inexact) if chosen is None else int(np.isin(inexact, chosen).sum())
+        return made
+
+    def again(self, block: Block, base: Made) -> Made:
+        """Other ticks of the rows of ``base``: what no rule here gives is as there."""
+        ticks = base.ticks.copy()
+        for rule in self._rules:
+            if rule.constant is not None:
+                field = PLACES.get(rule.field, rule.field)
+                ticks[field] = self._template[field]
+        made = Made(ticks, base.times, np.zeros(len(ticks), np.uint16), base.rows)
+        self._number_reader.begin()
+        self._fill_all(block, made)
+        return made
+
+    def rounded_rows(self) -> npt.NDArray[np.int64]:
+        """The rows of the block at hand with a number that was rounded, some that are not selected among them."""
+        return self._number_reader.rounded_rows()
+
+    def _fill_all(self, block: Block, made: Made) -> None:
+        for rules, tables in self._steps:
+            if tables is None:
+                self._fill(rules[0], block, made)
+            else:
+                self._fill_letters(rules, tables, block, made)
+
+    def _fill(self, rule: FieldRule, block: Block, made: Made) -> None:
+        ticks = made.ticks
+        if rule.pair:
+            self._fill_pair(rule, block, made)
+        elif rule.field == "sequence":
+            self._fill_sequence(rule, block, made)
+        else:
+            self._number(rule, block, made, ticks[PLACES.get(rule.field, rule.field)])
+        if rule.field == self._last and self._profile.one_sided:
+            _settle_sides(ticks)
+
+    def _fill_letters(self, rules: list[FieldRule], tables: Letters, block: Block, made: Made) -> None:
+        outs = [made.ticks[rule.field] for rule in rules]
+        outs = [out.view(np.uint8) if out.dtype.kind == "S" else out for out in outs]
+        at = self._place(rules[0].columns)
+        tables.read(block.columns[at], at, outs, made.faults, made.rows)
+
+    def _number_rule(self, rule: FieldRule) -> Numbers:
+        if rule.field in PRICES:
+            none = UNDEF_PRICE  # itself readable only where the file has prices in units of 1e-9
+            return Numbers(
+                DECIMAL, PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
+                empty=none if rule.empty else None, zero=none if rule.zero else 0,
+            )  # fmt: skip
+        empty = 0 if rule.empty else None
+        if rule.field in IDS:
+            return Numbers(HEX if rule.text == "hex" else ID, empty=empty, hash=rule.text == "hash")
+        if rule.field in SIZES:
+            return Numbers(DECIMAL, rule.power - self._size_power, 0, limits("size")[1], empty=empty)
+        return Numbers(DECIMAL, 0, *limits(rule.field), empty=empty)
+
+    def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
+        at = self._place(rule.columns)
+        self._number_reader.read(self._numbers[rule.field], at, block.columns[at], out, (made.faults, made.rows))
+
+    def is_size(self, column: int) -> bool:
+        """Whether a column holds sizes."""
+        sizes = (rule for rule in self._readers if rule.field in SIZES and not (rule.map or rule.pair))
+        return any(self.found.column(rule.columns) == column for rule in sizes)
+
+    def is_mapped(self, column: int) -> bool:
+        """Whether a column holds texts that a map lists."""
+        return any(rule.map and self.found.column(rule.columns) == column for rule in self._readers)
+
+    def can_round(self, column: int) -> bool:
+        """Whether a column holds decimals, which may be rounded on request; times of other forms may not."""
+        return self._times.is_decimal(column) or any(
+            rule.field in self._numbers
+            and self._numbers[rule.field].form == DECIMAL
+            and self.found.column(rule.columns) == column
+            for rule in self._readers
+        )
+
+    def _fill_sequence(self, rule: FieldRule, block: Block, made: Made) -> None:
+        numbers = np.zeros(len(made.ticks), np.uint64)
+        self._number(rule, block, made, numbers)
+        beyond = numbers > MOST_SEQUENCE
+        made.faults[beyond & (made.faults == 0)] = self._place(rule.columns) << 8 | FAULT_RANGE
+        numbers[beyond] = 0
+        made.ticks["sequence"] = numbers
+
+    def _fill_pair(self, rule: FieldRule, block: Block, made: Made) -> None:
+        values = []
+        for names in rule.pair:
+            at = self._place(names)
+            out = np.zeros(len(made.ticks), np.uint64)
+            Numbers(ID, empty=0).read(block.columns[at], at, out, made.faults, made.rows)
+            values.append(out)
+        buyer, seller = values
+        if rule.field == "side":
+            made.ticks["side"].view(np.uint8)[:] = np.where(
+                buyer > seller, ord("B"), np.where(seller > buyer, ord("A"), ord("N"))
+            )
+        else:
+            made.ticks[rule.field] = np.minimum(buyer, seller) if rule.earlier else np.maximum(buyer, seller)
+
+    def wanted(self) -> list[int]:
+        """Positions of the columns that are read."""
+        for rule in self._readers:
+            for names in rule.pair or (rule.columns,):
+                self._place(names)
+        return sorted(self.columns)
+
+
+def _settle_sides(ticks: TickBatch) -> None:
+    """A quote with one side's price speaks of that side alone."""
+    ask = ticks["order_id"].view(np.int64)
+    no_bid, no_ask = ticks["price"] == UNDEF_PRICE, ask == UNDEF_PRICE
+    only_ask, only_bid = no_bid & ~no_ask, no_ask & ~no_bid
+    if only_bid.any():
+        ticks["side"][only_bid] = b"B"
+        ticks["order_id"][only_bid] = 0
+        ticks["ref_id"][only_bid] = 0
+    if only_ask.any():
+        places = np.flatnonzero(only_ask)
+        ticks["side"][places] = b"A"
+        ticks["price"][places] = ask[places]
+        ticks["size"][places] = ticks["ref_id"][places]
+        ticks["order_id"][places] = 0
+        ticks["ref_id"][places] = 0
+
+
+def _code(value: Any) -> Any:
+    """What a text stands for as a number, if it does: a letter by its code."""
+    return value[0] if isinstance(value, bytes) else value

@@ -1,0 +1,1 @@
+"""Databento DBN: the feed, and the metadata before the records."""

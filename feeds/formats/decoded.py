@@ -1,0 +1,224 @@
+"""What feeds with a decoder in C have in common: bytes in, batches of ticks out, every tick before a fault first."""
+
+from __future__ import annotations
+
+import stat
+from abc import abstractmethod
+from collections.abc import Collection, Generator
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds.base import BaseFeed, TickBatch
+from strand.feeds.formats.symbol_filter import symbol_filter
+from strand.feeds.io.prefetch import Chunks, read_chunks
+from strand.feeds.io.sources import RawStream
+from strand.feeds.io.streams import InflateLimits, InputStream, open_stream
+from strand.feeds.selection import Selection
+from strand.numbers import is_whole
+from strand.ticks import aligned_ticks
+
+__all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "file_bytes"]
+
+#: Ticks in a batch must be a multiple of this.
+BATCH_STEP: Final = 4096
+#: Bytes inflated, or read as they are, at a time: more of the latter, so that Python has its turn less often.
+_CHUNK: Final = 1 << 20
+_RAW_CHUNK: Final = 1 << 22
+
+
+class Decoder(Protocol):
+    """See ``ItchDecoder``."""
+
+    def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]: ...
+    def fault(self, path: str | Path) -> FeedError: ...
+    @property
+    def has_samples(self) -> bool: ...
+    def skips(self) -> dict[str, int]: ...
+    def statistics(self) -> dict[str, int]: ...
+
+
+class Flow(Protocol):
+    """See ``strand.flow.Flow``."""
+
+    def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]: ...
+    def flush(self) -> None: ...
+    @property
+    def is_dry(self) -> bool: ...
+
+
+class DecodedFeed(BaseFeed):
+    """A file read in pieces by a decoder of its own for each iteration.
+
+    ``options``: what the decoder takes of a selection and of ``on_error``, beside what the format adds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        on_error: Literal["raise", "skip"],
+        select: Selection | None,
+        batch_ticks: int,
+        limits: InflateLimits | None,
+        headroom: int,
+    ) -> None:
+        super().__init__()
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % BATCH_STEP:
+            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {BATCH_STEP}")
+        self._path = path
+        self._options: dict[str, Any] = {"skip": on_error == "skip"}
+        if select:
+            wanted = symbol_filter(select)
+            self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}
+        self._batch_ticks = batch_ticks
+        self._limits = InflateLimits.of(limits)
+        self._headroom = headroom
+        self._closed = False
+        self._chunks: list[Chunks] = []
+        self._last: Chunks | None = None
+        self._stream: InputStream | None = None
+
+    @abstractmethod
+    def _begin(self) -> Decoder:
+        """The decoder of a new iteration."""
+
+    @abstractmethod
+    def _latest(self) -> Decoder:
+        """The decoder of the latest iteration, or one that has read nothing."""
+
+    @abstractmethod
+    def _note_samples(self, decoder: Any) -> None:
+        """Takes the decoder's samples of what it passed over, and adds each as of no records."""
+
+    def batches(self) -> Generator[TickBatch, Flow | None, None]:
+        """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+
+        Of a feed that ``flows``, a batch may be answered by sending a ``Flow``: it takes what follows, and there come
+        empty batches now and then, the last one when all is taken. What it raises ends the iteration.
+
+        Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
+        before that byte has been handed out.
+        """
+        self._check_open()
+        decoder = self._begin()
+        self.skipped.counts.clear()
+        self.skipped.samples.clear()
+        self._stream = self._open_stream()
+        chunks = self._chunks_of(self._stream)
+        self._chunks.append(chunks)
+        self._last = chunks
+        try:
+            yield from self._decode(chunks, decoder)
+        finally:
+            chunks.close()
+            self._chunks.remove(chunks)
+
+    def _chunks_of(self, stream: InputStream) -> Chunks:
+        """The stream in the pieces that the decoder just begun is given."""
+        size = _RAW_CHUNK if isinstance(stream, RawStream) else _CHUNK
+        return read_chunks(stream, chunk_bytes=size, headroom=self._headroom)
+
+    def keep_reading_to(self, cores: Collection[int]) -> None:
+        """Lets the threads that read the file run on these cores only, those of iterations under way."""
+        for chunks in list(self._chunks):
+            chunks.keep_to(cores)
+
+    @property
+    def flows(self) -> bool:
+        """Whether a ``Flow`` may take its ticks."""
+        return False
+
+    def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Flow | None, None]:
+        out = aligned_ticks(self._batch_ticks)
+        filled = 0
+        flow: Flow | None = None
+        data = memoryview(b"")
+        last = False
+        fault: FeedError | None = None
+        while fault is None:
+            if flow is None:
+                made, used, sound = decoder.decode(data, last=last, out=out[filled:])
+                filled += made
+            else:
+                used, sound = flow.run(decoder, data, last=last)
+            data = data[used:]
+            if decoder.has_samples:
+                self._note_samples(decoder)
+                counts = self.skipped.counts
+                counts.update({why: n - counts[why] for why, n in decoder.skips().items()})
+            if not sound:
+                fault = decoder.fault(self._path)
+            elif filled == len(out):
+                flow = yield out
+                self._check_open()
+                filled = 0
+            elif flow is not None and not flow.is_dry:
+                yield out[:0]
+                self._check_open(flow)
+            elif last:
+                break
+            else:
+                if flow is not None:
+                    yield out[:0]
+                    self._check_open(flow)
+                try:
+                    more = chunks.next(data)
+                except FeedError as error:
+                    fault = error
+                else:
+                    last = more is None
+                    data = data if more is None else more
+        if flow is not None:
+            flow.flush()
+            yield out[:0]
+            self._check_open()
+        elif filled:
+            yield out[:filled]
+            self._check_open()
+        if fault is not None:
+            raise fault
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration, zeros before the first.
+
+        The decoder's, and ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and times in ns: ``read_ns``
+        (reading and inflating), ``read_blocked_ns`` (the inflating thread waited for the decoder) and ``wait_ns``
+        (the decoder waited for input: near the whole run's time when the run is limited by inflating).
+        """
+        counts = self._latest().statistics()
+        chunks, stream = self._last, self._stream
+        counts["bytes_in"] = stream.bytes_in if stream is not None else 0
+        counts["bytes_out"] = stream.bytes_out if stream is not None else 0
+        counts["read_ns"] = chunks.reading_ns if chunks is not None else 0
+        counts["read_blocked_ns"] = chunks.full_ns if chunks is not None else 0
+        counts["wait_ns"] = chunks.waiting_ns if chunks is not None else 0
+        return counts
+
+    def close(self) -> None:
+        """Ends every iteration under way (asking one for more raises FeedError) and its thread. May be repeated."""
+        self._closed = True
+        for chunks in list(self._chunks):
+            chunks.close()
+
+    def _check_open(self, flow: Flow | None = None) -> None:
+        if self._closed:
+            if flow is not None:
+                flow.flush()
+            raise FeedError("the feed is closed", path=self._path)
+
+    def _open_stream(self) -> InputStream:
+        return open_stream(self._path, limits=self._limits)
+
+
+def file_bytes(path: Path) -> int | None:
+    """The size of a file; None for a pipe."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,81 @@
+"""What an ITCH 5.0 file says beside its ticks: names and attributes of stocks, and events of the whole market."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import overload
+
+from strand._bindings.itch import ItchDecoder
+from strand.feeds.stock_attributes import StockAttributes
+
+__all__ = ["ItchSymbols", "MarketEvent", "market_event"]
+
+
+@dataclass(frozen=True, slots=True)
+class MarketEvent:
+    """A message about the market as a whole.
+
+    ``type``: ``"S"`` system event, ``"V"`` the day's circuit breaker levels, ``"W"`` a level was breached.
+    ``ts_ns``: ns since the UNIX epoch. ``code``: the event's or level's letter, ``""`` for V. ``levels``: the three
+    index levels of V in units of 1e-8, none otherwise.
+    """
+
+    type: str
+    ts_ns: int
+    code: str = ""
+    levels: tuple[int, ...] = ()
+
+
+def market_event(message: bytes, midnight_ns: int) -> MarketEvent:
+    """A message of type S, V or W, length field apart."""
+    ts_ns = midnight_ns + int.from_bytes(message[5:11], "big")
+    if message[:1] == b"V":
+        return MarketEvent("V", ts_ns, levels=struct.unpack_from(">3Q", message, 11))
+    return MarketEvent(chr(message[0]), ts_ns, code=chr(message[11]))
+
+
+class ItchSymbols(Sequence[str]):
+    """Names by stock locate, growing as the directory is read."""
+
+    def __init__(self, decoder: ItchDecoder) -> None:
+        self._decoder = decoder
+        self._named = -1
+        self._names: list[str] = []
+
+    def follow(self, decoder: ItchDecoder) -> None:
+        self._decoder = decoder
+
+    def _current(self) -> list[str]:
+        if self._named != self._decoder.named_locates:
+            self._named = self._decoder.named_locates
+            self._names = self._decoder.symbols()
+        return self._names
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._current()[index]
+
+    def __len__(self) -> int:
+        return len(self._current())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._current()))
+
+    def attributes(self) -> Mapping[str, StockAttributes]:
+        """By name; stocks that share one cannot be: the directory gives each locate its own."""
+        kept = self._decoder.attributes
+        if kept is None:
+            return {}
+        names = [field.name for field in fields(StockAttributes)][1:]
+        found = {}
+        for locate, name in enumerate(self._current()):
+            if name:
+                values = (kept[field][locate] for field in names)
+                plain = (v.decode("latin-1").rstrip(" ") if isinstance(v, bytes) else int(v) for v in values)
+                found[name] = StockAttributes(locate, *plain)  # type: ignore[arg-type]
+        return found

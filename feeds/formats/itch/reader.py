@@ -1,0 +1,231 @@
+"""NASDAQ TotalView-ITCH 5.0 files, as they are or compressed.
+
+Layout of the messages: Nasdaq, "TotalView-ITCH 5.0". What each becomes as a tick: csrc/codec/itch/itch.h. In short:
+``instrument_id`` is the stock locate, ``sequence`` the message's position in the file from 1, ``ref_id`` the new order
+of a replace (action M) or the match number of an execution; a delete is action C of size 0, which stands for all that
+is left; executions without a price of their own carry ``UNDEF_PRICE``. ``flags`` of orders and trades are the constants
+of this module.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from strand._bindings import itch as _itch
+from strand._bindings.itch import (
+    ATTRIBUTED,
+    BROKEN_TRADE,
+    CROSS,
+    CROSS_CLOSING,
+    CROSS_HALT,
+    CROSS_INTRADAY,
+    CROSS_MASK,
+    CROSS_OPENING,
+    DIRECT_LISTING,
+    DIRECT_LISTING_OPEN,
+    IMBALANCE,
+    IPO_CANCELED,
+    IPO_QUOTING,
+    LULD_COLLAR,
+    NON_PRINTABLE,
+    OPERATIONAL_HALT,
+    OPERATIONAL_RESUME,
+    REG_SHO,
+    RETAIL_INTEREST,
+    ItchDecoder,
+)
+from strand.errors import UnknownFormatError
+from strand.feeds.base import FeedInfo
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes
+from strand.feeds.formats.itch.directory import ItchSymbols, MarketEvent, market_event
+from strand.feeds.formats.itch.stripes import StripedItch, worth_striping
+from strand.feeds.io.prefetch import Chunks
+from strand.feeds.io.sources import RawStream
+from strand.feeds.io.streams import InflateLimits, InputStream, names_of
+from strand.feeds.selection import Selection
+from strand.feeds.stock_attributes import StockAttributes
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
+
+__all__ = [
+    "ATTRIBUTED",
+    "BROKEN_TRADE",
+    "CROSS",
+    "CROSS_CLOSING",
+    "CROSS_HALT",
+    "CROSS_INTRADAY",
+    "CROSS_MASK",
+    "CROSS_OPENING",
+    "DIRECT_LISTING",
+    "DIRECT_LISTING_OPEN",
+    "IMBALANCE",
+    "IPO_CANCELED",
+    "IPO_QUOTING",
+    "LULD_COLLAR",
+    "NON_PRINTABLE",
+    "OPERATIONAL_HALT",
+    "OPERATIONAL_RESUME",
+    "REG_SHO",
+    "RETAIL_INTEREST",
+    "ItchFeed",
+    "MarketEvent",
+    "recognise",
+]
+
+_HEAD_BYTES: Final = 64
+_DAY_NS: Final = 86_400_000_000_000
+
+
+def recognise(head: bytes) -> bool:
+    """Whether an uncompressed file that starts with ``head`` (16 bytes are enough) looks like ITCH 5.0.
+
+    True when the first message has a known type, a length field that is 0 or that type's, and a time within a day.
+    """
+    if len(head) < 3:
+        return False
+    prefix = int.from_bytes(head[:2], "big")
+    length = _itch.message_length(head[2])
+    if length == 0 or prefix not in (0, length):
+        return False
+    return int.from_bytes(head[7:13].ljust(6, b"\0"), "big") < _DAY_NS
+
+
+class ItchFeed(DecodedFeed):
+    """An ITCH 5.0 file as batches of ticks.
+
+    ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
+    taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With neither,
+    times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is None.
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type or with an impossible field, and over
+    stretches where the frames are out of step; ``skipped`` counts them and keeps some (docs/feeds/itch.md).
+    ``select``: the ticks wanted; the decoder makes no others.
+    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
+    ``limits``: what a compressed file may expand to.
+
+    Raises UnknownFormatError for a file that does not start as ITCH 5.0 does, FeedError for one that cannot be read,
+    ConfigurationError for an option that cannot work.
+    """
+
+    #: An index is a stock locate: in all files of a venue and date the same stock.
+    locates: Final = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 4 * BATCH_STEP,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__(
+            Path(path),
+            on_error=on_error,
+            select=select,
+            batch_ticks=batch_ticks,
+            limits=limits,
+            headroom=_itch.MAX_FRAME,
+        )
+        with self._open_stream() as stream:
+            head = stream.head(_HEAD_BYTES)
+            compression, inflater = stream.compression, stream.inflater
+            names = names_of(self._path, stream)
+        if not recognise(head):
+            raise UnknownFormatError(
+                "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
+                if head
+                else "the file is empty",
+                path=self._path,
+                offset=0,
+            )
+        day = as_date(date) if date is not None else date_in_names(names)
+        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
+        self._decoder = ItchDecoder(**self._options)
+        self._used = False
+        self._symbols = ItchSymbols(self._decoder)
+        self._info = FeedInfo(
+            format="itch50",
+            path=str(self._path),
+            date=day.isoformat() if day is not None else None,
+            venue=_venue_in_names(names),
+            price_unit=1e-4,
+            undated=day is None,
+            ticks="orders",
+            details={
+                "file_bytes": file_bytes(self._path),
+                "compression": compression,
+                "inflater": inflater,
+                "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
+            },
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        """What is known without reading the file; ``details["inflater"]`` names what inflates it."""
+        return self._info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by stock locate as far as the file has told them: grows while batches are read."""
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        """65,536: a stock locate has 16 bits."""
+        return _itch.LOCATES
+
+    @property
+    def flows(self) -> bool:
+        # A selection's decoder asks for decisions in mid-stream; who derives from this class may give other batches.
+        return type(self) is ItchFeed and "keeps" not in self._options
+
+    def _begin(self) -> ItchDecoder:
+        if self._used:
+            self._decoder = ItchDecoder(**self._options, directory_of=self._decoder)
+            self._symbols.follow(self._decoder)
+        self._used = True
+        return self._decoder
+
+    def _chunks_of(self, stream: InputStream) -> Chunks:
+        if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
+            return StripedItch(stream, self._decoder, headroom=self._headroom)
+        return super()._chunks_of(stream)
+
+    def _latest(self) -> ItchDecoder:
+        return self._decoder
+
+    def _note_samples(self, decoder: ItchDecoder) -> None:
+        for reason, offset, text in decoder.skip_samples():
+            self.skipped.add(reason, 0, offset=offset, text=text)
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the file says of each stock, by name: grows while batches are read. A later word replaces an earlier."""
+        return self._symbols.attributes()
+
+    @property
+    def market_events(self) -> tuple[MarketEvent, ...]:
+        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
+        midnight = self._options["midnight_ns"]
+        return tuple(market_event(message, midnight) for message in self._decoder.market_events())
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration, zeros before the first.
+
+        ``messages``, ``ticks``, ``not_selected`` (ticks not made because they are not wanted), ``type_X`` (messages of
+        type X), ``skipped_unknown_type``, ``skipped_bad_field``, ``skipped_bytes`` (searched for the next message),
+        and what ``DecodedFeed`` adds of reading.
+        """
+        return super().statistics()
+
+
+def _venue_in_names(names: Iterable[str]) -> str:
+    """The market identifier: Nasdaq's other two markets name themselves in their files' names."""
+    said = [Path(name).name.upper() for name in names]
+    if any("PSX" in name for name in said):
+        return "XPSX"
+    return "XBOS" if any("BX_ITCH" in name for name in said) else "XNAS"

@@ -1,0 +1,318 @@
+"""How the JSON messages of a live feed become ticks: a small table, given as a dict or a TOML file.
+
+    name = "example"
+    ticks = "plain"                 # what the ticks mean, as FeedInfo.ticks has it; of single orders "orders"
+    size_unit = "0.001"             # what one of a tick's `size` is worth, a power of ten; by default 1
+    inexact = "round"               # numbers that are no whole units: "raise" (by default), or to the nearest
+
+    [[message]]                     # one for each kind of message that makes ticks
+    where = { type = "trade" }      # fields that have to be these; others of a name are passed over
+    each = "data"                   # where a message holds a list of records; left out: it is one itself
+    kind = "trade"                  # none, order, trade, quote, status
+    symbol = "s"
+    gapless = true                  # each symbol's sequence rises by one: what is missing is noted
+    more = true                     # the rules behind this one are tried on the message too
+
+    [message.fields]
+    ts_event = { column = "T", unit = "ms" }    # s, ms, us, ns, stamp
+    price = "p"                                 # or { column = "p", unit = "0.01" }: what 1 of it is worth
+    size = "q"
+    sequence = "t"
+    side = { column = "m", map = { true = "A", false = "B" } }
+
+The keys of a field are those of CSV profiles (docs/feeds/csv.md), and a text alone is its column. A column names a
+field, or one in another by a dot (``"order.price"``, ``"0.price"`` in a list); those in ``where`` begin at the message,
+the others at the record, and what is not there is looked for in the message.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from strand.errors import ConfigurationError
+from strand.feeds.base import TicksAre
+from strand.feeds.io.files import small_text
+from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, names_of, text_of
+from strand.feeds.mapping.scalars import (
+    KINDS,
+    PLACES,
+    PRICES,
+    SIZES,
+    BadRecord,
+    Rounding,
+    action_of,
+    converter,
+    kind_of,
+    shown,
+)
+from strand.feeds.mapping.units import unit_power
+from strand.symbols import name_problem
+from strand.ticks import UNDEF_PRICE
+
+__all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_profile", "read_profile"]
+
+#: Keys of fields that only tables of text have, and units of times.
+_NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
+_UNITS: Final = ("s", "ms", "us", "ns", "stamp")
+
+Path_ = tuple[str, ...]
+
+
+class _MessageKeys(msgspec.Struct, frozen=True, kw_only=True):
+    where: dict[str, Any] = {}
+    each: str | None = None
+    symbol: Any = None
+    kind: Literal["none", "order", "trade", "quote", "status"] = "none"
+    gapless: bool = False
+    more: bool = False
+    fields: dict[str, Any] = {}
+
+
+class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = "json"
+    size_unit: Any = 1
+    inexact: Literal["raise", "round"] = "raise"
+    ticks: TicksAre | None = None
+    message: list[Any] = []
+
+
+def _at(value: Any, path: Path_) -> Any:
+    """What is at a path; None where there is nothing."""
+    for name in path:
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def _holds(value: Any, path: Path_) -> bool:
+    """Whether there is something at a path, be it null."""
+    parent, name = _at(value, path[:-1]), path[-1]
+    if isinstance(parent, list):
+        return name.isdecimal() and int(name) < len(parent)
+    return isinstance(parent, Mapping) and name in parent
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    rule: FieldRule
+    paths: tuple[Path_, ...]
+    map: Mapping[str, Any]
+    convert: Callable[[Any], Any]
+
+    def of(self, record: Any, message: Any) -> Any:
+        """Its value; None where it has none, and need not."""
+        rule = self.rule
+        if not self.paths:
+            return rule.constant
+        places = ((place, path) for place in (record, message) for path in self.paths)
+        value = next((found for place, path in places if (found := _at(place, path)) is not None), None)
+        if (value is None and rule.optional) or (value == "" and rule.empty):
+            return UNDEF_PRICE if rule.field in PRICES else None
+        if value is None:
+            raise BadRecord(f"{rule.field}: {self._none_in(record, message)}")
+        if self.map:
+            found = self.map.get(text_of(value), rule.otherwise)
+            if found is None:
+                raise BadRecord(f"{rule.field}: {shown(value)} is none of {', '.join(self.map)}")
+            return found
+        try:
+            found = self.convert(value)
+        except BadRecord as error:
+            raise BadRecord(f"{rule.field}: {error}") from None
+        return UNDEF_PRICE if rule.zero and found == 0 else found
+
+    def _none_in(self, record: Any, message: Any) -> str:
+        for path in self.paths:
+            if any(_holds(place, path) for place in (record, message)):
+                return f"{'.'.join(path)} is null, which optional = true takes for none"
+        return f"there is no field {' or '.join(map('.'.join, self.paths))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one tick that the profile speaks of, by name, and whose it is."""
+
+    symbol: str
+    values: dict[str, Any]
+    gapless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRule:
+    """Which messages are meant, and how their records become ticks."""
+
+    where: tuple[tuple[Path_, str], ...]
+    each: Path_ | None
+    symbol: Path_ | str
+    kind: int
+    gapless: bool
+    more: bool
+    fields: tuple[_Field, ...]
+
+    def matches(self, message: Any) -> bool:
+        return all(text_of(_at(message, path)) == wanted for path, wanted in self.where)
+
+    def records(self, message: Any) -> Iterator[Record | BadRecord]:
+        """What each record is, or why it is none."""
+        items = [message] if self.each is None else _at(message, self.each)
+        if not isinstance(items, list):
+            yield BadRecord(f"there is no list at {'.'.join(self.each or ())}")
+            return
+        for item in items:
+            try:
+                yield self._record(item, message)
+            except BadRecord as error:
+                yield error
+
+    def _record(self, item: Any, message: Any) -> Record:
+        symbol: Any = self.symbol
+        if not isinstance(symbol, str):
+            # In a list of records the name is often said once, beside the list.
+            found = _at(item, symbol)
+            symbol = found if found is not None else _at(message, symbol)
+        if not isinstance(symbol, str) or not symbol:
+            raise BadRecord(f"symbol: {shown(symbol)} is not a name")
+        if problem := name_problem(symbol):
+            raise BadRecord(f"symbol: {symbol[:80]!r} {problem}")
+        values: dict[str, Any] = {"kind": self.kind}
+        for field in self.fields:
+            if (value := field.of(item, message)) is not None:
+                values[PLACES.get(field.rule.field, field.rule.field)] = value
+        values["kind"] = values["kind"] or kind_of(values.get("action", b"N"))
+        values.setdefault("action", action_of(values["kind"]))
+        return Record(symbol, values, self.gapless)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonProfile:
+    """A profile that has been checked: ``read_profile`` makes one.
+
+    ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
+    ``ticks``: what the ticks mean; None: it does not say.
+    ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
+    """
+
+    name: str
+    rules: tuple[MessageRule, ...]
+    size_unit: Decimal
+    source: dict[str, Any]
+    rounding: Rounding
+    ticks: TicksAre | None
+
+    def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
+        """The records of a message, or why they are none; None where no rule is for it."""
+        found: list[Iterator[Record | BadRecord]] = []
+        for rule in self.rules:
+            if rule.matches(message):
+                found.append(rule.records(message))
+                if not rule.more:
+                    break
+        return chain.from_iterable(found) if found else None
+
+
+def is_message_profile(source: Any) -> bool:
+    """Whether a profile, a dict or the path of a TOML file, is one of messages and not one of CSV files."""
+    if not isinstance(source, Mapping):
+        try:
+            source = tomllib.loads(Path(source).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError, TypeError):
+            return False
+    return "message" in source
+
+
+def read_profile(
+    source: str | Path | Mapping[str, Any], *, size_unit: object = None, inexact: str | None = None
+) -> JsonProfile:
+    """A profile from a dict, or from a TOML file; ``size_unit`` and ``inexact`` stand in place of its own.
+
+    Raises ConfigurationError naming the key that cannot work.
+    """
+    where = "profile"
+    if not isinstance(source, Mapping | str | os.PathLike):
+        raise ConfigurationError(f"profile: give a table, or the path of a .toml file, not {source!r}")
+    if not isinstance(source, Mapping):
+        where = str(source)
+        try:
+            source = tomllib.loads(small_text(source, "profile"))
+        except (ValueError, RecursionError) as error:
+            raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
+    said = "profile" if where == "profile" else f"profile {where}"
+    keys = checked(_ProfileKeys, source, said)
+    if not keys.message:
+        raise ConfigurationError(f"{said}.message: at least one [[message]] is needed")
+    given = keys.size_unit if size_unit is None else str(size_unit)
+    power = unit_power(f"{said}.size_unit", given)
+    rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
+    places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
+    messages = [checked(_MessageKeys, message, place) for message, place in places]
+    rules = tuple(_rule(message, power, rounding, place) for message, (_, place) in zip(messages, places, strict=True))
+    # What is compared as text is written down as text.
+    told = [
+        {**source, **({"where": {name: text_of(value) for name, value in keys.where.items()}} if keys.where else {})}
+        for keys, (source, _) in zip(messages, places, strict=True)
+    ]
+    plain: Any = _plain({**source, "size_unit": given, "message": told})
+    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for it; a number that is not whole counts by its text."""
+    if isinstance(value, Mapping):
+        return {text_of(name): _plain(inside) for name, inside in value.items()}
+    if isinstance(value, list):
+        return [_plain(inside) for inside in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str) -> MessageRule:
+    given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
+    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix"))
+    columns = names_of(symbol.column)
+    if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
+        raise ConfigurationError(f"{where}.symbol: give the column of the name, or {{ constant = NAME }}")
+    rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
+    for rule in rules:
+        if rule.whole_power is not None:
+            raise ConfigurationError(f"{where}.fields.{rule.field}.unit: give one unit")
+    fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}") for rule in rules)
+    if keys.gapless and not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
+        raise ConfigurationError(f"{where}.gapless: give the column of each record's sequence, or leave gapless out")
+    return MessageRule(
+        where=tuple((_path(name, f"{where}.where"), text_of(value)) for name, value in keys.where.items()),
+        each=None if keys.each is None else _path(keys.each, f"{where}.each"),
+        symbol=_path(columns[0], f"{where}.symbol") if columns else str(symbol.constant),
+        kind=KINDS[keys.kind],
+        gapless=keys.gapless,
+        more=keys.more,
+        fields=fields,
+    )
+
+
+def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str) -> _Field:
+    if rule.field == "ts_recv":
+        raise ConfigurationError(f"{where}: leave it out: it is when the message was received")
+    if len(rule.unit) > 1 or not set(rule.unit) <= set(_UNITS):
+        raise ConfigurationError(f"{where}.unit: give one of {', '.join(_UNITS)}, not {', '.join(rule.unit)}")
+    power = rule.power - (size_power if rule.field in SIZES else 0)
+    convert = converter(rule.field, rounding, power=power, unit=rule.unit[0] if rule.unit else "ns")
+    return _Field(rule, tuple(_path(name, f"{where}.column") for name in rule.columns), dict(rule.map), convert)
+
+
+def _path(text: str, where: str) -> Path_:
+    if not all(text.split(".")):
+        raise ConfigurationError(f"{where}: {text!r} is not a path of names with dots between them")
+    return tuple(text.split("."))

@@ -1,0 +1,135 @@
+"""LEAN equity tick archives: zipped CSV of one symbol's trades or quotes a day.
+
+The format is that of QuantConnect's LEAN data folder (``Data/equity/usa/tick``): times in ms since midnight in New
+York, prices in 1e-4, the symbol and the date only in the names. Extra ``[csv]``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.formats.csv.rows import CsvRows
+from strand.feeds.formats.lean.archive import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
+from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.files import regular_file
+from strand.feeds.mapping.options import check_options
+from strand.feeds.merge.streams import merge_streams
+from strand.numbers import whole
+
+__all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
+
+# What all archives of a day have in memory at once, as text; a row is twice that as a tick.
+_CHUNKS_BYTES: Final = 64 << 20
+_CHUNK_BYTES: Final = (32 << 10, 1 << 20)
+
+
+class LeanFeed(BaseFeed):
+    """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
+
+    The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
+    ``statistics()["times_raised"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
+
+    | tick | trade | quote |
+    |---|---|---|
+    | kind, action | KIND_TRADE, ``T`` | KIND_QUOTE, ``N`` |
+    | side | ``N`` | ``B`` bid, ``A`` ask; ``N`` where the row has both sides, or neither |
+    | price, size | as traded | of the side; of the bid where the row has both; UNDEF_PRICE where neither |
+    | order_id | sale condition bits | price of the ask (same units) where the row has both, or neither; else 0 |
+    | ref_id | 0 | size of the ask where the row has both; else 0 |
+    | sequence | position in the file, from 1 | the same |
+    | publisher_id | ASCII code of the exchange's letter; 0 where there is none | the same |
+    | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is not carried |
+
+    Rows are read by the CSV profiles ``lean-trades`` and ``lean-quotes``. Archives of different days are opened one day
+    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where ``on_error``
+    is ``"skip"``, and ``MissingExtraError`` without pyarrow.
+    """
+
+    def __init__(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        batch_ticks: int = 65536,
+        on_error: Literal["raise", "skip"] = "raise",
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        named = [paths] if isinstance(paths, str | Path) else list(paths)
+        if not named:
+            raise ConfigurationError("paths names no file")
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._skip = check_options(on_error=on_error).skips
+        self._limits = InflateLimits.of(limits)
+        self._files = [lean_member(regular_file(path)) for path in named]
+        # A dict for the order in which names first appear.
+        self._symbols = tuple(dict.fromkeys(file.symbol for file in self._files))
+        self._closed = False
+        self._counts = self._no_counts()
+
+    @property
+    def info(self) -> FeedInfo:
+        dates = sorted({file.date.isoformat() for file in self._files})
+        path = str(self._files[0].path) + (f" and {len(self._files) - 1} more" if len(self._files) > 1 else "")
+        details = {"files": [str(file.path) for file in self._files], "dates": dates}
+        return FeedInfo("lean", path, dates[0] if len(dates) == 1 else None, details=details)
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return [str(file.path) for file in self._files]
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        return len(self._symbols)
+
+    def batches(self) -> Iterator[TickBatch]:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._files[0].path)
+        self._counts = self._no_counts()
+        self.skipped.clear()
+        # Times of one day in New York never reach into the next, so a day's archives are merged among themselves.
+        by_day = sorted(self._files, key=lambda file: file.date)
+        for _, files in itertools.groupby(by_day, key=lambda file: file.date):
+            for batch in self._day(list(files)):
+                if self._closed:
+                    raise FeedError("the feed was closed while it was read", path=self._files[0].path)
+                yield batch
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _day(self, files: list[LeanFile]) -> Iterator[TickBatch]:
+        lowest, highest = _CHUNK_BYTES
+        chunk_bytes = min(max(_CHUNKS_BYTES // len(files), lowest), highest)
+        streams = [
+            read_lean_file(
+                file,
+                self._symbols.index(file.symbol),
+                chunk_bytes=chunk_bytes,
+                limits=self._limits,
+                skipped=self.skipped if self._skip else None,
+                counts=self._counts,
+            )
+            for file in files
+        ]
+        try:
+            yield from merge_streams(streams, batch_ticks=self._batch_ticks)
+        finally:
+            for stream in streams:
+                stream.close()  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _no_counts() -> Counter[str]:
+        return Counter({**CsvRows.no_counts(), "suspicious": 0, "times_raised": 0})

@@ -1,0 +1,217 @@
+"""The Parquet files of a Nautilus catalogue as columns that are read like any other's.
+
+Their prices and sizes are little-endian whole numbers: of 8 bytes in units of 1e-9, of 16 bytes in units of 1e-16
+(nautilus_model, types/fixed.rs); the highest is undefined, and only prices have a sign. Metadata names the instrument.
+``ts_init`` is when a row was received. Quote ticks, trade ticks, deltas of price levels and bars are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from strand.errors import FormatError
+from strand.feeds.formats.parquet.source import ArrowSource, KeepsGroup
+from strand.ticks import KIND_QUOTE, KIND_TRADE
+
+__all__ = ["NautilusSource", "is_nautilus"]
+
+#: By the bytes of a number: its decimals.
+_SCALES: Final = {8: 9, 16: 16}
+_CORNERS: Final = ("open", "high", "low", "close")
+#: nautilus_model's AggressorSide and OrderSide, and its BookAction, as letters of a tick.
+_SIDES: Final = ("N", "B", "A")
+_ACTIONS: Final = ("", "A", "M", "C", "R")
+#: Flags that mean the same in a tick: last, top of book, snapshot, levels. The others are reserved.
+_FLAGS: Final = 0xF0
+#: A kind's columns as the file has them, and as they are given.
+_KINDS: Final = (
+    ({"bid_price", "ask_price", "bid_size", "ask_size"}, ("bid_price", "ask_price", "bid_size", "ask_size")),
+    ({"aggressor_side", "price", "size"}, ("price", "size", "side", "action", "kind")),
+    ({"order_id", "flags", "action", "side", "price", "size"}, ("price", "size", "side", "action", "flags", "kind")),
+    ({*_CORNERS, "volume"}, ("price", "size", "depth", "action", "kind")),
+)
+
+
+def is_nautilus(source: ArrowSource) -> bool:
+    """Whether a file is of a Nautilus catalogue."""
+    import pyarrow.types as kinds
+
+    own = {b"instrument_id", b"price_precision", b"size_precision"} <= set(source.metadata)
+    return own and any(kinds.is_fixed_size_binary(kind) for kind in source.schema.types)
+
+
+class _BadRowError(Exception):
+    """A row, counted within its batch, that is not as it should be."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index = index
+
+
+class NautilusSource(ArrowSource):
+    """A source behind another one. ``symbol``: the instrument, ``size_power``: its sizes' decimals, below 0."""
+
+    def __init__(self, inner: ArrowSource, path: Any) -> None:
+        import pyarrow as pa
+
+        self._inner, self._path = inner, path
+        there = set(inner.names)
+        self._of = next((at for at, (needed, _) in enumerate(_KINDS) if needed <= there), -1)
+        if self._of < 0 or not {"ts_event", "ts_init"} <= there:
+            raise FormatError(
+                "is of a Nautilus catalogue, and holds neither quotes, trades, order book deltas nor bars: convert it "
+                f"to one of them (it has {', '.join(inner.names)})",
+                path=path,
+            )
+        self.names = [*_KINDS[self._of][1], "ts_event", "ts_recv"]
+        self.schema = pa.schema([pa.field(name, self._type(name)) for name in self.names])
+        self.metadata, self.row_groups = inner.metadata, inner.row_groups
+        self.rows = None if inner.rows is None else inner.rows * self._ticks_per_row()
+        self.symbol = self._said(b"instrument_id")
+        precision = self._said(b"size_precision")
+        if not precision.isdecimal() or int(precision) > max(_SCALES.values()):
+            raise FormatError(f"has the size_precision {precision!r} in its metadata, not 0 to 16", path=path)
+        self.size_power = -int(precision)
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
+    ) -> Generator[tuple[int, Any], None, None]:
+        del keeps, texts  # statistics of other columns
+        import pyarrow as pa
+
+        width = self._ticks_per_row()
+        rows = max(1, batch_rows // width)
+        for first, batch in self._inner.batches(self._inner.names, rows, lambda *_: True):
+            bad: _BadRowError | None = None
+            while isinstance(made := self._made_or_bad(batch), _BadRowError):
+                bad = made
+                batch = batch.slice(0, bad.index)
+            chosen = [made[name] for name in columns]
+            yield first * width, pa.record_batch(chosen, names=list(columns))
+            if bad is not None:
+                raise FormatError(f"row {first + bad.index + 1}: {bad}", path=self._path)
+
+    def _made_or_bad(self, batch: Any) -> dict[str, Any] | _BadRowError:
+        try:
+            return self._made(batch)
+        except _BadRowError as bad:
+            return bad
+
+    def _ticks_per_row(self) -> int:
+        return len(_CORNERS) if self._of == 3 else 1
+
+    def _type(self, name: str) -> Any:
+        import pyarrow as pa
+
+        if name in ("ts_event", "ts_recv"):
+            return pa.uint64()
+        if name in ("side", "action"):
+            return pa.string()
+        return pa.uint8() if name in ("flags", "kind", "depth") else pa.decimal128(38, 16)
+
+    def _said(self, key: bytes) -> str:
+        try:
+            return bytes(self.metadata[key]).decode()
+        except UnicodeDecodeError:
+            raise FormatError(f"has metadata {key.decode()!r} that is not UTF-8", path=self._path) from None
+
+    def _made(self, batch: Any) -> dict[str, Any]:
+        import pyarrow as pa
+
+        rows = batch.num_rows
+        event, recv = (self._times(batch, name) for name in ("ts_event", "ts_init"))
+        if self._of == 3:
+            corners = [self._fixed(batch, name, signed=True) for name in _CORNERS]
+            zero = pa.array([0] * rows, pa.decimal128(38, 16))
+            sizes = [zero, zero, zero, self._fixed(batch, "volume", signed=False)]
+            width = len(_CORNERS)
+            turns = pa.array(np.arange(width * rows).reshape(width, rows).T.ravel())
+            made = {"price": pa.concat_arrays(corners).take(turns), "size": pa.concat_arrays(sizes).take(turns)}
+            made["depth"] = pa.array(np.tile(np.arange(width, dtype=np.uint8), rows))
+            event, recv, rows = np.repeat(event, width), np.repeat(recv, width), width * rows
+        elif self._of == 0:
+            made = {name: self._fixed(batch, name, signed=name.endswith("price")) for name in _KINDS[0][1]}
+        else:
+            made = {name: self._fixed(batch, name, signed=name == "price") for name in ("price", "size")}
+            made |= self._delta(batch, made["price"]) if self._of == 2 else {}
+            if self._of == 1:
+                made["side"] = self._letters(batch, "aggressor_side", _SIDES)
+        if self._of in (1, 3):
+            made["action"] = pa.array(["T"] * rows)
+        made["kind"] = pa.array(np.full(rows, KIND_QUOTE if self._of == 2 else KIND_TRADE, np.uint8))
+        return made | {"ts_event": pa.array(event), "ts_recv": pa.array(recv)}
+
+    def _delta(self, batch: Any, price: Any) -> dict[str, Any]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        orders = np.flatnonzero(self._whole(batch, "order_id"))
+        if len(orders):
+            raise _BadRowError(
+                int(orders[0]),
+                "has an order's id: of a Nautilus catalogue deltas of price levels are read; read single orders from "
+                "what the catalogue was made of (DBN of mbo)",
+            )
+        action = self._letters(batch, "action", _ACTIONS)
+        # What is cleared has no price.
+        none = pa.scalar(None, price.type)
+        return {
+            "side": self._letters(batch, "side", _SIDES),
+            "action": action,
+            "flags": pa.array((self._whole(batch, "flags") & np.uint8(_FLAGS)).astype(np.uint8)),
+            "price": pc.if_else(pc.equal(action, "R"), none, price),
+        }
+
+    def _whole(self, batch: Any, name: str) -> Any:
+        import pyarrow.types as kinds
+
+        column = batch.column(name)
+        if column.null_count or not kinds.is_unsigned_integer(column.type):
+            raise FormatError(f"column {name!r} is {column.type}, not whole numbers without nulls", path=self._path)
+        return column.to_numpy()
+
+    def _times(self, batch: Any, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        column = batch.column(name)
+        if kinds.is_timestamp(column.type) and not column.null_count:
+            return column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy().astype(np.uint64)
+        return self._whole(batch, name)
+
+    def _letters(self, batch: Any, name: str, letters: Sequence[str]) -> Any:
+        import pyarrow as pa
+
+        codes = self._whole(batch, name)
+        known = np.array([bool(letter) for letter in letters])
+        bad = np.flatnonzero((codes >= len(letters)) | ~known[np.minimum(codes, len(letters) - 1)])
+        if len(bad):
+            raise _BadRowError(int(bad[0]), f"column {name!r} holds {codes[bad[0]]}, which Nautilus has no name for")
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int8)), pa.array(letters)).cast(pa.string())
+
+    def _fixed(self, batch: Any, name: str, *, signed: bool) -> Any:
+        """A column's fixed-point numbers as decimals of 16 places; null where undefined."""
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        column = batch.column(name)
+        if not kinds.is_fixed_size_binary(column.type) or column.type.byte_width not in _SCALES or column.null_count:
+            raise FormatError(
+                f"column {name!r} is {column.type}, not numbers of 8 or 16 bytes without nulls", path=self._path
+            )
+        width, count = column.type.byte_width, len(column)
+        words = np.frombuffer(column.buffers()[1], np.uint64, count * width // 8, column.offset * width)
+        words = words.reshape(count, width // 8)
+        top = np.uint64((1 << 63) - 1) if signed else np.uint64((1 << 64) - 1)
+        undefined = (words[:, -1] == top) & (words[:, :-1] == np.uint64((1 << 64) - 1)).all(axis=1)
+        if width == 8:
+            high = (words[:, 0].view(np.int64) >> 63).view(np.uint64) if signed else np.zeros(count, np.uint64)
+            words = np.column_stack([words[:, 0], high])
+        words = np.ascontiguousarray(np.where(undefined[:, None], np.uint64(0), words))
+        validity = pa.array(~undefined).buffers()[1]
+        kind = pa.decimal128(38, _SCALES[width])
+        made = pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(words)])
+        return made.cast(pa.decimal128(38, 16)) if width == 8 else made

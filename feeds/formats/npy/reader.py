@@ -1,0 +1,370 @@
+"""numpy arrays of ticks: .npy and .npz, never pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.formats.hftbacktest import HftEvents, is_hft_events, symbol_of
+from strand.feeds.formats.npy.header import locate, read_names, read_own
+from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.files import (
+    MemberReader,
+    PieceReader,
+    read_head,
+    regular_file,
+)
+from strand.feeds.io.sources import RawStream
+from strand.feeds.io.streams import open_stream
+from strand.feeds.io.zip import open_archive
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.mapping.records import BadRecordError, RecordColumns
+from strand.feeds.mapping.units import unit_power
+from strand.numbers import whole
+from strand.symbols import check_name
+from strand.ticks import TICK, named
+
+__all__ = ["NpyFeed"]
+
+#: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
+MAX_GUESSED_CAPACITY: Final = 1 << 22
+_INPUT_PIECE: Final = 1 << 16
+#: Of records that are read at one go: what a header says of their size and number is the file's word alone.
+_BATCH_BYTES: Final = 1 << 26
+
+
+class NpyFeed(BaseFeed):
+    """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
+
+    A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
+    source field, table of a profile's keys or None; what it does not name is recognised by common names, and values are
+    converted, as in a Parquet file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.
+    hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
+    Their symbol is the file's name up to the first dot, unless ``symbol`` says it.
+
+    ``price_unit``: what 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
+    integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions.
+    ``time_unit``: of times that are integers. ``ticks``: what the ticks mean, a ``TicksAre``; ``"plain"``, unless the
+    file says it. ``nulls``: NaN is an error, or with ``"undefined"`` no value. What is no
+    whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties to
+    even, and counted in ``statistics()["rows_rounded"]``.
+
+    Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
+    come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
+    every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``capacity`` is found in
+    one scan of the keys when neither names nor an argument give it.
+
+    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_error="skip"`` passes over such
+    records), ``TruncatedFeedError`` for a file that
+    ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
+    an .npz is verified where the array is compressed; a stored one is read as it lies.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
+        constants: Mapping[str, int | str | bytes] | None = None,
+        price_unit: str | Decimal | None = None,
+        size_unit: str | Decimal | None = None,
+        inexact: Literal["raise", "round"] = "raise",
+        time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        ticks: TicksAre | None = None,
+        nulls: Literal["raise", "undefined"] = "raise",
+        symbol: str | None = None,
+        symbols: Sequence[str] | None = None,
+        capacity: int | None = None,
+        array: str | None = None,
+        batch_ticks: int = 65536,
+        on_error: Literal["raise", "skip"] = "raise",
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        self._path = regular_file(path)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        said = check_options(
+            columns=columns,
+            constants=constants,
+            inexact=inexact,
+            time_unit=time_unit,
+            ticks=ticks,
+            nulls=nulls,
+            on_error=on_error,
+        )
+        self._ticks = said.ticks
+        self._skip = said.skips
+        self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
+        self._limits = InflateLimits.of(limits)
+        if array is not None and not isinstance(array, str):
+            raise ConfigurationError(f"array: give the name of one in the file, not {array!r}")
+        self._place, has_names = locate(self._path, read_head(self._path, 8), array)
+        self._map: RecordColumns | HftEvents | None
+        given = {"constants": constants, "price_unit": price_unit, "size_unit": size_unit}
+        if columns is not None:
+            if self._place.dtype.names is None:
+                raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
+            power = None if price_unit is None else unit_power("price_unit", price_unit)
+            undefined = said.nulls == "undefined"
+            reading = Reading(power, self._size_power, time_unit, rounds=said.rounds, undefined_nulls=undefined)
+            self._map = RecordColumns(self._place.dtype, said.columns, said.constants, reading)
+        elif is_hft_events(self._place.dtype):
+            _refuse(given, "constants", "price_unit")
+            self._map = HftEvents(self._size_power, rounds=said.rounds)
+        else:
+            _refuse(given, *given)
+            self._map = self._own_map()
+        own = read_own(self._path) if self._place.member is not None and self._map is None else None
+        self._source = None if own is None else own.info
+        #: What the source said of each stock, by name, where strand wrote the file and the source did.
+        self.directory = {} if own is None else own.directory
+        self._closed = False
+        self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
+
+        names: tuple[str, ...] | None = None
+        if symbol is not None and symbols is not None:
+            raise ConfigurationError("symbol, symbols: give the one name, or all of them")
+        if symbol is not None:
+            names = (check_name("symbol", symbol),)
+        elif symbols is not None:
+            if isinstance(symbols, str) or not isinstance(symbols, Iterable):
+                raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
+            names = tuple(check_name("symbols", name) for name in symbols)
+        elif has_names:
+            names = read_names(self._path)
+        elif isinstance(self._map, HftEvents):
+            names = (symbol_of(self._path),)
+        keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
+        if not keyed and len(names or ()) != 1:
+            raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
+        if capacity is not None and names is not None and whole("capacity", capacity, 1) < len(names):
+            raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
+        # Until it is known the only bound is the field's own.
+        self._capacity = 1 << 32
+        if capacity is not None:
+            self._capacity = whole("capacity", capacity, 1)
+        elif names is not None:
+            self._capacity = max(1, len(names))
+        else:
+            self._capacity = self._scan()
+        names = names or ()
+        self._symbols = names + ("",) * (self._capacity - len(names))
+
+    def _own_map(self) -> RecordColumns | None:
+        dtype = self._place.dtype
+        if dtype == TICK:
+            return None
+        if dtype == _FIRST_TICK:
+            return RecordColumns(dtype, {name: name for name in _FIRST_TICK.names or ()}, {}, Reading(own=True))
+        raise FormatError(
+            f"{_difference(dtype)}: say by columns={{tick field: source field}} where a tick's fields come from",
+            path=self._path,
+            offset=self._place.offset,
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        details: dict[str, Any] = {"ticks": self._place.length, "dtype": str(self._place.dtype)}
+        if self._place.member is not None:
+            details["member"] = self._place.member
+        if not self._place.stored:
+            details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
+        name = "npy" if self._place.member is None else "npz"
+        if self._source is None:
+            return FeedInfo(
+                name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"),
+                ticks=self._ticks or "plain", ticks_assumed=self._ticks is None,
+            )  # fmt: skip
+        return self._source.info(name, str(self._path), details, self._source.size_unit, self._ticks)
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def count(self) -> int | None:
+        """The records, where each is a tick and none may be left out."""
+        return None if self._skip or isinstance(self._map, HftEvents) else self._place.length
+
+    def batches(self) -> Iterator[TickBatch]:
+        return self._batches(0)
+
+    def batches_from(self, position: int) -> Iterator[TickBatch]:
+        """See ``BaseFeed``. Where each record of an array is a tick that lies as it is, those before are not read."""
+        if self.count() is None or not self._place.stored:
+            return super().batches_from(position)
+        return self._batches(min(position, self._place.length))
+
+    def _batches(self, begin: int) -> Iterator[TickBatch]:
+        counts = self._counts
+        counts.update(dict.fromkeys(counts, 0))
+        self.skipped.clear()
+        for records, position in self._records(begin):
+            if self._closed:
+                raise FeedError("the feed was closed while it was read", path=self._path)
+            for ticks in self._sound(records, position):
+                counts["ticks"] += len(ticks)
+                counts["bytes_out"] += ticks.nbytes
+                if len(ticks):
+                    yield ticks
+            counts["records"] += len(records)
+            counts["bytes_in"] += records.nbytes
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _records(self, begin: int = 0) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        """Source records by the batch, each with the position of its first. ``begin``: the first, of a stored array."""
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+        place = self._place
+        if not place.stored:
+            yield from self._inflated()
+            return
+        if place.length == 0:
+            return
+        # Read, not mapped: a mapped file that shrinks ends the process.
+        size = place.dtype.itemsize
+        start, length = place.offset + begin * size, (place.length - begin) * size
+        with RawStream(self._path, start=start, length=length) as stream:
+            step = self._at_one_go()
+            for first in range(begin, place.length, step):
+                records = np.empty(min(step, place.length - first), place.dtype)
+                got = stream.readinto(records.view(np.uint8).data)
+                records.setflags(write=False)
+                if got >= size:
+                    yield records[: got // size], first
+                if got < records.nbytes:
+                    self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
+
+    def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        place, reader, step = self._place, self._packed(), self._at_one_go()
+        try:
+            reader.read(place.offset)
+            for first in range(0, place.length, step):
+                size = min(step, place.length - first) * place.dtype.itemsize
+                data = reader.read(size)
+                records = np.frombuffer(data, place.dtype, len(data) // place.dtype.itemsize)
+                if len(records):
+                    yield records, first
+                if len(data) < size:
+                    self._require_more(len(reader.read(1)), first, len(data))
+            # The checksum is looked at behind the last byte.
+            while reader.read(_INPUT_PIECE):
+                pass
+        finally:
+            reader.close()
+
+    def _at_one_go(self) -> int:
+        return max(1, min(self._batch_ticks, _BATCH_BYTES // self._place.dtype.itemsize))
+
+    def _packed(self) -> PieceReader:
+        if self._place.member is None:
+            return PieceReader(open_stream(self._path, limits=self._limits))
+        with open_archive(self._path) as archive:
+            return MemberReader(archive.getinfo(self._place.member), self._path, self._limits)
+
+    def _require_more(self, got: int, first: int, size: int) -> None:
+        """The stream came up short, and was asked for the fault behind that: if it has none, it just ends there."""
+        record = first + size // self._place.dtype.itemsize
+        offset = self._place.offset + first * self._place.dtype.itemsize + size + got
+        raise TruncatedFeedError(f"ends inside record {record + 1}; get the whole file", path=self._path, offset=offset)
+
+    def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
+        """Ticks of records. Bad ones are closed in on by halves, to be passed over or raised behind those before."""
+        try:
+            ticks = named(records) if self._map is None else self._convert(self._map, records, position)
+            self._check_keys(ticks["instrument_id"], position)
+        except FormatError as error:
+            half = len(records) // 2
+            if half:
+                yield from self._sound(records[:half], position)
+                yield from self._sound(records[half:], position + half)
+            elif self._skip:
+                self.skipped.add("bad record", offset=error.offset, text=str(records[0]))
+            else:
+                raise
+            return
+        yield ticks
+
+    def _convert(self, fields: RecordColumns | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
+        try:
+            ticks = fields.ticks(records, position)
+            self._counts["rows_rounded"] += fields.rounded
+            return ticks
+        except BadRecordError as bad:
+            raise self._bad_record(position + bad.index, f"{bad}: {MEND}") from None
+
+    def _check_keys(self, keys: npt.NDArray[Any], position: int) -> None:
+        if len(keys) and int(keys.max()) >= self._capacity:
+            index = int(np.argmax(keys >= self._capacity))
+            raise self._bad_record(
+                position + index,
+                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._capacity - 1}: {MEND}",
+            )
+
+    def _bad_record(self, index: int, problem: str) -> FormatError:
+        """The error of the record at an index; a reader of it counts from 1, as ``sequence`` does."""
+        offset = self._place.offset + index * self._place.dtype.itemsize
+        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=offset)
+
+    def _scan(self) -> int:
+        highest, at = -1, 0
+        try:
+            for records, position in self._records():
+                for ticks in self._sound(records, position):
+                    keys = ticks["instrument_id"]
+                    if self._skip:
+                        keys = keys[keys < MAX_GUESSED_CAPACITY]
+                    if len(keys) and int(keys.max()) > highest:
+                        highest, at = int(keys.max()), position + int(np.argmax(keys))
+        except FeedError:
+            pass  # found again, and told, where the ticks before it have been given
+        if highest >= MAX_GUESSED_CAPACITY:
+            raise self._bad_record(
+                at, f"instrument_id is {highest}: give capacity= if the file really has so many instruments"
+            )
+        return max(1, highest + 1)
+
+
+def _refuse(given: Mapping[str, object], *names: str) -> None:
+    if unused := [name for name in names if given[name] is not None]:
+        raise ConfigurationError(f"{unused[0]}: give columns too, or leave it out: the file's fields have a meaning")
+
+
+#: What a tick was before sizes had 64 bits: files of such ticks are converted.
+_FIRST_TICK: Final = np.dtype(
+    [("ts_event", "<u8"), ("ts_recv", "<u8"), ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"),
+     ("instrument_id", "<u4"), ("sequence", "<u8"), ("ref_id", "<u8"), ("publisher_id", "<u2"), ("action", "S1"),
+     ("side", "S1"), ("flags", "u1"), ("depth", "u1"), ("kind", "<u2")]
+)  # fmt: skip
+
+
+def _difference(dtype: np.dtype[Any]) -> str:
+    """How a dtype differs from a tick's, in words; the first difference is enough."""
+    if dtype.names is None:
+        return f"holds plain {dtype}, not records with fields"
+    for name in TICK.names or ():
+        if name not in dtype.names:
+            return f"its records have no field {name!r} (they have {', '.join(dtype.names)})"
+        if dtype.fields is not None and TICK.fields is not None and dtype.fields[name][:2] != TICK.fields[name][:2]:
+            found, wanted = dtype.fields[name], TICK.fields[name]
+            return f"field {name!r} is {found[0]} at byte {found[1]}, a tick's is {wanted[0]} at byte {wanted[1]}"
+    fields = len(TICK.names or ())
+    return (
+        f"its records are {dtype.itemsize} bytes with {len(dtype.names)} fields, a tick {TICK.itemsize} with {fields}"
+    )

@@ -1,0 +1,101 @@
+"""What files of ticks written by strand say of their source: one JSON object, whatever the file's format.
+
+Parquet and Arrow keep it in the schema's metadata under ``strand``, an .npz in the member ``strand.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from strand.errors import FeedError, FormatError
+from strand.feeds.base import Feed, FeedInfo, TicksAre
+from strand.feeds.stock_attributes import StockAttributes
+from strand.feeds.trading_day import as_date
+from strand.symbols import check_name, name_problem
+
+__all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]
+
+OWN_KEY: Final = b"strand"
+OWN_MEMBER: Final = "strand.json"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The source's ``FeedInfo``, as far as it says what the ticks are. ``profile``: what its columns were read by.
+    ``feeds``: of several files that were merged each one's format, name, date and venue."""
+
+    format: str = ""
+    profile: str | None = None
+    date: str | None = None
+    venue: str | None = None
+    price_unit: float | None = msgspec.field(default=None, name="price_scale")  # as files have always had it
+    size_unit: float | None = 1.0
+    ticks: TicksAre | None = "plain"
+    ticks_assumed: bool = False
+    undated: bool = False
+    feeds: list[dict[str, str | None]] = []
+
+    def info(
+        self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None, ticks: TicksAre | None
+    ) -> FeedInfo:
+        """Of the file of format ``name`` that keeps it. ``details["source"]``: the source's format and profile.
+        ``ticks``: what they mean, where somebody says otherwise."""
+        source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
+        details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
+        return FeedInfo(
+            format=name,
+            path=path,
+            date=self.date,
+            venue=self.venue,
+            price_unit=self.price_unit,
+            details=details,
+            undated=self.undated,
+            size_unit=size_unit,
+            ticks=ticks or self.ticks,
+            ticks_assumed=ticks is None and self.ticks_assumed,
+        )
+
+
+class Own(msgspec.Struct, frozen=True):
+    """``symbols``: names by key. ``directory``: what the source says of each stock, by name, where it does."""
+
+    symbols: list[str]
+    info: Source
+    directory: dict[str, StockAttributes] = {}
+
+
+def own_text(feed: Feed) -> bytes:
+    """The JSON object for a feed that has been read. Raises ConfigurationError for a name that no reader would take."""
+    info = feed.info
+    source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
+    told = Source(
+        **source,
+        date=info.date,
+        venue=info.venue,
+        price_unit=info.price_unit,
+        size_unit=info.size_unit,
+        ticks=info.ticks,
+        ticks_assumed=info.ticks_assumed,
+        undated=info.undated,
+        feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
+    )
+    return msgspec.json.encode(
+        Own([check_name("symbols", name) for name in feed.symbols], told, dict(getattr(feed, "directory", {})))
+    )
+
+
+def own_from(text: bytes, path: str | Path) -> Own:
+    """What a file keeps. Raises FormatError where it is something else."""
+    try:
+        own = msgspec.json.decode(text, type=Own)
+        if own.info.date is not None:
+            as_date(own.info.date)
+    except (msgspec.MsgspecError, FeedError, ValueError, RecursionError) as error:
+        raise FormatError(f"the metadata 'strand' cannot be read: {error}", path=path) from None
+    for name in own.symbols:
+        if problem := name_problem(name):
+            raise FormatError(f"the metadata 'strand' names a symbol {name[:80]!r}, which {problem}", path=path)
+    return own

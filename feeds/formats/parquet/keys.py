@@ -1,0 +1,334 @@
+"""The key of each row of a table: from its symbol, from its instrument's number, or the same for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.values import look_up
+from strand.errors import ConfigurationError, FormatError
+from strand.feeds.formats.parquet.arrays import nulls, numbers, rows_of
+from strand.feeds.mapping.columns import Columns
+from strand.feeds.mapping.values import unusable
+from strand.symbols import NAME_BYTES, check_name, name_problem
+
+__all__ = ["Keys"]
+
+_NO_KEY: Final = np.iinfo(np.uint32).max
+# Numbers below it are looked up in a table, of at most 4 MiB.
+_SMALL: Final = 1 << 20
+
+_NO_SYMBOL: Final = "holds null where a symbol must be"
+_NO_NAME: Final = (
+    f"holds no symbol's name, which is UTF-8 text of at most {NAME_BYTES} bytes without control characters"
+)
+
+Mask = npt.NDArray[np.bool_]
+ByRow = npt.NDArray[np.uint32]
+Rows = npt.NDArray[np.uint32]
+_NO_ROWS: Final[Rows] = np.empty(0, np.uint32)
+
+
+class Keys:
+    """Keys by row, and the names that they stand for.
+
+    ``names``: those a file of strand's own keeps; its ``instrument_id`` is then the key. ``one``: the symbol of all
+    rows. ``keeps``: whether a symbol is wanted. ``schema``: the file's.
+
+    Values are looked up by Arrow and numpy: Python sees those alone that are new. ``text``: the column, if it is of
+    text and for symbols alone, so that it may as well come as a dictionary.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        *,
+        names: Sequence[str] | None,
+        one: str | None,
+        keeps: Callable[[str], bool],
+        capacity: int,
+        path: str | Path,
+        schema: Any,
+    ) -> None:
+        self.problem = _NO_SYMBOL
+        self._keeps = keeps
+        self._nameless: list[int] = []  # keys of texts that are no symbol's name
+        self._wanted: Mask = np.zeros(0, np.bool_)
+        self._all_wanted = True
+        # Of the values met so far, as Arrow has them, pieces by key; of those that are small numbers the keys; the
+        # latest dictionary, its values as far as they can be names, and their keys by place.
+        self._known: list[Any] = []
+        self._of_small: ByRow = np.zeros(0, np.uint32)
+        self._dictionary: Any = None
+        self._values: Any = None
+        self._of_place: ByRow = np.zeros(0, np.uint32)
+        self._fixed: npt.NDArray[np.bool_] | None = None
+        self._kind = "one"
+        self.column = ""
+        self.capacity = capacity
+        self.names: list[str] = []
+        if one is not None:
+            if columns.of.get("symbol") is not None:
+                raise ConfigurationError("symbol: the file has a column of symbols; leave it out by columns")
+            self.names, self.capacity = [check_name("symbol", one)], 1
+        elif names is not None and "symbol" not in columns.of:
+            self._kind, self.column = "own", columns.of.get("instrument_id", "")
+            self.names, self.capacity = list(names), max(1, len(names))
+            self.problem = f"holds a key beyond the file's {len(names)} symbols"
+            if not self.column:
+                raise FormatError("its column 'instrument_id' is missing", path=path)
+        elif "symbol" in columns.of:
+            self._kind, self.column = "symbol", columns.of["symbol"]
+        elif "instrument_id" in columns.of:
+            self._kind, self.column = "number", columns.of["instrument_id"]
+        else:
+            raise FormatError(
+                "no column looks like symbols: say by columns={'symbol': NAME} which one it is, or name the one symbol "
+                "of the file by symbol=",
+                path=path,
+            )
+        self._fixed = np.fromiter(map(keeps, self.names), np.bool_, len(self.names))
+        kind = schema.field(self.column).type if self.column else None
+        self._by_rows = kind is not None and not _is_dictionary(kind)
+        alone = list(columns.of.values()).count(self.column) == 1
+        self.text = self.column if self._kind == "symbol" and alone and _is_text(kind) else None
+
+    def of(self, batch: Any) -> tuple[ByRow, Mask | None, Mask | None]:
+        """Keys of a record batch's rows, which rows are wanted (None: all) and which have no key (None: none).
+
+        Raises TypeError for a column of another kind, OverflowError for more symbols than there is room for.
+        """
+        if self._kind == "one":
+            wanted = None if self._keeps(self.names[0]) else np.zeros(batch.num_rows, np.bool_)
+            return np.zeros(batch.num_rows, np.uint32), wanted, None
+        column = batch.column(self.column)
+        bad = nulls(column)
+        if self._kind == "own":
+            return self._own(column, bad)
+        return self._told(column, bad)
+
+    def _own(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
+        import pyarrow.types as kinds
+
+        if not kinds.is_uint32(column.type):
+            raise TypeError(f"column {self.column!r} is {column.type}, not uint32")
+        keys = numbers(column)
+        beyond = keys >= len(self.names)
+        if beyond.any():
+            bad = beyond if bad is None else bad | beyond
+            keys = np.where(beyond, 0, keys).astype(np.uint32)
+        assert self._fixed is not None
+        wanted = None if self._fixed.all() or not len(self._fixed) else self._fixed[keys]
+        return keys, wanted, bad
+
+    def _told(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
+        keys, rows = (self._by_place if _is_dictionary(column.type) else self._by_value)(column, bad)
+        none = bad
+        if len(rows):
+            none = np.zeros(len(keys), np.bool_) if bad is None else bad.copy()
+            none[rows] = True
+        self.problem = _NO_SYMBOL
+        if self._nameless:
+            nameless = np.isin(keys, self._nameless)
+            none = nameless if none is None else none | nameless
+            if nameless.any() and nameless[np.argmax(none)]:
+                self.problem = _NO_NAME
+        if none is not None:
+            keys[none] = 0
+        wanted = None
+        if not self._all_wanted:
+            wanted = self._wanted[keys]
+            if none is not None:
+                wanted &= ~none
+        return keys, wanted, none
+
+    def _by_value(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
+        """Keys, new ones included, and the rows without one, but for some that are ``bad``."""
+        import pyarrow.types as kinds
+
+        column = _plain(column)
+        number = kinds.is_integer(column.type)
+        if not (number if self._kind == "number" else number or _is_text(column.type)):
+            raise self._no_names(column)
+        keys = self._by_number(column, bad) if number else None
+        if keys is None:
+            keys = self._found(column)
+            rows = _unmet(keys, bad)
+            if len(rows):
+                keys[rows] = self._number(column.take(rows_of(rows)))
+        return keys, _NO_ROWS
+
+    def _by_number(self, column: Any, bad: Mask | None) -> ByRow | None:
+        """The keys of integers; None where a new one is not small."""
+        import pyarrow as pa
+
+        values = numbers(column)
+        keys, rows = _looked_up(values, self._of_small, bad)
+        if not len(rows):
+            return keys
+        unmet = values[rows]
+        if unmet.min() < 0 or unmet.max() >= _SMALL:
+            return None
+        if (most := int(unmet.max())) >= len(self._of_small):
+            self._of_small = np.full(1 << most.bit_length(), _NO_KEY, np.uint32)
+            first = 0
+            for known in self._known:
+                self._note_small(known, first)
+                first += len(known)
+            # What was met is there again, what was not is as it was.
+            keys, rows = _looked_up(values, self._of_small, bad)
+            unmet = values[rows]
+        if len(rows):
+            new = unmet[np.sort(np.unique(unmet, return_index=True)[1])]
+            self._add(new.tolist(), pa.Array.from_buffers(column.type, len(new), [None, pa.py_buffer(new)]))
+            keys[rows] = self._of_small[unmet]
+        return keys
+
+    def _note_small(self, known: Any, first: int) -> None:
+        """Puts the keys of integers, which follow each other from ``first`` on, where small ones are looked up."""
+        values = numbers(known)
+        small = np.flatnonzero((values >= 0) & (values < len(self._of_small)))
+        self._of_small[values[small].astype(np.intp)] = small + first
+
+    def _by_place(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
+        """As ``_by_value``. Of a dictionary only what occurs is numbered: files of other symbols may share it."""
+        if self._dictionary is None or not self._dictionary.equals(column.dictionary):
+            self._take(column)
+        places = numbers(column.indices)
+        keys, rows = _looked_up(places, self._of_place, bad)
+        if len(rows) and self._values is not None:
+            used = places[rows].astype(np.intp, copy=False)
+            if not self._by_rows:
+                occurs = np.zeros(len(self._of_place), np.bool_)
+                occurs[used] = True
+                used = np.flatnonzero(occurs)
+            # It may hold a value twice, at a place that occurred before and at one that did not.
+            values = self._values.take(rows_of(used))
+            found = self._found(values)
+            new = _unmet(found, None)
+            if len(new):
+                found[new] = self._number(values.take(rows_of(new)))
+            self._of_place[used] = found
+            keys, rows = _looked_up(places, self._of_place, bad)
+        return keys, rows
+
+    def _take(self, column: Any) -> None:
+        """Makes a column's dictionary the one whose keys are kept by place."""
+        import pyarrow.types as kinds
+
+        self._dictionary, values = None, _plain(column.dictionary)
+        # One place more than there are: nulls of a column whose dictionary is empty look there.
+        self._of_place = np.full(len(values) + 1, _NO_KEY, np.uint32)
+        self._values = values if _is_text(values.type) or kinds.is_integer(values.type) else None
+        if self._values is not None:
+            self._of_place[:-1] = self._found(values)
+        elif values.null_count < len(values):
+            raise self._no_names(column)
+        self._dictionary = column.dictionary
+
+    def _no_names(self, column: Any) -> TypeError:
+        assert self.column is not None
+        field = "instrument_id" if self._kind == "number" else "symbol"
+        return TypeError(unusable(field, self.column, str(column.type), "cannot name symbols"))
+
+    def _found(self, values: Any) -> ByRow:
+        """The keys of values, of those that have one."""
+        import pyarrow as pa
+
+        if len(self._known) > 1:
+            self._known = [pa.concat_arrays(self._known)]
+        return _places(values, self._known[0]) if self._known else np.full(len(values), _NO_KEY, np.uint32)
+
+    def _number(self, values: Any) -> ByRow:
+        """New keys for values, none of which has one, in the order in which they come first; nulls get none."""
+        new = values.drop_null().unique()
+        first = len(self.names)
+        self._add(_told(new), new)
+        keys = _places(values, new)
+        keys[keys != _NO_KEY] += first
+        return keys
+
+    def _add(self, told: list[Any], new: Any) -> None:
+        """Takes in new values, which are as Arrow has them in ``new``.
+
+        Raises OverflowError once those that there is room for have their keys.
+        """
+        import pyarrow.types as kinds
+
+        first = len(self.names)
+        names = [value if isinstance(value, str) else f"id:{value}" for value in told[: self.capacity - first]]
+        bad = [at for at, name in enumerate(names) if name_problem(name)]
+        if names:
+            new = new[: len(names)]
+            self._known.append(new)
+            if kinds.is_integer(new.type):
+                self._note_small(new, first)
+            for at in bad:
+                names[at] = ""
+            self._nameless += [first + at for at in bad]
+            self._wanted = np.append(self._wanted, np.fromiter(map(self._keeps, names), np.bool_, len(names)))
+            self._all_wanted = bool(self._wanted.all())
+            self.names += names
+        if len(names) < len(told):
+            raise OverflowError(
+                f"{told[len(names)]!r} is one symbol more than the {self.capacity} there is room for: give capacity= "
+                "if the file really has so many"
+            )
+
+
+def _looked_up(values: npt.NDArray[Any], table: ByRow, bad: Mask | None) -> tuple[ByRow, Rows]:
+    """The keys of integers in a table of them, and the rows of those without one that hold something."""
+    keys, rows = look_up(values, table, _NO_KEY)
+    return keys, rows if bad is None or not len(rows) else rows[~bad[rows]]
+
+
+def _told(new: Any) -> list[Any]:
+    """Values of a column as Python has them; of text that is not UTF-8 with surrogates, which no name has."""
+    import pyarrow as pa
+
+    try:
+        return list(new.to_pylist())
+    except UnicodeDecodeError:
+        raw = new.cast(pa.large_binary() if pa.types.is_large_string(new.type) else pa.binary())
+        return [value.decode("utf-8", "surrogateescape") for value in raw.to_pylist()]
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def _is_dictionary(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_dictionary(kind))
+
+
+def _plain(values: Any) -> Any:
+    """Views of text, which Arrow has few functions for, as text."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    is_view = getattr(kinds, "is_string_view", None)
+    return values.cast(pa.string()) if is_view is not None and is_view(values.type) else values
+
+
+def _places(values: Any, among: Any) -> ByRow:
+    """Where values are in an array, ``_NO_KEY`` for those that are not."""
+    import pyarrow.compute as pc
+
+    found: ByRow = numbers(pc.index_in(values, value_set=among), null=-1).astype(np.uint32)
+    return found
+
+
+def _unmet(keys: ByRow, bad: Mask | None) -> npt.NDArray[np.intp]:
+    """Rows that hold something, which has no key."""
+    unmet = keys == _NO_KEY
+    if not unmet.any():
+        return np.empty(0, np.intp)
+    return np.flatnonzero(unmet if bad is None else unmet & ~bad)

@@ -1,0 +1,39 @@
+"""What Parquet and Arrow files may expand to, by what they say of it before it is read: the limits that gzip obeys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from strand.errors import FormatError
+from strand.feeds.io.bytestream import InflateLimits
+
+__all__ = ["VALUE_BYTES", "Expansion"]
+
+#: What a row takes at least, whatever its pages or buffers hold.
+VALUE_BYTES: Final = 8
+
+
+class Expansion:
+    """How much has come out of how many bytes, held against the limits as it grows. Raises FormatError.
+
+    ``size``: the bytes of the file, where they are known: more cannot be read, whatever it says.
+    """
+
+    def __init__(self, limits: InflateLimits | None, path: Path | str, size: int | None = None) -> None:
+        self._limits = InflateLimits.of(limits)
+        self._path = path
+        self._size = size
+        self._made = self._read = 0
+
+    def check(self, made: int, read: int, what: str) -> None:
+        """``made`` bytes come out of ``read`` at one go."""
+        if excess := self._limits.excess(made, read):
+            raise FormatError(f"{what}: {excess}", path=self._path)
+
+    def add(self, made: int, read: int, what: str) -> None:
+        """``made`` bytes come out of ``read``: alone, and with all before them."""
+        self.check(made, read, what)
+        self._made += made
+        self._read += read if self._size is None else min(read, self._size - self._read)
+        self.check(self._made, self._read, what)

@@ -1,0 +1,351 @@
+"""Parquet files, and Arrow IPC files (Feather 2) and streams, as ticks. Extra ``[parquet]``.
+
+Columns are found by name or by the option ``columns``; docs/feeds/parquet.md lists the names that are known and how
+values become fields of ticks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import starmap
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
+from strand.feeds.formats.own_metadata import OWN_KEY, own_from
+from strand.feeds.formats.parquet.arrays import mask_of
+from strand.feeds.formats.parquet.arrow_source import ARROW_MAGIC, is_arrow_stream
+from strand.feeds.formats.parquet.column import arrow_column
+from strand.feeds.formats.parquet.keys import Keys
+from strand.feeds.formats.parquet.opening import open_arrow
+from strand.feeds.formats.parquet.parquet_source import PARQUET_MAGIC
+from strand.feeds.formats.parquet.row_groups import group_filter
+from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.columns import BadRow, Columns
+from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.mapping.units import unit_power
+from strand.feeds.selection import Selection
+from strand.numbers import whole
+from strand.ticks import TICK, empty
+
+__all__ = ["ParquetFeed", "recognise"]
+
+_SPARE: Final = 65536
+
+# A record batch, or how many rows were not read, behind the number of the first one.
+Read = tuple[int, Any]
+
+
+def recognise(head: bytes) -> bool:
+    """Whether an uncompressed file that starts with ``head`` is Parquet, an Arrow IPC file or an Arrow IPC stream."""
+    return head.startswith((PARQUET_MAGIC, ARROW_MAGIC)) or is_arrow_stream(head)
+
+
+@dataclass(slots=True)
+class _Made:
+    """What some rows became: ``ticks``, and behind them perhaps a ``fault`` that ends them. Told when they are handed
+    out: ``counts``; ``passed``, of bad rows passed over how many there are, the first one's number, and what is wrong
+    with it; ``known``, the symbols known by then."""
+
+    ticks: TickBatch = field(default_factory=lambda: empty(0))
+    fault: FeedError | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    passed: tuple[int, int, str] | None = None
+    known: int = 0
+
+
+class ParquetFeed(BaseFeed):
+    """A Parquet or Arrow file as batches of ticks, in the order of its rows.
+
+    ``columns`` maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``
+    to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md); what it does not name is
+    recognised by common names. ``constants`` gives tick fields one value for all. ``symbol`` names the one
+    symbol of a file without a column for it. Only columns that are used are read.
+
+    ``price_unit``: what 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
+    are currency, integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for fractions of a coin. A
+    float stands for the shortest decimal that rounds to it. A price that is no whole number of 1e-9 and a size that is
+    no whole number of ``size_unit`` are bad rows, or with ``inexact="round"`` rounded to the nearest, ties to even, and
+    counted; a size above 0 that rounds to 0 is a bad row. Times are timestamps of any unit, in ``time_zone`` where they
+    have none (UTC by default), or integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the
+    field's undefined value, times and symbols excepted.
+
+    ``ticks``: what the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
+    unless the file says it.
+
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``capacity``: the most
+    symbols, 65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
+    passed over before they become ticks. ``batch_ticks``: the most rows read at a time.
+
+    Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
+    an option that cannot work, MissingExtraError without ``pyarrow``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
+        constants: Mapping[str, int | str | bytes] | None = None,
+        symbol: str | None = None,
+        price_unit: str | Decimal | None = None,
+        size_unit: str | Decimal | None = None,
+        inexact: Literal["raise", "round"] = "raise",
+        time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        time_zone: str | None = None,
+        ticks: TicksAre | None = None,
+        nulls: Literal["raise", "undefined"] = "raise",
+        capacity: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 131072,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        said = check_options(
+            columns=columns,
+            constants=constants,
+            inexact=inexact,
+            time_unit=time_unit,
+            time_zone=time_zone,
+            ticks=ticks,
+            nulls=nulls,
+            on_error=on_error,
+        )
+        self._path: str | Path = str(path) if str(path) == "-" else Path(path)
+        self._skip = said.skips
+        self._select = select if select is not None else Selection()
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
+        self._closed = False
+        names = ("rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "row_groups_passed_over")
+        self._counts = dict.fromkeys(names, 0)
+
+        self._source = open_arrow(self._path, limits)
+        catalogue = NautilusSource(self._source, self._path) if is_nautilus(self._source) else None
+        if catalogue is not None:
+            self._source = catalogue
+            size_unit = f"1e{catalogue.size_power}" if size_unit is None else size_unit
+        self._is_file = isinstance(self._path, Path) and self._path.is_file()
+        text = self._source.metadata.get(OWN_KEY)
+        own = None if text is None else own_from(text, self._path)
+        #: What the source said of each stock, by name, where strand wrote the file and the source did.
+        self.directory = {} if own is None else own.directory
+        own_unit = 1.0 if own is None else own.info.size_unit
+        self._reading = Reading(
+            None if price_unit is None else unit_power("price_unit", price_unit),
+            _size_power(size_unit, own_unit),
+            said.time_unit,
+            said.time_zone,
+            rounds=said.rounds,
+            undefined_nulls=said.nulls == "undefined" or catalogue is not None,
+            own=own is not None,
+        )
+        self._columns = Columns(self._source.names, said.columns, said.constants, self._reading)
+        if not self._columns.has_time:
+            raise FormatError(
+                f"no column looks like times (there are {', '.join(self._source.names) or 'none'}): say by "
+                "columns={'ts_event': NAME} which one it is",
+                path=self._path,
+            )
+        self._keys = Keys(
+            self._columns,
+            names=None if own is None else own.symbols,
+            one=catalogue.symbol if symbol is None and catalogue is not None else symbol,
+            keeps=self._select.keeps,
+            capacity=_SPARE if capacity is None else whole("capacity", capacity, 1, 1 << 24),
+            path=self._path,
+            schema=self._source.schema,
+        )
+        #: As far as ticks were handed out, which are made ahead of that.
+        self._names = list(self._keys.names)
+        # They may as well come as dictionaries.
+        self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
+        if self._keys.text is not None:
+            self._texts.append(self._keys.text)
+        details = {
+            "rows": self._source.rows,
+            "row_groups": self._source.row_groups,
+            "columns": dict(self._columns.of),
+        }
+        name = "parquet" if self._source.row_groups is not None else "arrow"
+        unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
+        if own is None:
+            venue = None if catalogue is None else catalogue.symbol.rpartition(".")[2]
+            assumed = said.ticks is None and catalogue is None
+            self._info = FeedInfo(
+                name, str(self._path), venue=venue, details=details, size_unit=unit, ticks=said.ticks or "plain",
+                ticks_assumed=assumed,
+            )  # fmt: skip
+        else:
+            self._info = own.info.info(name, str(self._path), details, unit, said.ticks)
+
+    @property
+    def info(self) -> FeedInfo:
+        """``details["columns"]`` says which column each field comes from."""
+        return self._info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by ``instrument_id``, in the order they come; of instruments known by a number only, ``id:N``."""
+        return self._names
+
+    @property
+    def capacity(self) -> int:
+        return self._keys.capacity
+
+    def count(self) -> int | None:
+        """The rows, where nothing is left out and the file says how many it has."""
+        return None if self._select or self._skip else self._source.rows
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The rows from the first one on, at most ``batch_ticks`` at a time.
+
+        Raises FormatError with the row (from 1) and the column, after every tick before that row was handed out.
+        """
+        counts = self._counts
+        counts.update(dict.fromkeys(counts, 0))
+        self.skipped.counts.clear()
+        self.skipped.samples.clear()
+        self._check_open()
+        # Whoever waits for a thread waits for a batch at most, if the file is no pipe.
+        ahead = self._is_file and may_prefetch()
+        made = PrefetchedBatches(self._made(), f"strand make {Path(self._path).name}") if ahead else self._made()
+        try:
+            while (part := next(made, None)) is not None:
+                self._check_open()
+                for name, n in part.counts.items():
+                    counts[name] += n
+                self._names += self._keys.names[len(self._names) : part.known]
+                if part.passed is not None:
+                    n, row, what = part.passed
+                    self.skipped.add("bad row", n, line=row, text=what)
+                if len(part.ticks):
+                    counts["ticks"] += len(part.ticks)
+                    yield part.ticks
+                    self._check_open()
+                if part.fault is not None:
+                    raise part.fault
+                del part  # which would be one more in memory while the next one is waited for
+        finally:
+            made.close()
+
+    def _made(self) -> Generator[_Made, None, None]:
+        """The rows as ticks. It may run ahead of what is handed out, in another thread."""
+        batches = self._read()
+        try:
+            yield from starmap(self._convert, batches)
+        finally:
+            batches.close()
+
+    def _read(self) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
+        keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
+        batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
+        # Parquet takes longer to read than ticks to be made of it.
+        if self._source.row_groups is None or not may_prefetch():
+            return batches
+        return PrefetchedBatches(batches, f"strand read {Path(self._path).name}")
+
+    def _convert(self, first: int, batch: Any) -> _Made:
+        """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0. Of
+        rows that were not read there are none."""
+        made = _Made()
+        if isinstance(batch, int):
+            made.counts = {"row_groups_passed_over": 1, "not_selected": batch}
+        else:
+            made.counts = {"rows": batch.num_rows, "not_selected": 0}
+            made.fault = self._make(batch, first, made)
+        made.known = len(self._keys.names)
+        return made
+
+    def _make(self, batch: Any, first: int, made: _Made) -> FeedError | None:
+        rows: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + batch.num_rows)
+        try:
+            keys, wanted, bad_key = self._keys.of(batch)
+            if wanted is not None:
+                kept = wanted if bad_key is None else wanted | bad_key
+                if not kept.all():
+                    made.counts["not_selected"] += int(np.count_nonzero(~kept))
+                    batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
+                    bad_key = None if bad_key is None else bad_key[kept]
+            zone = self._reading.time_zone
+            found = self._columns.convert(lambda name: arrow_column(batch.column(name), zone), rows, keys)
+        except TypeError as error:
+            return FormatError(str(error), path=self._path)
+        except UnicodeDecodeError as error:
+            return FormatError(f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path)
+        except OverflowError as error:
+            return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
+        ticks, bad, problem, rounded = found.ticks, found.bad, found.first, found.inexact
+        if bad_key is not None and bad_key.any():
+            index = int(np.argmax(bad_key))
+            if problem is None or index <= problem.index:
+                problem = BadRow(index, self._keys.column, self._keys.problem)
+            bad = bad_key if bad is None else bad | bad_key
+        fault = None
+        good: npt.NDArray[np.bool_] | None = None
+        if bad is not None and problem is not None:
+            row = int(rows[problem.index])
+            if self._skip:
+                count = int(np.count_nonzero(bad))
+                made.counts["skipped_rows"] = count
+                made.passed = count, row, f"{problem.column}: {problem.problem}"
+                good = ~bad
+            else:
+                fault = FormatError(
+                    f"row {row}: column {problem.column!r} {problem.problem}: {MEND}",
+                    path=self._path,
+                )
+                good = np.arange(len(ticks)) < problem.index
+        within = self._within(ticks, good)
+        if rounded is not None:
+            made.counts["rows_rounded"] = int(np.count_nonzero(rounded if within is None else rounded & within))
+        if within is not None:
+            passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
+            made.counts["not_selected"] += passed
+            # numpy copies records field by field, unless they look like one field.
+            ticks = ticks.view(f"V{TICK.itemsize}")[within].view(TICK)
+        made.ticks = ticks
+        return fault
+
+    def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+        """Which of the good ticks are wanted by their times; None: all of all."""
+        if good is None and self._select.start_ns is None and self._select.end_ns is None:
+            return None
+        kept = np.ones(len(ticks), np.bool_) if good is None else good
+        if self._select.start_ns is not None:
+            kept = kept & (ticks["ts_recv"] >= np.int64(self._select.start_ns))
+        if self._select.end_ns is not None:
+            kept = kept & (ticks["ts_recv"] < np.int64(self._select.end_ns))
+        return None if kept.all() else kept
+
+    def statistics(self) -> dict[str, int]:
+        """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
+        ``rows_rounded`` (those of the ticks in which a number was rounded), ``row_groups_passed_over``."""
+        return dict(self._counts)
+
+    def close(self) -> None:
+        """Ends every iteration under way: asking one for more raises FeedError."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self._path)
+
+
+def _size_power(size_unit: object, own_unit: float | None) -> int:
+    """The power of ten that the unit of sizes is, counted from the unit of the column's."""
+    if size_unit is None:
+        return 0
+    if own_unit is None:
+        raise ConfigurationError("size_unit: leave it out: the sizes in the file are of several units")
+    return unit_power("size_unit", size_unit) - unit_power("the file's size_unit", own_unit)

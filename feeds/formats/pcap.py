@@ -1,0 +1,213 @@
+"""Packet captures (pcap, pcapng) of MoldUDP64 that carries NASDAQ TotalView-ITCH 5.0.
+
+Layout of the packets: Nasdaq, "MoldUDP64 Protocol Specification"; of the files: the pcap and pcapng drafts of the
+IETF's opsawg. What each message becomes as a tick: strand.feeds.formats.itch.reader; how lines are arbitrated:
+csrc/codec/pcap/pcap.h and docs/feeds/pcap.md.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo
+
+from strand._bindings import itch as _itch
+from strand._bindings import pcap as _pcap
+from strand._bindings.itch import ItchDecoder
+from strand._bindings.pcap import PcapDecoder
+from strand.errors import ConfigurationError, UnknownFormatError
+from strand.feeds.base import FeedInfo
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes
+from strand.feeds.formats.itch.directory import ItchSymbols, MarketEvent, market_event
+from strand.feeds.io.streams import InflateLimits, names_of
+from strand.feeds.selection import Selection
+from strand.feeds.stock_attributes import StockAttributes
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
+from strand.numbers import whole
+from strand.ticks import aligned_ticks
+
+__all__ = ["PcapFeed", "recognise"]
+
+#: Enough for the first packet of any network but those of jumbo frames of loopback.
+_HEAD_BYTES: Final = 1 << 17
+_MAGICS: Final = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1")
+_NG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
+_NG_MARKS: Final = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
+_SESSION_LETTERS: Final = 10
+
+
+def recognise(head: bytes) -> bool:
+    """Whether an uncompressed file that starts with ``head`` (12 bytes are enough) is a packet capture."""
+    return head.startswith(_MAGICS) or (head.startswith(_NG_MAGIC) and head[8:12] in _NG_MARKS)
+
+
+class PcapFeed(DecodedFeed):
+    """A capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
+
+    ``port``: the feed's UDP destination port, or several (lines A and B); by default whatever looks like MoldUDP64 is
+    taken. ``session``: the MoldUDP64 session to read; by default the first, and a second one is an error.
+    ``blank_headers``: also read packets whose session and sequence are zeros, as published captures have them: each
+    goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.
+    ``hold``, ``hold_ns``: how many packets are held for what is missing before them (0 to 255), and how long in capture
+    time, before it is counted as a gap.
+    ``date``: the trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``; by default the
+    one in the file's name, or else the capture's day in New York.
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over damaged records, cut packets and bad messages. Gaps are no
+    errors either way: ``statistics()`` counts them, and ``skipped`` samples them.
+    ``select``: the ticks wanted, its times being capture times; the decoder makes no others.
+    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
+    ``limits``: what a compressed file may expand to.
+
+    Raises UnknownFormatError for a file that is no capture, FeedError for one that cannot be read, ConfigurationError
+    for an option that cannot work.
+    """
+
+    #: As of ``ItchFeed``.
+    locates: Final = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        port: int | Collection[int] | None = None,
+        session: str | None = None,
+        blank_headers: bool = False,
+        hold: int = _pcap.MAX_HELD,
+        hold_ns: int = 100_000_000,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 4 * BATCH_STEP,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__(
+            Path(path),
+            on_error=on_error,
+            select=select,
+            batch_ticks=batch_ticks,
+            limits=limits,
+            headroom=_pcap.MAX_RECORD,
+        )
+        if not isinstance(blank_headers, bool):
+            raise ConfigurationError(f"blank_headers: {blank_headers!r} is neither True nor False")
+        self._capture: dict[str, Any] = {
+            "skip": self._options["skip"],
+            "ports": _ports(port),
+            "session": _session(session),
+            "blank_headers": blank_headers,
+            "hold": whole("hold", hold, 0, _pcap.MAX_HELD),
+            "hold_ns": whole("hold_ns", hold_ns, 0),
+            "start_ns": self._options.pop("start_ns", None),
+            "end_ns": self._options.pop("end_ns", None),
+        }
+        with self._open_stream() as stream:
+            head = stream.head(_HEAD_BYTES)
+            compression, inflater = stream.compression, stream.inflater
+            names = names_of(self._path, stream)
+        if not recognise(head):
+            raise UnknownFormatError(
+                "does not start as a pcap or pcapng file does" if head else "the file is empty",
+                path=self._path,
+                offset=0,
+            )
+        day = as_date(date) if date is not None else date_in_names(names) or _captured_on(head)
+        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
+        self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
+        self._symbols = ItchSymbols(self._decoder.itch)
+        self._info = FeedInfo(
+            format="pcap",
+            path=str(self._path),
+            date=day.isoformat() if day is not None else None,
+            venue="XNAS",
+            price_unit=1e-4,
+            ticks="orders",
+            details={
+                "capture": "pcapng" if head.startswith(_NG_MAGIC) else "pcap",
+                "protocol": "MoldUDP64, ITCH 5.0",
+                "file_bytes": file_bytes(self._path),
+                "compression": compression,
+                "inflater": inflater,
+            },
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        """What is known without reading the file."""
+        return self._info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by stock locate as far as the capture has told them: grows while batches are read."""
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        """65,536: a stock locate has 16 bits."""
+        return _itch.LOCATES
+
+    @property
+    def session(self) -> str:
+        """The MoldUDP64 session read in the latest iteration, ``""`` as long as there is none."""
+        return self._decoder.session
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the capture says of each stock, by name; see ``ItchFeed.directory``."""
+        return self._symbols.attributes()
+
+    @property
+    def market_events(self) -> tuple[MarketEvent, ...]:
+        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
+        midnight = self._options["midnight_ns"]
+        return tuple(market_event(message, midnight) for message in self._decoder.itch.market_events())
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration, zeros before the first.
+
+        Those of ``ItchFeed.statistics``, and ``records``, ``packets`` (of MoldUDP64, with messages), ``heartbeats``,
+        ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
+        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` (of those, what
+        ``blank_headers`` would have read), ``other_sessions``, ``fragments``.
+        """
+        return super().statistics()
+
+    def _begin(self) -> PcapDecoder:
+        itch = ItchDecoder(**self._options, directory_of=self._decoder.itch)
+        self._decoder = PcapDecoder(itch, **self._capture)
+        self._symbols.follow(itch)
+        return self._decoder
+
+    def _latest(self) -> PcapDecoder:
+        return self._decoder
+
+    def _note_samples(self, decoder: PcapDecoder) -> None:
+        for reason, offset, text in decoder.skip_samples():
+            self.skipped.add(reason, 0, offset=offset, text=text)
+
+
+def _captured_on(head: bytes) -> dt.date | None:
+    """The day in New York of the first record that the file's start holds whole."""
+    probe = PcapDecoder(ItchDecoder(midnight_ns=0, skip=True), skip=True)
+    probe.decode(memoryview(head), last=False, out=aligned_ticks(1))
+    if not probe.first_ns:
+        return None
+    return dt.datetime.fromtimestamp(probe.first_ns // 1_000_000_000, ZoneInfo("America/New_York")).date()
+
+
+def _ports(port: int | Collection[int] | None) -> tuple[int, ...]:
+    ports = (
+        () if port is None else port if isinstance(port, Collection) and not isinstance(port, str | bytes) else (port,)
+    )
+    return tuple(whole("port", number, 1, 65535) for number in ports)
+
+
+def _session(session: str | None) -> bytes | None:
+    if session is None:
+        return None
+    is_text = isinstance(session, str) and session.isascii() and session.isprintable()
+    if not is_text or not 0 < len(session) <= _SESSION_LETTERS:
+        raise ConfigurationError(f"session: {session!r} is no session's name of 1 to 10 printable letters")
+    return session.ljust(_SESSION_LETTERS).encode("ascii")

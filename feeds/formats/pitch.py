@@ -1,0 +1,161 @@
+"""Cboe PITCH in text: historical files and logs of TCP sessions, as they are or compressed.
+
+Layout of the messages: Cboe, "US Equities TCP Depth of Book (PITCH) Specification". What each becomes as a tick:
+csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. ``flags`` of orders, auctions and other status ticks are constants of
+this module.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from strand._bindings import pitch as _pitch
+from strand._bindings.pitch import (
+    ATTRIBUTED,
+    AUCTION,
+    AUCTION_SUMMARY,
+    BROKEN_TRADE,
+    NON_DISPLAYED,
+    RETAIL_INTEREST,
+    PitchDecoder,
+)
+from strand.errors import UnknownFormatError
+from strand.feeds.base import FeedInfo
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes
+from strand.feeds.io.streams import InflateLimits, names_of
+from strand.feeds.selection import Selection
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
+
+__all__ = [
+    "ATTRIBUTED",
+    "AUCTION",
+    "AUCTION_SUMMARY",
+    "BROKEN_TRADE",
+    "NON_DISPLAYED",
+    "RETAIL_INTEREST",
+    "PitchFeed",
+    "recognise",
+]
+
+_HEAD_BYTES: Final = 4096
+_MESSAGE: Final = re.compile(rb"S?(?P<ms>\d{8})(?P<type>[sAdEXPrBHIJR])")
+
+
+def recognise(head: bytes) -> bool:
+    """Whether an uncompressed file that starts with ``head`` looks like PITCH.
+
+    True when the first line that is neither empty nor a session's packet starts with a time within a day and a known
+    type, and is as long as that type's messages are.
+    """
+    lines = head.split(b"\n")
+    for at, line in enumerate(lines):
+        text = line.removesuffix(b"\r")
+        if text in (b"", b"H", b"Z"):
+            continue
+        found = _MESSAGE.match(text)
+        if found is None or int(found["ms"]) >= 86_400_000:
+            return False
+        length = _pitch.message_length(found["type"][0]) + text.startswith(b"S")
+        return len(text) == length or (at == len(lines) - 1 and len(text) < length)
+    return False
+
+
+class PitchFeed(DecodedFeed):
+    """A PITCH file as batches of ticks.
+
+    ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
+    taken from the file's name. With neither, times count from 1970-01-01T00:00 instead of that day's midnight in New
+    York, and ``info.date`` is None.
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over lines that are no messages; ``skipped`` counts them and keeps
+    some.
+    ``select``: the ticks wanted; the decoder makes no others.
+    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
+    ``limits``: what a compressed file may expand to.
+
+    Raises UnknownFormatError for a file that does not start as PITCH does, FeedError for one that cannot be read,
+    ConfigurationError for an option that cannot work.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        select: Selection | None = None,
+        batch_ticks: int = 4 * BATCH_STEP,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__(
+            Path(path),
+            on_error=on_error,
+            select=select,
+            batch_ticks=batch_ticks,
+            limits=limits,
+            headroom=_pitch.MAX_LINE,
+        )
+        with self._open_stream() as stream:
+            head = stream.head(_HEAD_BYTES)
+            compression, inflater = stream.compression, stream.inflater
+            names = names_of(self._path, stream)
+        if not recognise(head):
+            raise UnknownFormatError(
+                "does not start with a PITCH message (eight digits of time, then a known type)"
+                if head
+                else "the file is empty",
+                path=self._path,
+                offset=0,
+            )
+        day = as_date(date) if date is not None else date_in_names(names)
+        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0}
+        self._decoder = PitchDecoder(**self._options)
+        self._names: list[str] = [""]
+        self._info = FeedInfo(
+            format="pitch",
+            path=str(self._path),
+            date=day.isoformat() if day is not None else None,
+            venue="Cboe",
+            price_unit=1e-4,
+            undated=day is None,
+            ticks="orders",
+            details={
+                "file_bytes": file_bytes(self._path),
+                "compression": compression,
+                "inflater": inflater,
+                "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
+            },
+        )
+
+    @property
+    def info(self) -> FeedInfo:
+        """What is known without reading the file."""
+        return self._info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names in the order they first come, ``""`` before them: grows while batches are read."""
+        if len(self._names) < self._decoder.symbol_count:
+            self._names = self._decoder.symbols()
+        return self._names
+
+    @property
+    def capacity(self) -> int:
+        """65,536: PITCH names symbols in each message, and does not say how many there are."""
+        return _pitch.SYMBOLS
+
+    def _begin(self) -> PitchDecoder:
+        _ = self.symbols  # those of the last iteration stay known: they come in the same order again
+        self._decoder = PitchDecoder(**self._options)
+        return self._decoder
+
+    def _latest(self) -> PitchDecoder:
+        return self._decoder
+
+    def _note_samples(self, decoder: PitchDecoder) -> None:
+        for reason, offset, line, text in decoder.skip_samples():
+            self.skipped.add(reason, 0, offset=offset, line=line, text=text)

@@ -1,0 +1,211 @@
+"""What a live feed received, written so that it can be replayed to the same ticks.
+
+A recording is two files. ``FILE`` is plain ITCH 5.0: the messages in order, as they came, each behind its length; any
+reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered
+them, little-endian: the eight bytes ``SDTIMES1``; the trading day as u64 YYYYMMDD, 0 where it is unknown; then for each
+run of messages of one packet the position of its first message in FILE from 1, its sequence number and the receive time
+in ns since the UNIX epoch, u64 each. ``strand.feeds.open(FILE)`` takes both where both are there. Read without it, FILE
+gives the same ticks but for ``ts_recv`` (the venue's time instead) and ``sequence`` (the position instead).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.mold import RUN, stamp
+from strand.errors import FormatError, TruncatedFeedError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.streams import InflateLimits
+
+__all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
+
+MAGIC: Final = b"SDTIMES1"
+_HEADER_BYTES: Final = 16
+_RUNS_A_READ: Final = 1 << 15
+
+
+def recognise(head: bytes) -> bool:
+    """Whether a file that starts so is the ``.times`` half of a recording."""
+    return head.startswith(MAGIC)
+
+
+def has_times(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is the ITCH half of a recording: its receive times lie beside it."""
+    try:
+        with times_path(path).open("rb") as file:
+            return recognise(file.read(len(MAGIC)))
+    except OSError:
+        return False
+
+
+def times_path(path: str | os.PathLike[str]) -> Path:
+    """Where a recording's receive times are."""
+    return Path(path).with_name(Path(path).name + ".times")
+
+
+class Recorder:
+    """Writes a recording; both files appear under their names when it ends, however it ends.
+
+    A reader that is interrupted leaves what had come in by then. Only what cannot be written leaves nothing: FeedError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], date: dt.date | None) -> None:
+        self._path = Path(path)
+        self._day = int(date.strftime("%Y%m%d")) if date is not None else 0
+        self._stack = contextlib.ExitStack()
+        self._frames: BinaryIO | None = None
+        self._times: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        self._frames = self._stack.enter_context(atomic_write(self._path))
+        self._times = self._stack.enter_context(atomic_write(times_path(self._path)))
+        self._times.write(MAGIC + self._day.to_bytes(8, "little"))
+        return self
+
+    def write(self, frames: memoryview, runs: npt.NDArray[np.void], shift: int) -> None:
+        """Whole frames and their runs; ``shift``: how many messages that runs count were left out before them."""
+        assert self._frames is not None
+        assert self._times is not None
+        try:
+            self._frames.write(frames)
+            moved = runs.copy()
+            moved["position"] -= np.uint64(shift)
+            self._times.write(moved.tobytes())
+        except OSError as error:
+            failed = self._stack.pop_all()
+            failed.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+class _Times:
+    """The runs of a recording, a stretch at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("rb")
+        self._file.seek(_HEADER_BYTES)
+        self._window = np.empty(0, RUN)
+        self._cut = False
+
+    def upto(self, first: int, last: int) -> npt.NDArray[np.void]:
+        """Runs of the positions ``first`` to ``last``, which must rise from call to call."""
+        while not self._cut and (not len(self._window) or self._window["position"][-1] <= last):
+            data = self._file.read(_RUNS_A_READ * RUN.itemsize)
+            if not data:
+                break
+            self._cut = len(data) % RUN.itemsize != 0
+            whole = data[: len(data) // RUN.itemsize * RUN.itemsize]
+            self._window = np.concatenate([self._window, np.frombuffer(whole, RUN)])
+            if np.any(self._window["position"][1:] <= self._window["position"][:-1]):
+                raise FormatError("positions do not rise: the file is damaged", path=self._path)
+        before = int(np.searchsorted(self._window["position"], first, side="right")) - 1
+        if before < 0:
+            raise FormatError(f"says nothing of message {first}", path=self._path)
+        self._window = self._window[before:]
+        return self._window
+
+    def fault_after(self, last: int) -> TruncatedFeedError | None:
+        """Where the file ends inside an entry: what can be said of positions up to ``last`` ends too."""
+        if not self._cut or last < int(self._window["position"][-1]):
+            return None
+        return TruncatedFeedError(
+            f"ends inside an entry; without it {self._path.stem} can still be read as ITCH",
+            path=self._path,
+            offset=self._file.tell(),
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class RecordedFeed(BaseFeed):
+    """A recording (``FILE``, or ``FILE.times``) as the ticks that were live: the same receive times and sequences.
+
+    ``date``: in place of the day that was noted. ``on_error``, ``batch_ticks`` and ``limits`` as ``ItchFeed`` has them.
+    Raises FeedError, FormatError where the times are no such file, and what ItchFeed raises.
+    """
+
+    #: As of ``ItchFeed``.
+    locates: Final = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        batch_ticks: int = 16_384,
+        limits: InflateLimits | None = None,
+    ) -> None:
+        super().__init__()
+        named = Path(path)
+        frames = named.with_suffix("") if named.suffix == ".times" else named
+        self._times_path = times_path(frames)
+        try:
+            with self._times_path.open("rb") as file:
+                head = file.read(_HEADER_BYTES)
+        except OSError as error:
+            raise FormatError(f"cannot be read: {error.strerror}", path=self._times_path) from error
+        if len(head) < _HEADER_BYTES or not recognise(head):
+            raise FormatError("is not the times of a recording", path=self._times_path, offset=0)
+        day = int.from_bytes(head[8:], "little")
+        if date is None and day:
+            date = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
+        self._itch = ItchFeed(frames, date=date, on_error=on_error, batch_ticks=batch_ticks, limits=limits)
+        self.skipped = self._itch.skipped
+
+    @property
+    def info(self) -> FeedInfo:
+        found = self._itch.info
+        details = {**found.details, "times": str(self._times_path)}
+        return replace(found, format="recording", span=None, undated=False, details=details)
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return (*self._itch.reads, str(self._times_path))
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._itch.symbols
+
+    @property
+    def capacity(self) -> int:
+        return self._itch.capacity
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The recording from its start. Each batch is valid until the next."""
+        times = _Times(self._times_path)
+        try:
+            for batch in self._itch.batches():
+                first, last = int(batch["sequence"][0]), int(batch["sequence"][-1])
+                runs = times.upto(first, last)
+                fault = times.fault_after(last)
+                if fault is not None:
+                    # The last entry that is whole may be of one message or of many.
+                    batch = batch[: int(np.searchsorted(batch["sequence"], runs["position"][-1], side="right"))]
+                stamp(batch, runs)
+                yield batch
+                if fault is not None:
+                    raise fault
+        finally:
+            times.close()
+
+    def statistics(self) -> dict[str, int]:
+        return self._itch.statistics()
+
+    def close(self) -> None:
+        self._itch.close()

@@ -1,0 +1,189 @@
+"""The formats that files are recognised as: one line each.
+
+A reader's module has ``recognise(head: bytes) -> bool``, which judges the first ``HEAD_BYTES`` decompressed bytes, or a
+function of its own here where the bytes alone do not tell. Modules are imported only when a file calls for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.lib import format as npy_format
+
+from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
+from strand.feeds.formats.guess import guess
+from strand.feeds.formats.lean.archive import named_as_lean
+from strand.feeds.io.bytestream import HEAD_BYTES, InflateLimits
+from strand.feeds.io.sources import STANDARD_INPUT, is_pipe, open_source
+from strand.feeds.io.streams import open_stream
+from strand.feeds.io.zip import ZIP_MAGICS, data_members, open_archive, split_member
+
+__all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What is known of a file before its reader is chosen.
+
+    ``head``: its first decompressed bytes; empty where it is an archive of several files. ``compression`` as
+    ``InputStream`` has it. ``members``: the names in an archive, none where it is no archive.
+    """
+
+    path: str | Path
+    head: bytes
+    compression: str
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its name as an option, what to call it, the reader's module in this package, and its class.
+
+    ``endings`` decide where the content looks like more than one format. ``takes_list``: the reader merges several
+    files by itself.
+    """
+
+    name: str
+    words: str
+    module: str
+    reader: str
+    endings: tuple[str, ...] = ()
+    recognises: Callable[[Input], bool] | None = None
+    takes_list: bool = False
+
+    def matches(self, found: Input) -> bool:
+        """Whether the reader would take it."""
+        if self.recognises is not None:
+            return self.recognises(found)
+        if not found.head:
+            return False
+        return bool(self._imported().recognise(found.head))
+
+    def feed_class(self) -> Callable[..., Any]:
+        """The reader."""
+        reader: Callable[..., Any] = getattr(self._imported(), self.reader)
+        return reader
+
+    def _imported(self) -> Any:
+        return importlib.import_module(f"strand.feeds.formats.{self.module}")
+
+
+def _is_numpy(found: Input) -> bool:
+    if found.compression != "zip" and found.head.startswith(npy_format.MAGIC_PREFIX):
+        return True
+    return any(name.lower().endswith(".npy") for name in found.members)
+
+
+def _is_lean(found: Input) -> bool:
+    return named_as_lean(Path(found.path), [name for name in found.members if name.lower().endswith(".csv")])
+
+
+def _is_recording(found: Input) -> bool:
+    # Only where the file may have been written by a recorder: nobody looks beside every other file.
+    itch = importlib.import_module("strand.feeds.formats.itch.reader")
+    recording = importlib.import_module("strand.feeds.formats.recording")
+    return bool(itch.recognise(found.head) and not is_pipe(found.path) and recording.has_times(found.path))
+
+
+def _never(found: Input) -> bool:
+    """JSON says nothing of what is meant: such files are read where a profile is given."""
+    del found
+    return False
+
+
+# What is told by a magic comes before what is told by how its first records look.
+_FORMATS: Final = (
+    Format("npy", "numpy arrays (.npy, .npz)", "npy.reader", "NpyFeed", (".npy", ".npz"), _is_numpy),
+    Format("dbn", "Databento DBN", "dbn.reader", "DbnFeed", (".dbn",)),
+    Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather")),
+    Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng")),
+    Format("websocket", "recordings of WebSocket feeds", "websocket.recording", "RecordedMessages"),
+    Format("lean", "LEAN equity tick archives", "lean.reader", "LeanFeed", (), _is_lean, takes_list=True),
+    Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
+    Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch.reader", "ItchFeed", (".itch", ".itch50")),
+    Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",)),
+    Format("jsonl", "JSON lines (by a profile)", "json.reader", "JsonLinesFeed", (), _never),
+    Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv")),
+)
+_SHOWN_LETTERS: Final = 80
+_PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
+
+
+def formats() -> tuple[Format, ...]:
+    """All formats, in the order in which files are held against them."""
+    return _FORMATS
+
+
+def format_named(name: str) -> Format:
+    """The format of that name. Raises ConfigurationError."""
+    for known in formats():
+        if known.name == name:
+            return known
+    raise ConfigurationError(f"format: {name!r} is none of {', '.join(known.name for known in formats())}")
+
+
+def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
+    """A file's first bytes and what it is packed in.
+
+    Raises TruncatedFeedError where it is empty, or holds not one byte before a fault, and FeedError where it cannot be
+    read.
+    """
+    archive, member = (path, None) if is_pipe(path) or Path(path).exists() else split_member(Path(path))
+    with open_source(archive) as source:
+        magic = source.head(4)
+        if not magic:
+            raise TruncatedFeedError(
+                "nothing came out of it" if str(path) == STANDARD_INPUT else "the file is empty", path=path, offset=0
+            )
+    names: tuple[str, ...] = ()
+    if magic.startswith(ZIP_MAGICS) and member is None and not is_pipe(path):
+        with open_archive(Path(path)) as opened:
+            names = tuple(info.filename for info in data_members(opened))
+        if len(names) != 1:
+            return Input(path, b"", "zip", names)
+    with open_stream(path, limits=limits) as stream:
+        return Input(path, stream.head(HEAD_BYTES), stream.compression, names)
+
+
+def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
+    """The format of a file, by its content; its name decides only between formats that both could be.
+
+    Raises UnknownFormatError where no reader knows the content, and as ``look_at`` does.
+    """
+    found = look_at(path, limits)
+    matching = [known for known in formats() if known.matches(found)]
+    ending = _ending(found.path)
+    for known in matching:
+        if ending in known.endings:
+            return known
+    if matching:
+        return matching[0]
+    if not found.head and len(found.members) != 1 and found.compression == "zip":
+        held = ", ".join(found.members[:5]) or "nothing"
+        what = f"a zip archive of {held}: name a file in it, as in {path}/NAME"
+    else:
+        kind = f"a zip archive of {found.members[0]}" if found.members else f"{found.compression} data"
+        inside = f"{kind}, which " if found.compression != "none" else ""
+        what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}{_as_text(found.head)}"
+    words = ", ".join(known.words for known in formats())
+    if (said := guess(found.head)) is not None:
+        what = f"{said}; it {what if found.compression == 'none' else f'is {what}'}"
+    raise UnknownFormatError(f"{what}; what can be read, raw or compressed: {words}", path=path)
+
+
+def _as_text(head: bytes) -> str:
+    """The first line in brackets, where it is one that can be shown: the columns of a CSV file that is not known."""
+    line = head.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace").removeprefix("\ufeff")
+    shown = line if len(line) <= _SHOWN_LETTERS else f"{line[:_SHOWN_LETTERS]}..."
+    return f" ({shown})" if shown.isprintable() and "\ufffd" not in shown and shown else ""
+
+
+def _ending(path: str | Path) -> str:
+    named = Path(path)
+    while named.suffix.lower() in _PACKINGS:
+        named = named.with_suffix("")
+    return named.suffix.lower()

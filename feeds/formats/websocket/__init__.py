@@ -1,0 +1,1 @@
+"""Recordings of WebSocket feeds: lines with a checksum each, written and read back."""

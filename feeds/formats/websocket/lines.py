@@ -1,0 +1,235 @@
+"""The lines of a recorded WebSocket feed (layout: strand.feeds.formats.websocket.recording), made and taken apart."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
+from strand.feeds.formats.json.profile import JsonProfile, read_profile
+from strand.feeds.io.prefetch import Chunks
+from strand.feeds.io.streams import InputStream
+
+__all__ = [
+    "LONGEST_MESSAGE", "MAGIC", "MOST_SYMBOLS", "Entry", "Header", "Line", "entry_line", "longest_line", "message_line",
+    "read_entry", "read_header", "whole_lines",
+]  # fmt: skip
+
+#: Bytes of a message, and symbols, of a feed that can be recorded: the most that a file can make its reader reserve.
+LONGEST_MESSAGE: Final = 16 << 20
+MOST_SYMBOLS: Final = 1 << 20
+MAGIC: Final = b"strand-websocket "
+_VERSION: Final = b"1"
+_LONGEST_HEADER: Final = 16 << 20
+_LATEST_NS: Final = (1 << 63) - 1
+
+Word = Literal["text", "binary", "connected", "disconnected", "end"]
+
+
+def _summed(body: bytes) -> bytes:
+    return b"%08x %s" % (zlib.crc32(body), body)
+
+
+def longest_line(max_message_bytes: int) -> int:
+    """Bytes of a line, at most: of a message in base64, and all else that is in one."""
+    return 4096 + (max_message_bytes + 2) // 3 * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first line says: how the live feed made ticks of messages, and where it was connected to."""
+
+    profile: JsonProfile
+    url: str
+    on_error: Literal["raise", "skip"]
+    symbols: Sequence[str]
+    max_symbols: int
+    max_message_bytes: int
+
+    def line(self) -> bytes:
+        """Raises ConfigurationError for what no reader would take again."""
+        for name, value, most in (
+            ("max_message_bytes", self.max_message_bytes, LONGEST_MESSAGE),
+            ("max_symbols", self.max_symbols, MOST_SYMBOLS),
+        ):
+            if value > most:
+                raise ConfigurationError(f"{name}: {value:,} is above {most:,}, the most that can be recorded")
+        told = {
+            "profile": self.profile.source, "url": self.url, "on_error": self.on_error, "symbols": list(self.symbols),
+            "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
+        }  # fmt: skip
+        line = MAGIC + _VERSION + b" " + _summed(json.dumps(told, allow_nan=False).encode()) + b"\n"
+        if len(line) > _LONGEST_HEADER:
+            raise ConfigurationError(
+                f"record: profile and symbols take {len(line):,} bytes, above {_LONGEST_HEADER:,}, the most they may"
+            )
+        return line
+
+
+def read_header(stream: InputStream, path: str | Path) -> tuple[Header, int]:
+    """The first line, and how many bytes it has. Raises FormatError, TruncatedFeedError."""
+    line, buffer = bytearray(), memoryview(bytearray(1 << 16))
+    while (end := line.find(b"\n", max(len(line) - len(buffer), 0))) < 0:
+        if len(line) > _LONGEST_HEADER:
+            raise FormatError(f"the first line is longer than {_LONGEST_HEADER:,} bytes", path=path, offset=0, line=1)
+        got = stream.readinto(buffer)
+        if not got:
+            raise TruncatedFeedError("ends inside its first line", path=path, offset=len(line), line=1)
+        line += buffer[:got]
+    words = bytes(line[:end]).removeprefix(MAGIC).split(b" ", 2)
+    if not line.startswith(MAGIC) or len(words) != 3:
+        raise FormatError("is no recording of a WebSocket feed", path=path, offset=0, line=1)
+    version, _, body = words
+    if version != _VERSION:
+        shown = version[:20].decode("ascii", "replace")
+        raise FormatError(
+            f"is of version {shown!r} of the format, and this reader knows version {_VERSION.decode()}",
+            path=path, offset=len(MAGIC), line=1,
+        )  # fmt: skip
+    try:
+        if _summed(body) != b" ".join(words[1:]):
+            raise ValueError("the checksum is another")
+        return _checked(json.loads(body)), end + 1
+    except (ValueError, RecursionError) as error:  # ConfigurationError, of the profile, is a ValueError too
+        raise FormatError(f"the first line cannot be used: {error}", path=path, offset=0, line=1) from error
+
+
+def _checked(told: Any) -> Header:
+    """Raises ValueError for a value that the format does not allow."""
+    if not isinstance(told, Mapping):
+        raise ValueError("no object")
+    url, on_error, symbols = told.get("url"), told.get("on_error"), told.get("symbols")
+    if not isinstance(url, str):
+        raise ValueError(f"url: {url!r} is no text")
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+    if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
+        raise ValueError("symbols: no list of names")
+    for key, most in (("max_symbols", MOST_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
+        value = told.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise ValueError(f"{key}: {value!r} is not 1 to {most:,}")
+    if len(symbols) > told["max_symbols"]:
+        raise ValueError(f"symbols: {len(symbols):,} of them, and max_symbols is {told['max_symbols']:,}")
+    source = told.get("profile")
+    if not isinstance(source, Mapping):
+        raise ValueError("profile: no object")
+    return Header(
+        read_profile(_renewed(source)), url, on_error, tuple(symbols), told["max_symbols"], told["max_message_bytes"]
+    )
+
+
+def _renewed(profile: Any) -> Any:
+    """A profile as it is written now, of one that an older recording has: keys and units that had another name."""
+    if isinstance(profile, list):
+        return [_renewed(inside) for inside in profile]
+    if not isinstance(profile, Mapping):
+        return profile
+    found = {name: value if name in ("where", "map") else _renewed(value) for name, value in profile.items()}
+    if "path" in found:
+        found["column"] = found.pop("path")
+    if "symbol_constant" in found:
+        found["symbol"] = {"constant": found.pop("symbol_constant")}
+    if found.get("unit") == "iso":
+        found["unit"] = "stamp"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line behind the first: a time in ns since the UNIX epoch, and by word a message (str or bytes), a text, or how
+    many lines there were."""
+
+    time_ns: int
+    word: Word
+    value: Any
+
+
+def entry_line(time_ns: int, word: bytes, rest: bytes) -> bytes:
+    """A line."""
+    return _summed(b"%d %s %s" % (time_ns, word, rest)) + b"\n"
+
+
+def message_line(data: str | bytes, time_ns: int) -> bytes:
+    """The line of a message, its text or its bytes as they are."""
+    word, rest = (b"text", data.encode()) if isinstance(data, str) else (b"binary", data)
+    if b"\n" in rest:
+        word, rest = word + b"64", base64.b64encode(rest)
+    return entry_line(time_ns, word, rest)
+
+
+def read_entry(line: bytes) -> Entry:
+    """What a line without its end says. Raises ValueError."""
+    words = line[9:].split(b" ", 2)
+    if len(words) != 3 or _summed(line[9:]) != line:
+        raise ValueError("is damaged: its checksum is another")
+    time, word, rest = words
+    # Ordered before it is converted: a number of a million digits takes time.
+    if not time.isdigit() or len(time) > 19 or int(time) > _LATEST_NS:
+        raise ValueError("begins with no time")
+    kind = word.decode("latin-1")
+    value: Any = rest
+    if kind in ("text64", "binary64"):
+        kind = kind.removesuffix("64")
+        try:
+            value = base64.b64decode(rest, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"is no base64: {error}") from None
+    if kind == "text":
+        value = value.decode()
+    elif kind in ("connected", "disconnected"):
+        value = json.loads(rest)
+        if not isinstance(value, str):
+            raise ValueError("says no text")
+    elif kind == "end":
+        if not rest.isdigit() or len(rest) > 19:
+            raise ValueError("says no number of lines")
+        value = int(rest)
+    elif kind != "binary":
+        raise ValueError(f"is of an unknown kind, {kind[:20]!r}")
+    return Entry(int(time), cast(Word, kind), value)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its end: where it begins, where the next one does, and its number from 1; None in place of what
+    is longer than one may be."""
+
+    offset: int
+    after: int
+    number: int
+    text: bytes | None
+
+
+def whole_lines(
+    chunks: Chunks, first: int, longest: int, path: str | Path, *, open_end: bool = False
+) -> Iterator[Line]:
+    """The lines behind the first one, which has so many bytes (0: all of them).
+
+    Raises TruncatedFeedError for a last line without an end, unless it may have none (``open_end``), and what reading
+    raises, after every whole line.
+    """
+    at, begin, number, endless = 0, first, 2 if first else 1, False
+    rest = memoryview(b"")
+    while (data := chunks.next(rest)) is not None:
+        text, start = bytes(data), max(begin - at, 0)
+        while (end := text.find(b"\n", start)) >= 0:
+            line = None if endless or end - start > longest else text[start:end]
+            after = at + end + 1
+            yield Line(begin, after, number, line)
+            begin, start, number, endless = after, end + 1, number + 1, False
+        # What is left is carried over; of the first line, or one without an end in sight, nothing is.
+        endless = endless or len(text) - start > longest
+        kept = 0 if endless else max(len(text) - start, 0)
+        rest = data[len(text) - kept :]
+        at += len(text) - kept
+    if at + len(rest) > begin and open_end:
+        yield Line(begin, at + len(rest), number, None if endless else bytes(rest))
+    elif at + len(rest) > begin:
+        raise TruncatedFeedError("ends inside a line", path=path, offset=at + len(rest), line=number)

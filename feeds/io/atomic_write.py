@@ -1,0 +1,110 @@
+"""Files that appear under their name only when they are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
+
+__all__ = ["atomic_write"]
+
+_being_written: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    """In the child of a fork: what its copies of buffers still hold would be written a second time."""
+    for file in list(_being_written):
+        if not file.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, file.fileno(), inheritable=False)
+            os.close(nowhere)
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+def _gzip_writer(raw: BinaryIO) -> Any:
+    """No name and no time in the header: the same bytes in give the same file."""
+    try:
+        from isal import igzip
+    except ImportError:
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+    writer: Any = igzip.IGzipFile
+    return writer(filename="", mode="wb", compresslevel=2, fileobj=raw, mtime=0)
+
+
+@contextlib.contextmanager
+def _zstd_writer(raw: BinaryIO) -> Iterator[Any]:
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("writing zstd files", "zstandard", "zstd") from None
+    packer: Any = zstandard.ZstdCompressor(level=3, write_checksum=True)
+    with packer.stream_writer(raw, closefd=False) as packed:
+        yield packed
+
+
+_WRITERS: Final[dict[str, Callable[[BinaryIO], Any]]] = {".gz": _gzip_writer, ".zst": _zstd_writer}
+_UNWRITTEN: Final = (".bz2", ".xz", ".zip")
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, compressed when the name ends in ``.gz`` (isal with the extra ``gzip``, else zlib) or in
+    ``.zst`` (extra ``zstd``).
+
+    It is written under a temporary name in the same folder. When the block ends it is flushed to the disk and renamed,
+    replacing what had the name; when the block raises, it is removed and what had the name stays. A process that is
+    forked meanwhile has no part in it.
+
+    Raises FeedError when it cannot be created or written, ConfigurationError for a name that promises another packing.
+    """
+    final = Path(path)
+    if final.suffix.lower() in _UNWRITTEN:
+        raise ConfigurationError(f"{final}: nothing is packed as {final.suffix}: end it in .gz or .zst, or in neither")
+    if not final.name:
+        raise FeedError("cannot be written: it is a folder", path=final)
+    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.partial")
+    try:
+        raw, ours = cast(BinaryIO, temporary.open("xb")), os.getpid()
+        _being_written.add(raw)
+        try:
+            with raw:
+                if final.is_dir():
+                    raise IsADirectoryError(None, "it is a folder")
+                # Renaming would put a file in the place of /dev/null.
+                if final.exists() and not final.is_file():
+                    raise OSError(None, "it is a device, a pipe or a socket, and stays one")
+                packing = _WRITERS.get(final.suffix.lower())
+                if packing is not None:
+                    with packing(raw) as compressed:
+                        yield compressed
+                else:
+                    yield raw
+                raw.flush()
+                if os.getpid() == ours:
+                    os.fsync(raw.fileno())
+            if os.getpid() == ours:
+                temporary.replace(final)
+        finally:
+            if os.getpid() == ours:
+                temporary.unlink(missing_ok=True)
+        _sync_folder(final.parent)
+    except OSError as error:
+        raise FeedError(f"cannot be written: {error.strerror or error}", path=final) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Without it the new name could be lost in a crash, though the bytes are there."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,241 @@
+"""Inflating streams: gzip, bz2 and xz, each a run of members one after the other, all within limits."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Final
+
+from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.feeds.io.bytestream import HEAD_BYTES, InflateLimits, InputStream
+from strand.feeds.io.sources import Source, open_source
+
+__all__ = [
+    "GZIP_WBITS",
+    "RAW_WBITS",
+    "Bz2Stream",
+    "GzipStream",
+    "Inflating",
+    "MemberStream",
+    "XzStream",
+    "inflater_name",
+    "new_inflater",
+    "zlib_like",
+]
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+# A bz2 file: its level, then a block or, where it is empty, its end. Three letters alone may begin a text.
+BZ2_MAGICS: Final = tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&", b"\x17\x72\x45\x38"))
+XZ_MAGIC: Final = b"\xfd7zXZ\0"
+# A call of the inflater returns to Python, and to its lock, once a piece: large enough to make that rare. What a
+# corrupt piece would have given is lost with it: small enough to make that little, and never less for a reader that
+# asks for less, so that where a fault is found does not hang on who reads.
+_INPUT_PIECE: Final = 128 << 10
+# What comes out is copied into the reader's buffer: so little of it at once that it is still in the core's cache, and
+# that the allocator hands out the same memory each time, where larger pieces are mapped, and faulted in, anew. What a
+# format is recognised by comes alone, so that a fault behind it does not hide what the file is.
+_OUTPUT_PIECE: Final = 256 << 10
+_LONGEST_MAGIC: Final = 8
+#: gzip's own framing, as zlib numbers it: window bits 15, plus 16 for the gzip header and trailer.
+GZIP_WBITS: Final = 31
+#: No framing.
+RAW_WBITS: Final = -15
+# The dictionary of an xz file may be as large as the window of a zstd one: 2^27, and some for the tables.
+_XZ_MEMORY: Final = (1 << 27) + (16 << 20)
+
+
+def zlib_like() -> Any:
+    """``zlib``, or isal's stand-in for it where the extra ``gzip`` is installed; they have one interface."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
+def new_inflater(wbits: int) -> Any:
+    """What inflates one member, of ``GZIP_WBITS`` or ``RAW_WBITS``, for a ``MemberStream``.
+
+    Of isal not its stand-in for zlib's object: that begins each call with room for 16 KiB and doubles it, and each time
+    the library copies its window out and in again, which costs more than a twentieth of inflating.
+    """
+    try:
+        from isal import igzip_lib
+    except ImportError:
+        return zlib.decompressobj(wbits)
+    return igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP if wbits == GZIP_WBITS else igzip_lib.DECOMP_DEFLATE)
+
+
+def inflater_name() -> str:
+    """What gzip files are inflated with: ``"isal igzip"`` where the extra ``gzip`` is installed, else ``"zlib"``."""
+    return "zlib" if zlib_like() is zlib else "isal igzip"
+
+
+class Inflating(InputStream):
+    """A stream whose bytes come out of compressed ones, until there are no more, a fault, or too many."""
+
+    def __init__(self, source: Source, limits: InflateLimits) -> None:
+        super().__init__(source.path)
+        self._source = source
+        self._limits = limits
+        self._finished = False
+        self._fault: FeedError | None = None
+        self._made = 0
+        self._ready = memoryview(b"")  # inflated and not yet handed out
+
+    @property
+    def bytes_in(self) -> int:
+        """Compressed bytes read."""
+        return self._source.bytes_in
+
+    @abstractmethod
+    def _inflate(self) -> bytes | memoryview:
+        """The next bytes; none while input is only taken in, or once ``_finished`` is set. They may lie where the next
+        call puts its own."""
+
+    def _fill(self, view: memoryview) -> int:
+        filled = 0
+        while filled < len(view) and self._make_ready():
+            step = min(len(self._ready), len(view) - filled)
+            view[filled : filled + step] = self._ready[:step]
+            self._ready = self._ready[step:]
+            filled += step
+        if filled == 0 and self._fault is not None:
+            raise self._fault
+        return filled
+
+    def _make_ready(self) -> bool:
+        """Inflates on once all is handed out. Whether there is anything to hand out."""
+        while not self._ready and not self._finished and self._fault is None:
+            try:
+                self._ready = memoryview(self._inflate())
+            except FeedError as error:
+                self._fault = error
+                break
+            self._made += len(self._ready)
+            self._fault = self._over_limits()
+        return len(self._ready) > 0
+
+    def interrupt(self) -> None:
+        """Makes a read that waits raise FeedError."""
+        self._source.interrupt()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._source.close()
+
+    def _over_limits(self) -> FeedError | None:
+        excess = self._limits.excess(self._made, self.bytes_in)
+        return None if excess is None else self._error(FormatError, excess)
+
+    def _error(self, kind: type[FeedError], message: str) -> FeedError:
+        return kind(message, path=self.path, offset=self._made)
+
+
+class MemberStream(Inflating):
+    """Members that an object with zlib's or bz2's interface inflates, one after the other.
+
+    Raises TruncatedFeedError where the file ends inside a member, FormatError where it is corrupt or expands beyond
+    the limits.
+    """
+
+    magic: bytes | tuple[bytes, ...]
+    errors: tuple[type[Exception], ...]
+
+    def __init__(self, source: Source, limits: InflateLimits) -> None:
+        super().__init__(source, limits)
+        self._piece = memoryview(bytearray(_INPUT_PIECE))
+        # A file of no bytes is no compressed file: so there is a member to come from the start.
+        self._member: Any = self._new_member()
+        self._rest: bytes | memoryview = b""
+        self._input_ended = False
+
+    @abstractmethod
+    def _new_member(self) -> Any: ...
+
+    def _inflate(self) -> bytes | memoryview:
+        if not self._rest and not self._input_ended and getattr(self._member, "needs_input", True):
+            self._read_on()
+        if self._member.eof and not self._next_member():
+            return b""
+        data = self._decompress()
+        if self._member.eof:
+            self._rest = self._member.unused_data
+        elif self._input_ended and not data and not self._rest:
+            raise self._error(
+                TruncatedFeedError, f"the {self.compression} data ends before its end mark; get the whole file"
+            )
+        return data
+
+    def _room(self) -> int:
+        return HEAD_BYTES - self._made if self._made < HEAD_BYTES else _OUTPUT_PIECE
+
+    def _decompress(self) -> bytes | memoryview:
+        try:
+            data: bytes | memoryview = self._member.decompress(self._rest, self._room())
+        except self.errors as error:
+            raise self._error(FormatError, f"the {self.compression} data is corrupt ({error})") from None
+        # zlib hands back what it had no room for, the others keep it.
+        self._rest = getattr(self._member, "unconsumed_tail", b"")
+        return data
+
+    def _read_on(self) -> None:
+        rest = bytes(self._rest)  # which may lie where is read to now
+        got = self._source.read_some(self._piece)
+        self._rest = rest + self._piece[:got] if rest else self._piece[:got]
+        self._input_ended = got == 0
+
+    def _next_member(self) -> bool:
+        """After a member's end: begins the next one, if there is one. Zeros may fill up the file's end."""
+        rest = self._rest = bytes(self._rest).lstrip(b"\0")
+        if len(rest) < _LONGEST_MAGIC and not self._input_ended:
+            self._read_on()
+            return False
+        if not rest:
+            self._finished = True
+            return False
+        if not rest.startswith(self.magic):
+            raise self._error(FormatError, f"what follows the {self.compression} data is no {self.compression} data")
+        self._member = self._new_member()
+        return True
+
+
+class GzipStream(MemberStream):
+    """The contents of a gzip file (RFC 1952), all its members one after the other."""
+
+    compression = "gzip"
+    magic = GZIP_MAGIC
+
+    def __init__(self, path: str | Path | Source, limits: InflateLimits) -> None:
+        self.inflater = inflater_name()
+        self.errors = (zlib_like().error,)
+        super().__init__(path if isinstance(path, Source) else open_source(path), limits)
+
+    def _new_member(self) -> Any:
+        return new_inflater(GZIP_WBITS)
+
+
+class Bz2Stream(MemberStream):
+    """The contents of a bz2 file."""
+
+    compression = inflater = "bz2"
+    magic = BZ2_MAGICS
+    errors = (OSError, ValueError)
+
+    def _new_member(self) -> Any:
+        return bz2.BZ2Decompressor()
+
+
+class XzStream(MemberStream):
+    """The contents of an xz file. Its dictionary may be 2^27 bytes."""
+
+    compression = "xz"
+    inflater = "lzma"
+    magic = XZ_MAGIC
+    errors = (lzma.LZMAError, ValueError)
+
+    def _new_member(self) -> Any:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)

@@ -1,0 +1,93 @@
+"""Opening files that come from elsewhere: what must be refused is refused before a reader sees it."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
+from strand.feeds.io.bytestream import InflateLimits, InputStream
+from strand.feeds.io.zip import ZipMemberStream
+
+_MOST_TEXT: Final = 64 << 20
+
+__all__ = ["MemberReader", "PieceReader", "read_head", "regular_file", "small_text"]
+
+
+def regular_file(path: str | Path) -> Path:
+    """The path, when it is a file that can be read from its start again and has something in it."""
+    path = Path(path)
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise FeedError("there is no such file", path=path) from None
+    except OSError as error:
+        raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise FeedError("is a directory: name the files in it", path=path)
+    if not stat.S_ISREG(status.st_mode):
+        raise FeedError("is not a regular file: a feed is read more than once, so store the stream first", path=path)
+    if status.st_size == 0:
+        raise TruncatedFeedError("the file is empty", path=path, offset=0)
+    return path
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """The first ``size`` bytes, or fewer where the file has fewer."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise FeedError(f"cannot be read: {error.strerror}", path=path) from error
+
+
+def small_text(path: str | Path, what: str) -> str:
+    """The text of a file that the user wrote, such as a list of names. Raises ConfigurationError; ``what`` leads.
+
+    It may be a pipe, so its size is not known; what has no end, such as /dev/zero, is refused after 64 MiB.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST_TEXT + 1)
+        if len(data) > _MOST_TEXT:
+            raise ConfigurationError(f"{what}: name a file of text, below 64 MiB: {path} has more")
+        return data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{what}: {path} cannot be read: {error}") from error
+
+
+class PieceReader:
+    """Reads a stream by the piece. ``offset`` in errors counts inflated bytes. What comes before a fault is given
+    first."""
+
+    def __init__(self, stream: InputStream) -> None:
+        self._stream = stream
+
+    @property
+    def bytes_out(self) -> int:
+        """Inflated bytes given so far."""
+        return self._stream.bytes_out
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the file read so far."""
+        return self._stream.bytes_in
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes; fewer at the end, whose checksum has then been verified, or before a fault."""
+        buffer = bytearray(size)
+        return bytes(buffer[: self._stream.readinto(memoryview(buffer))])
+
+    def close(self) -> None:
+        """Give the stream back."""
+        self._stream.close()
+
+
+class MemberReader(PieceReader):
+    """Reads one member of a zip archive, within bounds on what may come out."""
+
+    def __init__(self, member: zipfile.ZipInfo, path: Path, limits: InflateLimits) -> None:
+        super().__init__(ZipMemberStream(path, member, limits))
+        self.name = member.filename

@@ -1,0 +1,66 @@
+"""Which files are meant: by their paths, folders, globs and standard input."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds.io.sources import STANDARD_INPUT
+
+__all__ = ["Paths", "files_in", "named_paths"]
+
+_WILD: Final = "*?["
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
+    """Files, folders and ``-`` as they are named, globs resolved. Raises FeedError, ConfigurationError."""
+    named = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
+    for name in named:
+        if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
+            raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
+        if "\0" in text:
+            raise ConfigurationError(f"source: {name!r} is no path: it holds a NUL")
+        path = Path(text)
+        if text == STANDARD_INPUT:
+            yield text
+        elif any(mark in text for mark in _WILD) and not _is_there(path):
+            found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
+            files = [match for match in found if not match.is_dir()]
+            if not files:
+                raise FeedError("no file matches", path=text)
+            yield from files
+        else:
+            _check_there(path)
+            yield path
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files in a folder by name, without hidden and empty ones."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if not path.name.startswith((".", "_")) and path.is_file() and path.stat().st_size > 0
+    ]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a name, but a glob may be
+        return False
+
+
+def _check_there(path: Path) -> None:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        if not any(parent.is_file() for parent in path.parents):
+            raise FeedError("there is no such file", path=path) from None
+    except OSError as error:
+        raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error

@@ -1,0 +1,241 @@
+"""A stream read by a thread of its own, a few buffers ahead of whoever decodes it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Collection
+from pathlib import Path
+from typing import ClassVar, Final
+
+import numpy as np
+
+from strand.errors import FeedError
+from strand.feeds.io.bytestream import ByteStream, InputStream
+from strand.feeds.io.sources import RawStream
+
+__all__ = ["Chunks", "Prefetch", "read_chunks"]
+
+_BUFFERS: Final = 4
+# More where something is inflated: handlers begin slowly, on memory that nobody has touched yet, and the inflating
+# thread, for which a run waits in the end, shall not wait for them meanwhile. So many bytes for all that are under way:
+# in a merge, or before slow handlers, all of them are filled.
+_MORE_BUFFERS: Final = 12
+_MORE_BYTES: Final = 16 << 20
+
+
+class Chunks:
+    """A stream in pieces, each led by the bytes the last one left over. Reads in the caller's thread."""
+
+    reading_ns = 0
+    """Time the reader has spent reading, which for a ``Prefetch`` runs beside the caller's."""
+    full_ns = 0
+    """Time the reader has waited for the caller to give a buffer back."""
+    waiting_ns = 0
+    """Time the caller has waited in ``next``."""
+
+    def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int) -> None:
+        self._stream = stream
+        self._headroom = headroom
+        self._buffer = np.empty(headroom + chunk_bytes, np.uint8).data
+        # A close from another thread waits for the read under way: a descriptor closed under it may be reused.
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def next(self, carry: memoryview) -> memoryview | None:
+        """``carry`` and the bytes that follow it, valid until the next call; None at the end, which leaves ``carry`` as
+        it is. Raises FeedError.
+
+        ``carry``: the unused end of what the last call returned, at most ``headroom`` bytes.
+        """
+        data = self._read(carry, len(self._buffer) - self._headroom)
+        self.waiting_ns = self.reading_ns
+        return data
+
+    def _read(self, carry: memoryview, size: int) -> memoryview | None:
+        start = self._headroom - len(carry)
+        self._buffer[start : self._headroom] = carry
+        begun = time.perf_counter_ns()
+        with self._lock:
+            if self._closed:
+                raise FeedError("the feed was closed while it was being read")
+            got = self._stream.readinto(self._buffer[self._headroom : self._headroom + size])
+        self.reading_ns += time.perf_counter_ns() - begun
+        if got == 0:
+            # The caller still has to decode ``carry``, which may lie in this buffer where it was just copied to.
+            if not carry.readonly:
+                carry[:] = self._buffer[start : self._headroom]
+            return None
+        return self._buffer[start : self._headroom + got]
+
+    def keep_to(self, cores: Collection[int]) -> None:
+        """Lets the thread that reads run on these cores only, if it is another than the caller's."""
+
+    def close(self) -> None:
+        """Closes the stream. May be called again."""
+        _interrupt(self._stream)
+        with self._lock:
+            self._closed = True
+            self._stream.close()
+
+
+def _interrupt(stream: ByteStream) -> None:
+    """A pipe's reader may wait for its writer for ever."""
+    if isinstance(stream, InputStream):
+        stream.interrupt()
+
+
+class _Free:
+    """Buffers to be filled, the last one given back first: it is in a cache. What is never needed is not touched."""
+
+    def __init__(self) -> None:
+        self._buffers: deque[memoryview | None] = deque()
+        self._count: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def put(self, buffer: memoryview | None) -> None:
+        """None wakes up who waits."""
+        self._buffers.append(buffer)
+        self._count.put(None)
+
+    def get(self) -> memoryview | None:
+        self._count.get()
+        return self._buffers.pop()
+
+
+class _Shared:
+    """What the thread and its user have in common; holds no reference to the user, who may be forgotten."""
+
+    def __init__(self, stream: ByteStream, headroom: int) -> None:
+        self.stream = stream
+        self.headroom = headroom
+        self.free = _Free()
+        # A buffer and how much of it was filled, an error, or None at the end. Bounded by the number of buffers.
+        self.full: queue.SimpleQueue[tuple[memoryview, int] | BaseException | None] = queue.SimpleQueue()
+        self.stop = False
+        self.reading_ns = 0
+        self.full_ns = 0
+
+
+def _run(shared: _Shared) -> None:
+    now = time.perf_counter_ns()
+    try:
+        while not shared.stop:
+            buffer = shared.free.get()
+            waited, now = now, time.perf_counter_ns()
+            shared.full_ns += now - waited
+            if buffer is None or shared.stop:
+                break
+            got = shared.stream.readinto(buffer[shared.headroom :])
+            begun, now = now, time.perf_counter_ns()
+            shared.reading_ns += now - begun
+            if got == 0:
+                break
+            shared.full.put((buffer, got))
+    except BaseException as error:  # whatever it is, it belongs to the user, who would wait for ever
+        shared.full.put(error)
+    else:
+        shared.full.put(None)
+    finally:
+        shared.stream.close()
+
+
+def _stop(shared: _Shared, thread: threading.Thread) -> None:
+    shared.stop = True
+    _interrupt(shared.stream)
+    shared.free.put(None)
+    # The garbage collector may have found the user in the reading thread itself.
+    if thread is not threading.current_thread():
+        thread.join()
+
+
+class Prefetch(Chunks):
+    """``Chunks`` whose stream is read, and closed, by a thread: so that inflating overlaps with decoding.
+
+    The thread ends with the stream, on an error, with ``close``, or when this object is forgotten. ``eager``: with more
+    buffers than are needed to keep both busy, as far as others leave any.
+    """
+
+    _under_way: ClassVar[weakref.WeakSet[Prefetch]] = weakref.WeakSet()
+    _more_bytes: int
+    _finalizer: weakref.finalize[[_Shared, threading.Thread], Prefetch]
+
+    def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, eager: bool = False) -> None:
+        self._shared = shared = _Shared(stream, headroom)
+        self._headroom = headroom
+        # In one piece, which is large enough for numpy to ask for huge pages: of small ones a run would begin with
+        # thousands of page faults.
+        size = headroom + chunk_bytes
+        taken = sum(one._more_bytes for one in list(self._under_way) if one._finalizer.alive)
+        more = max(0, min(_MORE_BUFFERS, (_MORE_BYTES - taken) // size)) if eager else 0
+        self._more_bytes = more * size
+        room = np.empty((_BUFFERS + more) * size, np.uint8).data
+        for at in range(len(room) - size, -1, -size):
+            shared.free.put(room[at : at + size])
+        self._in_use: memoryview | None = None
+        self._ended = False
+        # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
+        thread = threading.Thread(target=_run, args=(shared,), name=name, daemon=True)
+        thread.start()
+        self._thread = thread
+        self._finalizer = weakref.finalize(self, _stop, shared, thread)
+        self._under_way.add(self)
+
+    @property
+    def reading_ns(self) -> int:  # type: ignore[override]
+        """Time the thread has spent reading and inflating."""
+        return self._shared.reading_ns
+
+    @property
+    def full_ns(self) -> int:  # type: ignore[override]
+        """Time the thread has waited for a free buffer."""
+        return self._shared.full_ns
+
+    def next(self, carry: memoryview) -> memoryview | None:
+        """See ``Chunks.next``. Raises FeedError too when closed by another thread meanwhile."""
+        if self._ended:
+            return None
+        begun = time.perf_counter_ns()
+        item = self._shared.full.get()
+        self.waiting_ns += time.perf_counter_ns() - begun
+        if item is None:
+            self._ended = True
+            if self._shared.stop:
+                raise FeedError("the feed was closed while it was being read")
+            return None
+        if isinstance(item, BaseException):
+            self._ended = True
+            raise item
+        buffer, got = item
+        start = self._headroom - len(carry)
+        buffer[start : self._headroom] = carry
+        if self._in_use is not None:
+            self._shared.free.put(self._in_use)
+        self._in_use = buffer
+        return buffer[start : self._headroom + got]
+
+    def keep_to(self, cores: Collection[int]) -> None:
+        """See ``Chunks.keep_to``."""
+        if not self._thread.is_alive():  # a short file has been read by then
+            return
+        assert self._thread.native_id is not None
+        with contextlib.suppress(OSError):  # it has ended, or the system refuses: then it is slower
+            os.sched_setaffinity(self._thread.native_id, cores)
+
+    def close(self) -> None:
+        """Stops the thread and waits for it."""
+        self._finalizer()
+
+
+def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chunks:
+    """A stream in pieces: read ahead by a thread where there is something to inflate or to wait for, and of a plain
+    file, which only has to be copied, where there are cores enough for one more beside two that decode and handle."""
+    if isinstance(stream, RawStream) and len(os.sched_getaffinity(0)) <= 2:
+        return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
+    name = f"strand read {Path(stream.path).name}"
+    eager = stream.compression != "none"
+    return Prefetch(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, eager=eager)

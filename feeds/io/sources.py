@@ -1,0 +1,285 @@
+"""Bytes as they lie in a file or come out of a pipe.
+
+A pipe can be read once, and yet a format has to be recognised before its reader is chosen. So a pipe's first
+``KEPT_BYTES`` are kept, and until more has been read it can be opened again and starts anew.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import threading
+from abc import abstractmethod
+from pathlib import Path
+from typing import Final
+
+from strand.errors import FeedError, TruncatedFeedError
+from strand.feeds.io.bytestream import InputStream
+
+__all__ = ["KEPT_BYTES", "STANDARD_INPUT", "PipeStream", "RawStream", "Source", "forget_pipe", "is_pipe", "open_source"]
+
+#: The name that stands for standard input.
+STANDARD_INPUT: Final = "-"
+#: How much of a pipe may be read before it can no longer be read from its start.
+KEPT_BYTES: Final = 1 << 20
+#: How long a named pipe may have no writer before it is given up.
+WRITER_WAIT_S = 10.0
+
+
+class Source(InputStream):
+    """Uncompressed bytes of a file or pipe."""
+
+    @abstractmethod
+    def _read(self, view: memoryview) -> int:
+        """Reads what there is, at least a byte unless the input has ended."""
+
+    def read_some(self, view: memoryview) -> int:
+        """Reads what there is, at least a byte unless the input has ended. Raises FeedError."""
+        got = min(len(self._head), len(view))
+        if not got:
+            return self._read(view)
+        view[:got] = self._head[:got]
+        self._head = self._head[got:]
+        return got
+
+    def _fill(self, view: memoryview) -> int:
+        filled = 0
+        while filled < len(view):
+            try:
+                got = self._read(view[filled:])
+            except FeedError:
+                if filled:
+                    break
+                raise
+            if got == 0:
+                break
+            filled += got
+        return filled
+
+
+class RawStream(Source):
+    """A file's bytes as they are, or ``length`` of them from ``start``.
+
+    Read, not mapped: a mapped file that shrinks kills the process with SIGBUS, a read one comes up short and is
+    reported as a TruncatedFeedError. What is read while the file shrinks may be zeros from its new end on, so the file
+    is asked for its size behind every read, and bytes beyond that are not handed out.
+    """
+
+    def __init__(self, path: str | Path, *, start: int = 0, length: int | None = None) -> None:
+        super().__init__(path)
+        self._fd = -1
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            status = os.fstat(self._fd)
+            if stat.S_ISDIR(status.st_mode):
+                raise FeedError("is a directory: name the files in it", path=path)
+            if not stat.S_ISREG(status.st_mode):
+                raise FeedError("is neither a regular file nor a pipe", path=path)
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        except OSError as error:
+            self.close()
+            raise _os_error(error, path, 0) from error
+        except FeedError:
+            self.close()
+            raise
+        self._start = self._at = start
+        self._size = status.st_size
+        self._end = start + length if length is not None else None
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes read."""
+        return self._at - self._start
+
+    def _read(self, view: memoryview) -> int:
+        if self._end is not None:
+            view = view[: self._end - self._at]
+        if not view:
+            return 0
+        try:
+            got = os.preadv(self._fd, [view], self._at)
+            size = os.fstat(self._fd).st_size
+        except OSError as error:
+            raise _os_error(error, self.path, self._at) from error
+        if size < self._size:
+            got = max(0, min(got, size - self._at))
+        if got == 0 and self._at < (self._size if self._end is None else self._end):
+            raise TruncatedFeedError(
+                f"the file had {self._size} bytes when it was opened and ends here now; read it when whoever "
+                "writes it is done"
+                if self._at < self._size
+                else "the file ends before what it announces",
+                path=self.path,
+                offset=self._at,
+            )
+        self._at += got
+        return got
+
+    def fileno(self) -> int:
+        """The file's descriptor, to read at a place of one's own; -1 when closed."""
+        return self._fd
+
+    def stand_at(self, at: int) -> None:
+        """Goes on at byte ``at`` of the file, all before it having been read otherwise."""
+        self._head = b""
+        self._at = at
+        self.bytes_out = at - self._start
+
+    @property
+    def size(self) -> int:
+        """Of the file when it was opened, in bytes."""
+        return self._size
+
+    def close(self) -> None:
+        """Closes the file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class _Pipe:
+    """An open pipe and what was read of it so far, as long as that is little."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.kept = bytearray()
+        self.ended = False
+        self.owner: PipeStream | None = None
+        self.lock = threading.Lock()
+        try:
+            if str(path) == STANDARD_INPUT:
+                self.fd = os.dup(0)
+            else:
+                self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            if os.isatty(self.fd):
+                os.close(self.fd)
+                raise FeedError("standard input is a terminal: direct a file or a pipe to it", path=path)
+        except OSError as error:
+            raise _os_error(error, path, 0) from error
+        self.waited_for = False
+
+    def read(self, size: int, stop: int) -> bytes:
+        """Up to ``size`` bytes, none at the end; waits for them, and no longer once ``stop`` (a descriptor) is set."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        poll.register(stop, select.POLLIN)
+        while True:
+            # Without a writer yet a named pipe reports nothing at all: neither data nor an end.
+            ready = dict(poll.poll(None if self.waited_for else WRITER_WAIT_S * 1000))
+            if stop in ready:
+                raise FeedError("the feed was closed while it was being read", path=self.path)
+            if not ready:
+                raise FeedError(
+                    f"nothing has come out of the pipe in {WRITER_WAIT_S:g} s: start what writes to it first",
+                    path=self.path,
+                )
+            self.waited_for = True
+            try:
+                return os.read(self.fd, size)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise _os_error(error, self.path, 0) from error
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+_pipes: dict[tuple[int, int] | str, _Pipe] = {}
+_pipes_lock = threading.Lock()
+
+
+class PipeStream(Source):
+    """A pipe's bytes from its start. Raises FeedError where another stream has read more than ``KEPT_BYTES`` of it."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        with _pipes_lock:
+            key = _key(path)
+            if key not in _pipes:
+                _pipes[key] = _Pipe(path)
+            self._pipe = _pipes[key]
+        self._check_owner()
+        self._at = 0
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes read."""
+        return self._at
+
+    def _read(self, view: memoryview) -> int:
+        pipe = self._pipe
+        with pipe.lock:
+            self._check_owner()
+            data = bytes(pipe.kept[self._at : self._at + len(view)]) if pipe.owner is None else b""
+            if not data and not pipe.ended:
+                data = pipe.read(len(view), self._stop)
+                if not data:
+                    # Closed now: with an old reader still there the next writer would not wait for a new one.
+                    pipe.ended = True
+                    pipe.close()
+                elif pipe.owner is None and len(pipe.kept) + len(data) <= KEPT_BYTES:
+                    pipe.kept += data
+                else:
+                    pipe.owner, pipe.kept = self, bytearray()
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def interrupt(self) -> None:
+        """Makes a read that waits raise FeedError."""
+        if self._stop >= 0:
+            os.eventfd_write(self._stop, 1)
+
+    def close(self) -> None:
+        """Closes the pipe, if this stream has read so much that no other could start anew."""
+        if self._pipe.owner is self:
+            self._pipe.close()
+        stop, self._stop = self._stop, -1
+        if stop >= 0:
+            os.close(stop)
+
+    def _check_owner(self) -> None:
+        if self._pipe.owner not in (None, self):
+            raise FeedError(
+                "a pipe can be read once, and this one has been: store it in a file to read it again", path=self.path
+            )
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Whether ``path`` is standard input (``-``) or a named pipe."""
+    try:
+        return str(path) == STANDARD_INPUT or stat.S_ISFIFO(Path(path).stat().st_mode)
+    except OSError:
+        return False
+
+
+def forget_pipe(path: str | Path) -> None:
+    """Lets a named pipe that was read be opened anew, for whoever writes to it then."""
+    with _pipes_lock:
+        key = _key(path)
+        pipe = _pipes.get(key)
+        if pipe is None or key == STANDARD_INPUT or not (pipe.ended or pipe.owner is not None):
+            return
+        del _pipes[key]
+    pipe.close()
+
+
+def open_source(path: str | Path) -> Source:
+    """The bytes of a regular file or of a pipe. Raises FeedError for anything else."""
+    return PipeStream(path) if is_pipe(path) else RawStream(path)
+
+
+def _key(path: str | Path) -> tuple[int, int] | str:
+    if str(path) == STANDARD_INPUT:
+        return STANDARD_INPUT
+    status = Path(path).stat()
+    return status.st_dev, status.st_ino
+
+
+def _os_error(error: OSError, path: str | Path, offset: int) -> FeedError:
+    return FeedError(f"cannot be read: {error.strerror}", path=path, offset=offset or None)

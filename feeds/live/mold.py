@@ -1,0 +1,345 @@
+"""NASDAQ ITCH 5.0 as it comes over the network: MoldUDP64 on one line or two, over IPv4 UDP.
+
+Two lines carry the same messages; the first copy of each wins. What is missing on both is asked for again where a
+re-request server is named, and given up ``gap_timeout_s`` after the first message behind it: csrc/live/mold.h has the
+rules, docs/feeds/live.md what they mean in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from strand._bindings import itch as _itch
+from strand._bindings.itch import ItchDecoder
+from strand._bindings.mold import LINES, OUT_BYTES, Receiver, stamp
+from strand.errors import ConfigurationError, FeedError, GapError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.formats.itch.directory import ItchSymbols
+from strand.feeds.formats.recording import Recorder, times_path
+from strand.feeds.io.address import Address, parse_address
+from strand.feeds.live.udp import receiving_socket, replies_socket
+from strand.feeds.trading_day import as_date, midnight_ns
+from strand.feeds.write.destinations import check_outputs
+from strand.ticks import MOST_SEQUENCE, empty
+
+__all__ = ["MoldFeed"]
+
+# How long a call into the core may last: an interrupt is looked for between calls.
+_SLICE_NS: Final = 100_000_000
+# As many as one call can deliver: no ITCH message is shorter than 12 bytes.
+_BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
+
+
+def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
+    if value is not None and not (value >= 0 if zero else value > 0):
+        raise ConfigurationError(f"{name}: {value!r} must be {'0 or more' if zero else 'above 0'}")
+
+
+class MoldFeed(BaseFeed):
+    """ITCH 5.0 messages received by MoldUDP64, as batches of ticks: what has arrived is a batch.
+
+    ``a``, ``b``: HOST:PORT to receive each line at; port 0 lets the system choose (``addresses`` says which). A
+    multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
+    ``groups``: multicast groups for the lines when ``a`` and ``b`` name what to bind to otherwise.
+    ``rerequest``: HOST:PORT of the server that sends missing messages again.
+    ``session``: the one to follow; by default the first one heard. ``first_sequence``: the first message wanted, so
+    that all before what comes first counts as missing; by default the feed begins with what it hears first
+    (``joined_at``).
+    ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
+    time between two requests (an eighth of ``gap_timeout_s``).
+    ``jump_window``: messages. A packet further beyond everything heard is counted as a jump, and taken only when a
+    second one agrees with it. The first packet of all waits so, too, for ``gap_timeout_s`` at most, where no
+    ``first_sequence`` is given.
+    ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
+    ``receive_bytes``: asked of the kernel for each socket; ``warnings`` says where it gave less.
+    ``date``: the trading day, by default today's in New York.
+    ``on_error``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
+    ``record``: a file to write everything to that was received, in order (strand.feeds.formats.recording).
+    ``on_late``: called once, with ``joined_at``, where the feed begins in mid-session.
+    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
+
+    ``ts_recv`` of a tick is the kernel's time of receipt, ``sequence`` the message's MoldUDP64 sequence number. The
+    sockets are open, and the kernel queues, from here on. Raises ConfigurationError, FeedError.
+    """
+
+    def __init__(
+        self,
+        a: str | Address,
+        b: str | Address | None = None,
+        *,
+        groups: Sequence[str] = (),
+        interface: str | None = None,
+        rerequest: str | Address | None = None,
+        session: str | None = None,
+        first_sequence: int | None = None,
+        gap_timeout_s: float = 0.05,
+        request_after_s: float | None = None,
+        jump_window: int = 1_000_000,
+        on_gap: Literal["continue", "raise"] = "continue",
+        receive_bytes: int = 64 << 20,
+        date: dt.date | str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        record: str | os.PathLike[str] | None = None,
+        max_messages: int | None = None,
+        max_seconds: float | None = None,
+        idle_timeout_s: float | None = None,
+        on_late: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value, allowed in (
+            ("on_gap", on_gap, ("continue", "raise")),
+            ("on_error", on_error, ("raise", "skip")),
+        ):
+            if value not in allowed:
+                raise ConfigurationError(f"{name}: {value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
+        for name, number in (
+            ("first_sequence", first_sequence), ("receive_bytes", receive_bytes), ("max_messages", max_messages),
+            ("max_seconds", max_seconds), ("idle_timeout_s", idle_timeout_s), ("request_after_s", request_after_s),
+        ):  # fmt: skip
+            _positive(name, number)
+        _positive("gap_timeout_s", gap_timeout_s, zero=True)
+        if not isinstance(jump_window, int) or not 0 < jump_window <= MOST_SEQUENCE:
+            raise ConfigurationError(f"jump_window: {jump_window!r} must be a number of messages from 1 to 2**40 - 1")
+        if first_sequence is not None and first_sequence > MOST_SEQUENCE:
+            raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**40 - 1, which a tick holds")
+        if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
+            raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
+        lines = [parse_address(a, "a"), *([parse_address(b, "b")] if b is not None else [])]
+        if len(groups) > len(lines):
+            raise ConfigurationError(f"groups: {len(groups)} of them for {len(lines)} lines")
+
+        if record is not None:
+            check_outputs([("record", record), ("record", times_path(record))])
+        self._on_error, self._on_gap = on_error, on_gap
+        self._first_wanted, self._on_late = first_sequence, on_late
+        self._record = record
+        self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
+        self._closed = self._started = self._running = self._stopped = False
+        self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo("America/New_York")).date()
+        # It never skips by itself: a message's block says where the next one begins, which no search can say as well.
+        self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=False)
+        self._symbols = ItchSymbols(self._decoder)
+        self._left_out = 0
+        request_after = request_after_s if request_after_s is not None else gap_timeout_s / 8
+        self._receiver = Receiver(
+            first_sequence=first_sequence or 0,
+            message_limit=max_messages or 0,
+            gap_timeout_ns=round(gap_timeout_s * 1e9),
+            request_after_ns=max(round(request_after * 1e9), 100_000),
+            jump_window=jump_window,
+            stop_at_gap=on_gap == "raise",
+            session=session.encode("latin-1") if session is not None else None,
+        )
+        with contextlib.ExitStack() as opened:
+            self.addresses: tuple[Address, ...] = ()
+            self.warnings: tuple[str, ...] = ()
+            for at, address in enumerate(lines):
+                group = groups[at] if at < len(groups) else None
+                sock = opened.enter_context(receiving_socket(address, group, interface, f"line {LINES[at].upper()}"))
+                self._attach(at, sock, receive_bytes)
+                self.addresses += (Address(*sock.getsockname()),)
+            if rerequest is not None:
+                server = parse_address(rerequest, "rerequest")
+                self._attach(len(LINES) - 1, opened.enter_context(replies_socket(server)), receive_bytes)
+                self._receiver.rerequest(server.packed, server.port)
+            self._sockets = opened.pop_all()
+
+    def _attach(self, line: int, sock: Any, receive_bytes: int) -> None:
+        try:
+            self._receiver.attach(line, sock.fileno(), min(receive_bytes, (1 << 31) - 1))
+        except OSError as error:
+            raise FeedError(f"line {LINES[line]}: the socket cannot be set up: {error.strerror}") from error
+        # The kernel counts its own overhead in, and doubles what it is asked for.
+        given = self._receiver.line_counts(line)["receive_bytes"] // 2
+        if given < receive_bytes:
+            warning = (
+                f"line {LINES[line]}: the kernel gave {given:,} bytes of receive buffer, not {receive_bytes:,}, and "
+                f"drops packets when it is full; raise net.core.rmem_max to {receive_bytes}"
+            )
+            self.warnings += (warning,)
+
+    @property
+    def _where(self) -> str:
+        return "udp:" + ",".join(map(str, self.addresses))
+
+    @property
+    def info(self) -> FeedInfo:
+        """``path`` is where it listens."""
+        return FeedInfo(
+            format="moldudp64",
+            path=self._where,
+            date=self._day.isoformat(),
+            price_unit=1e-4,
+            ticks="orders",
+            details={"session": self._receiver.session, "lines": len(self.addresses)},
+        )
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return () if self._record is None else (os.fspath(self._record), str(times_path(self._record)))
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by stock locate, as far as directory messages have come."""
+        return self._symbols
+
+    @property
+    def capacity(self) -> int:
+        """65,536: a stock locate has 16 bits."""
+        return _itch.LOCATES
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The first batch is empty: it says that the feed is ready. Each is valid until the next.
+
+        Can be iterated once. Raises GapError and FeedError as the options say, and FormatError with the byte offset in
+        what was received for a message that is no ITCH 5.0: each after every tick before it.
+        """
+        if self._closed or self._started:
+            raise FeedError("a live feed can be read once", path=self._where)
+        self._started = self._running = True
+        out = empty(_BATCH_TICKS)
+        try:
+            with (
+                Recorder(self._record, self._day) if self._record is not None else contextlib.nullcontext() as recorder
+            ):
+                yield out[:0]
+                yield from self._received(out, recorder)
+        finally:
+            self._running = False
+            self.close()
+
+    def _received(self, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
+        receiver = self._receiver
+        begun = heard = time.monotonic()
+        while True:
+            try:
+                frames, runs = receiver.poll(_SLICE_NS)
+            except OSError as error:
+                raise FeedError(f"cannot be received: {error.strerror}", path=self._where) from error
+            if self._on_late is not None and self.joined_at is not None:
+                self._on_late(self.joined_at)
+                self._on_late = None
+            yield from self._decoded(frames, runs, out, recorder)
+            now = time.monotonic()
+            heard = now if len(frames) else heard
+            if receiver.ended or receiver.new_session is not None or self._stopped:
+                break
+            if self._max_seconds is not None and now - begun >= self._max_seconds:
+                break
+            if self._idle_timeout_s is not None and now - heard >= self._idle_timeout_s:
+                break
+        complete = False
+        while not complete:
+            frames, runs, complete = receiver.finish()
+            yield from self._decoded(frames, runs, out, recorder)
+        if self._on_gap == "raise" and (gaps := receiver.gaps()):
+            raise GapError(
+                f"messages {gaps[0][0]:,} to {gaps[0][1] - 1:,} came on no line; on_gap='continue' goes on behind them",
+                path=self._where,
+                gaps=tuple(gaps),
+            )
+        if (new := receiver.new_session) is not None:
+            raise FeedError(
+                f"session {receiver.session!r} was replaced by {new!r} before its end; listen anew for that one, "
+                f"or give session={receiver.session!r} to pass over all others",
+                path=self._where,
+            )
+
+    def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
+        """The ticks of whole frames, each recorded before it is handed out.
+
+        Recorded is what the decoder could read, and with ``on_error="raise"`` also what it then refused.
+        """
+        at = 0
+        while at < len(frames):
+            first = self._passed() + 1
+            made, used, sound = self._decoder.decode(frames[at:], last=False, out=out)
+            raises = not sound and self._on_error == "raise"
+            end = len(frames) if raises else at + used
+            ticks = out[:made]
+            stamp(ticks, runs, self._left_out)
+            if recorder is not None and end > at:
+                recorder.write(
+                    frames[at:end], _between(runs, first, None if raises else self._passed()), self._left_out
+                )
+            at = end
+            fault = None if sound else self._decoder.fault(self._where)
+            if fault is not None and not raises:
+                # Its block says where the next message begins, however wrong it is itself.
+                at += 2 + int.from_bytes(frames[at : at + 2], "big")
+                self.skipped.add("not ITCH 5.0", offset=fault.offset, text=str(fault))
+                self._left_out += 1
+            if made:
+                yield ticks
+            if fault is not None and raises:
+                raise fault
+
+    def _passed(self) -> int:
+        """Messages that have been through the decoder, or past it."""
+        return self._decoder.statistics()["messages"] + self._left_out
+
+    @property
+    def joined_at(self) -> int | None:
+        """The sequence number of the first message heard, where the feed begins with that and others came before it:
+        they are neither in the feed nor counted as missing. None where nothing is left out so."""
+        first = self._receiver.first_sequence
+        return first if self._first_wanted is None and first is not None and first > 1 else None
+
+    def statistics(self) -> dict[str, int]:
+        """The decoder's counts, ``gap_messages`` that stayed missing, ``sequence_jumps`` (packets too far beyond what
+        was heard), ``jumps_believed`` (those that a second one agreed with), and ``left_out``."""
+        counts = self._receiver.counts()
+        return {
+            **self._decoder.statistics(),
+            "gap_messages": counts["gap_messages"],
+            "sequence_jumps": sum(self._receiver.line_counts(line)["jumps"] for line in range(len(LINES))),
+            "jumps_believed": counts["jumps_believed"],
+            "left_out": self._left_out,
+        }
+
+    def report(self) -> dict[str, Any]:
+        """What happened on the lines: counts, ``gaps`` of each line and those that stayed as [from, to) pairs, and
+        ``latency_ns`` from the kernel's receipt of a message to its delivery in order."""
+        receiver = self._receiver
+        used = [*range(len(self.addresses)), len(LINES) - 1]
+        lines = {LINES[at]: dict(receiver.line_counts(at)) for at in used}
+        return {
+            "session": receiver.session,
+            "joined_at": self.joined_at,
+            **receiver.counts(),
+            "gaps": receiver.gaps(),
+            "lines": lines,
+            "line_gaps": {LINES[at]: receiver.gaps(at) for at in range(len(self.addresses))},
+            "latency_ns": receiver.latency_ns(),
+        }
+
+    def stop(self) -> None:
+        """Ends the iteration under way, or the next: it gives what is held, and stops. From any thread or a signal."""
+        self._stopped = True
+        self._receiver.wake()
+
+    def close(self) -> None:
+        """Ends the iteration under way as :meth:`stop` does, and the feed. May be repeated."""
+        self._closed = True
+        self.stop()
+        if not self._running:
+            self._sockets.close()
+
+
+def _between(runs: Any, first: int, last: int | None) -> Any:
+    """The runs of the positions from ``first`` to ``last``; the first one may begin inside a run."""
+    at = max(int(np.searchsorted(runs["position"], first, side="right")) - 1, 0)
+    end = len(runs) if last is None else int(np.searchsorted(runs["position"], last, side="right"))
+    cut = runs[at:end].copy()
+    if len(cut) and cut["position"][0] < first:
+        cut["sequence"][0] += np.uint64(first - int(cut["position"][0]))
+        cut["position"][0] = first
+    return cut

@@ -1,0 +1,294 @@
+"""JSON messages over a WebSocket as ticks, with reconnection. Needs the extra ``live``.
+
+What the messages mean is said by a profile (strand.feeds.formats.json.profile). Messages are parsed one by one in
+Python: ten to forty thousand a second on one core, where MoldUDP64 has a million.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.formats.json.profile import JsonProfile, read_profile
+from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
+from strand.feeds.formats.websocket.lines import Header
+from strand.feeds.formats.websocket.recording import MessageRecorder
+from strand.feeds.write.destinations import check_outputs
+from strand.ticks import empty
+
+__all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
+
+_SLICE_S: Final = 0.1
+
+
+def _without_secrets(url: str) -> str:
+    """Where a URL leads: without user, password and query, which may hold keys that no file should."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"url: it is none: {error}") from error
+    scheme = f"{parts.scheme}://" if parts.scheme else ""
+    return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def backoff_s(attempt: int, least_s: float, most_s: float, draw: Callable[[], float] = random.random) -> float:
+    """How long to wait before an attempt, the first being 0: twice as long each time, less up to half of it by chance.
+
+    The chance keeps many clients of a server that comes back from all coming at once. ``draw``: from 0 to 1.
+    """
+    whole = min(most_s, least_s * 2.0 ** min(attempt, 60))
+    return whole * (1 - draw() / 2)
+
+
+class WebSocketFeed(BaseFeed):
+    """Ticks from the JSON messages of a WebSocket; what has arrived is a batch.
+
+    ``url``: ``ws://`` or ``wss://``. ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file.
+    ``subscribe``: messages to send after each connect, texts or what becomes JSON. ``headers``: of the request.
+    ``reconnect``: attempts in a row before the feed gives up with FeedError; None: no bound. The wait before each is
+    drawn by ``backoff_s`` from ``reconnect_least_s`` and ``reconnect_most_s``; a message that arrives starts it anew.
+    A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
+    ``on_event``: called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
+    ``on_error``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or ``"skip"``.
+    Messages that no rule of the profile is for are passed over, and counted.
+    ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
+    ``record``: a file to write every message to, as it came (strand.feeds.formats.websocket.recording).
+    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
+
+    ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` the same where the profile has none;
+    ``sequence`` the message's number since the start where it has none. Raises ConfigurationError, MissingExtraError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        profile: JsonProfile | Mapping[str, Any] | str | Path,
+        *,
+        subscribe: Sequence[Any] = (),
+        headers: Mapping[str, str] | None = None,
+        reconnect: int | None = None,
+        reconnect_least_s: float = 0.25,
+        reconnect_most_s: float = 30.0,
+        silence_s: float = 60.0,
+        open_timeout_s: float | None = 10.0,
+        max_message_bytes: int = 1 << 20,
+        on_event: Callable[[FeedEvent], None] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        symbols: Sequence[str] = (),
+        max_symbols: int = 65_536,
+        record: str | os.PathLike[str] | None = None,
+        max_messages: int | None = None,
+        max_seconds: float | None = None,
+        idle_timeout_s: float | None = None,
+        batch_ticks: int = 4_096,
+    ) -> None:
+        super().__init__()
+        if not url.startswith(("ws://", "wss://")):
+            raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
+        try:
+            port = urlsplit(url).port
+        except ValueError:
+            port = 0
+        if port == 0:
+            raise ConfigurationError(f"url: give a port from 1 to 65535: {_without_secrets(url)!r}")
+        if on_error not in ("raise", "skip"):
+            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if isinstance(subscribe, str | bytes | Mapping):
+            raise ConfigurationError(f"subscribe: give a sequence of messages, not the one {subscribe!r}")
+        if reconnect is not None and reconnect < 0:
+            raise ConfigurationError(f"reconnect: {reconnect!r} must be 0 or more")
+        for name, number in (
+            ("reconnect_least_s", reconnect_least_s), ("reconnect_most_s", reconnect_most_s), ("silence_s", silence_s),
+            ("open_timeout_s", open_timeout_s), ("max_message_bytes", max_message_bytes), ("batch_ticks", batch_ticks),
+            ("max_symbols", max_symbols), ("max_messages", max_messages), ("max_seconds", max_seconds),
+            ("idle_timeout_s", idle_timeout_s),
+        ):  # fmt: skip
+            if number is not None and not number > 0:
+                raise ConfigurationError(f"{name}: {number!r} must be above 0")
+        if len(symbols) > max_symbols:
+            raise ConfigurationError(f"symbols: {len(symbols):,} of them, and max_symbols is {max_symbols:,}")
+        try:
+            import websockets.exceptions
+            import websockets.sync.client
+        except ImportError as error:
+            raise MissingExtraError("a WebSocket feed", "websockets", "live") from error
+        self._connect = websockets.sync.client.connect
+        self._closed_by_peer = websockets.exceptions.ConnectionClosed
+        self._failed = (OSError, websockets.exceptions.WebSocketException)
+        self._url, self._shown_url = url, _without_secrets(url)
+        check_outputs([("record", record)], options={"profile": profile})
+        self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
+        self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
+        self._headers = dict(headers or {})
+        self._reconnect = reconnect
+        self._least_s, self._most_s = reconnect_least_s, max(reconnect_least_s, reconnect_most_s)
+        self._silence_s, self._open_timeout_s = silence_s, open_timeout_s
+        self._max_message_bytes = max_message_bytes
+        self._capacity = max_symbols
+        self._max_messages, self._batch_ticks = max_messages, batch_ticks
+        self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
+        self._stop = threading.Event()
+        self._started = False
+        self._begun = self._heard = 0.0
+        self._ticks = JsonTicks(
+            self._profile, self._shown_url, on_error=on_error, skipped=self.skipped, symbols=symbols,
+            max_symbols=max_symbols, on_event=on_event,
+        )  # fmt: skip
+        self._recorder: MessageRecorder | None = None
+        if record is not None:
+            header = Header(self._profile, self._shown_url, on_error, symbols, max_symbols, max_message_bytes)
+            self._recorder = MessageRecorder(record, header)
+
+    @property
+    def info(self) -> FeedInfo:
+        """``path`` is the URL without user, password and query: it is shown, and written to reports."""
+        details = {"profile": self._profile.name}
+        return FeedInfo(
+            "websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit),
+            ticks=self._profile.ticks or "plain", ticks_assumed=self._profile.ticks is None,
+        )  # fmt: skip
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return () if self._recorder is None else (str(self._recorder.path),)
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def events(self) -> Sequence[FeedEvent]:
+        """The newest ``EVENTS`` of them, the latest last."""
+        return self._ticks.events
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The first batch is empty: it says that the feed is ready. Can be iterated once.
+
+        Raises FormatError for a message that cannot be read, and FeedError when no connection can be made: each after
+        every tick before it.
+        """
+        if self._started:
+            raise FeedError("a live feed can be read once", path=self._shown_url)
+        self._started = True
+        self._begun = self._heard = time.monotonic()
+        with self._recorder if self._recorder is not None else contextlib.nullcontext():
+            yield empty(0)
+            yield from self._connections()
+
+    def _connections(self) -> Iterator[TickBatch]:
+        """The batches of one connection after the other."""
+        attempt = 0
+        while not self._over():
+            before = self._ticks.counts["messages"]
+            connected = False
+            limit = self._left_s() if self._open_timeout_s is None else min(self._open_timeout_s, self._left_s())
+            try:
+                with self._connect(
+                    self._url,
+                    open_timeout=limit if limit < math.inf else None,
+                    close_timeout=1,
+                    max_size=self._max_message_bytes,
+                    additional_headers=self._headers,
+                ) as connection:
+                    connected = True
+                    self._note("connected", f"to {self._shown_url}")
+                    for message in self._subscribe:
+                        connection.send(message)
+                    yield from self._received(connection)
+                    text = "ended"
+            except self._failed as error:
+                text = str(error).replace(self._url, self._shown_url) or type(error).__name__
+            over = self._over()
+            # An attempt that failed is told even where the time ended with it: a wrong address would else be silence.
+            if not (over and connected):
+                self._note("disconnected", text)
+            if over:
+                return
+            attempt = 0 if self._ticks.counts["messages"] > before else attempt
+            if self._reconnect is not None and attempt >= self._reconnect:
+                raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
+            self._stop.wait(min(backoff_s(attempt, self._least_s, self._most_s), self._left_s()))
+            attempt += 1
+
+    def _received(self, connection: Any) -> Iterator[TickBatch]:
+        """The batches of one connection. Raises what the connection raises, after the ticks before it."""
+        quiet_since = time.monotonic()
+        while not self._over():
+            fault: Exception | None = None
+            try:
+                self._take(connection.recv(timeout=min(_SLICE_S, max(self._left_s(), 0.0))))
+                while self._ticks.pending < self._batch_ticks and not self._limit_reached():
+                    self._take(connection.recv(timeout=0))
+            except TimeoutError:
+                pass
+            except (FeedError, *self._failed) as error:
+                fault = error
+            if self._ticks.pending:
+                quiet_since = self._heard
+                yield self._ticks.batch()
+            if fault is not None:
+                raise fault
+            if time.monotonic() - max(quiet_since, self._heard) >= self._silence_s:
+                raise ConnectionError(f"nothing came for {self._silence_s:g} s")
+
+    def _take(self, data: str | bytes) -> None:
+        """A message, with the time at which it came, recorded before anybody can refuse it. Raises FeedError."""
+        now_ns = time.time_ns()
+        self._heard = time.monotonic()
+        if self._recorder is not None:
+            self._recorder.message(data, now_ns)
+        self._ticks.take(data, now_ns)
+
+    def _note(self, kind: Literal["connected", "disconnected"], text: str) -> None:
+        now_ns = time.time_ns()
+        if self._recorder is not None:
+            self._recorder.event(kind, text, now_ns)
+        self._ticks.note(kind, now_ns, text)
+
+    def _limit_reached(self) -> bool:
+        return self._max_messages is not None and self._ticks.counts["messages"] >= self._max_messages
+
+    def _left_s(self) -> float:
+        now, left = time.monotonic(), float("inf")
+        if self._max_seconds is not None:
+            left = self._begun + self._max_seconds - now
+        if self._idle_timeout_s is not None:
+            left = min(left, self._heard + self._idle_timeout_s - now)
+        return max(left, 0.0)
+
+    def _over(self) -> bool:
+        return self._stop.is_set() or self._limit_reached() or self._left_s() <= 0
+
+    def statistics(self) -> dict[str, int]:
+        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
+        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
+        return self._ticks.statistics()
+
+    def report(self) -> dict[str, Any]:
+        """What happened: the counts of ``statistics()``, and the newest events as plain values."""
+        return {**self.statistics(), "events": [asdict(event) for event in self.events]}
+
+    def stop(self) -> None:
+        """Ends the iteration under way, or the next, within a tenth of a second. From any thread or a signal."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """As :meth:`stop`. May be repeated."""
+        self.stop()

@@ -1,0 +1,291 @@
+"""Several feeds as one: ticks in the order of receive time, then feed, then position, symbols by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.merge.days import Boundaries, check_new_day, days_of
+from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
+from strand.feeds.merge.selected import files_read, files_written, skipped_of
+from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
+from strand.feeds.merge.symbol_remap import SymbolRemap
+from strand.feeds.skipped import SAMPLES, Skipped
+from strand.feeds.stock_attributes import StockAttributes
+from strand.numbers import whole
+
+__all__ = ["MergedFeed", "merge_feeds"]
+
+T = TypeVar("T")
+
+
+def merge_feeds(
+    feeds: Sequence[Feed],
+    *,
+    reorder_ns: int = 0,
+    on_disorder: str = "raise",
+    venue_in_name: bool = False,
+    new_day: str | None = None,
+    carry_over: bool = False,
+    batch_ticks: int = MERGED_TICKS,
+    capacity: int | None = None,
+) -> MergedFeed:
+    """Merge feeds into one that owns them: closing it closes them. See :class:`MergedFeed`."""
+    return MergedFeed(
+        feeds,
+        reorder_ns=reorder_ns,
+        on_disorder=on_disorder,
+        venue_in_name=venue_in_name,
+        new_day=new_day,
+        carry_over=carry_over,
+        batch_ticks=batch_ticks,
+        capacity=capacity,
+    )
+
+
+class MergedFeed(BaseFeed):
+    """Any number of feeds as one, in the order of receive time, then feed, then position.
+
+    ``reorder_ns``: a feed's ticks that are up to this many ns behind its latest receive time are put in order, and
+    counted. ``on_disorder``: what becomes of those further behind: ``"raise"`` DisorderError with the feed's path and
+    the tick's position, ``"keep"`` them right behind what came before them, with the time they bear, or ``"skip"``
+    them; both are counted.
+    ``venue_in_name``: symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols; else a name is
+    one symbol wherever it comes from. Indices without a name are one symbol where they are equal.
+    ``new_day``: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
+    so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there is a
+    clear record for each symbol that the day before had (docs/feeds/days.md). ``carry_over``: there is none.
+    ``batch_ticks``: ticks in a full batch. ``capacity``: the most symbols there can be together; by default as many as
+    complete symbol tables have, and for those that grow while read their capacities, 131,072 at most unless one alone
+    has more.
+
+    Holds one batch a feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its latest.
+    A feed that raises in mid-stream has been merged up to its last tick when the error is raised.
+
+    Raises ConfigurationError for an option that cannot work, no feeds, or the same feed twice.
+    """
+
+    def __init__(
+        self,
+        feeds: Sequence[Feed],
+        *,
+        reorder_ns: int = 0,
+        on_disorder: str = "raise",
+        venue_in_name: bool = False,
+        new_day: str | None = None,
+        carry_over: bool = False,
+        batch_ticks: int = MERGED_TICKS,
+        capacity: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._feeds = tuple(feeds)
+        if not self._feeds:
+            raise ConfigurationError("feeds: there is none to merge")
+        if len({id(feed) for feed in self._feeds}) < len(self._feeds):
+            raise ConfigurationError("feeds: one is there twice: open it twice, a feed is read once at a time")
+        _check_days([feed.info for feed in self._feeds])
+        if on_disorder not in DISORDER:
+            raise ConfigurationError(f"on_disorder: {on_disorder!r} is none of {', '.join(map(repr, DISORDER))}")
+        self._reorder_ns = whole("reorder_ns", reorder_ns, 0)
+        self._on_disorder = cast(OnDisorder, on_disorder)
+        check_new_day(new_day)
+        if carry_over and new_day is not None:
+            raise ConfigurationError("carry_over: leave new_day out, or days end")
+        self._new_day, self._carry_over = new_day, carry_over
+        self._days: Boundaries | None = None
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._remap = SymbolRemap(
+            self._feeds,
+            venue_in_name=venue_in_name,
+            capacity=None if capacity is None else whole("capacity", capacity, 1),
+        )
+        self._reorders = self._new_reorders()
+        self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._closed = False
+
+    @property
+    def info(self) -> FeedInfo:
+        """Format, date, venue, price unit, size unit and ``ticks`` where all feeds agree (the format is else
+        ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
+        date and venue."""
+        infos = [feed.info for feed in self._feeds]
+        spans = [info.span for info in infos if info.span is not None]
+        path = infos[0].path + (f" and {len(infos) - 1} more" if len(infos) > 1 else "")
+        return FeedInfo(
+            format=_common([info.format for info in infos]) or "merged",
+            path=path,
+            date=_common([info.date for info in infos]),
+            venue=_common([info.venue for info in infos]),
+            price_unit=_common([info.price_unit for info in infos]),
+            span=(min(s[0] for s in spans), max(s[1] for s in spans)) if len(spans) == len(infos) else None,
+            details={
+                "feeds": [
+                    {"format": info.format, "path": info.path, "date": info.date, "venue": info.venue} for info in infos
+                ]
+            },
+            undated=any(info.undated for info in infos),
+            size_unit=_common([info.size_unit for info in infos]),
+            ticks=_common([info.ticks for info in infos]),
+            ticks_assumed=any(info.ticks_assumed for info in infos),
+        )
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the feeds' sources say of each stock, by the merged name; of several feeds' words the last one's."""
+        found: dict[str, StockAttributes] = {}
+        for feed, ending in zip(self._feeds, self._remap.endings, strict=True):
+            theirs: Mapping[str, StockAttributes] = getattr(feed, "directory", {})
+            found |= {name + ending: stock for name, stock in theirs.items()}
+        return found
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return [path for feed in self._feeds for path in files_read(feed)]
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return [path for feed in self._feeds for path in files_written(feed)]
+
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        """Which feed each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``; -1
+        for a clear record between two days. Valid as long as the batch. None where there is one feed alone."""
+        return self._tick_feeds if len(self._feeds) > 1 else None
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by the merged ``instrument_id``; grows as those of the feeds do."""
+        return self._remap.names
+
+    @property
+    def plain_symbols(self) -> Sequence[str]:
+        """The names as the feeds have them, each once, without venues."""
+        return list(dict.fromkeys(name for feed in self._feeds for name in feed.symbols))
+
+    @property
+    def capacity(self) -> int:
+        return self._remap.capacity
+
+    @property
+    def skipped(self) -> Skipped:
+        """What the feeds passed over, samples with the feed's path, and ticks out of order that were skipped."""
+        together = Skipped(self._skipped.counts.copy(), list(self._skipped.samples))
+        for feed in self._feeds:
+            theirs = skipped_of(feed)
+            together.counts.update(theirs.counts)
+            together.samples.extend(replace(s, text=f"{feed.info.path}: {s.text}") for s in theirs.samples)
+        kept: Counter[str] = Counter()
+        samples = []
+        for sample in together.samples:
+            kept[sample.reason] += 1
+            if kept[sample.reason] <= SAMPLES:
+                samples.append(sample)
+        together.samples = samples
+        return together
+
+    @skipped.setter
+    def skipped(self, own: Skipped) -> None:
+        self._skipped = own
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+
+        Raises DisorderError, what a feed raises, or FeedError for more symbols than ``capacity``, after every tick
+        before that place.
+        """
+        self._check_open()
+        self._skipped = Skipped()
+        self._reorders = self._new_reorders()
+        return self._merged()
+
+    def _merged(self) -> Iterator[TickBatch]:
+        with ExitStack() as stack:
+            streams = []
+            for feed, reorder in zip(self._feeds, self._reorders, strict=True):
+                theirs: Any = feed.batches()
+                if hasattr(theirs, "close"):
+                    stack.callback(theirs.close)
+                stream: Any = reorder.stream(theirs)
+                stack.callback(stream.close)
+                streams.append(stream)
+            infos = [feed.info for feed in self._feeds]
+            self._days = days = None if self._carry_over else days_of(infos, self._new_day)
+            for batch in merge_streams(
+                streams, batch_ticks=self._batch_ticks, numbers=self._remap, days=days, tell=self._told
+            ):
+                yield batch
+                self._check_open()
+
+    def _told(self, tick_feeds: npt.NDArray[np.int32]) -> None:
+        self._tick_feeds = tick_feeds
+
+    def count(self) -> int | None:
+        """The sum of the feeds' counts where each is known, no tick may be skipped, and no day may end."""
+        if self._on_disorder == "skip":
+            return None
+        if not self._carry_over and days_of([feed.info for feed in self._feeds], self._new_day) is not None:
+            return None
+        counts = [feed.count() if isinstance(feed, BaseFeed) else None for feed in self._feeds]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def statistics(self) -> dict[str, int]:
+        """The sums of the feeds' counts. Of the latest iteration: ``days_cleared``, clear records; ``reordered``, ticks
+        that were put in order; ``disorder_kept`` and ``disorder_skipped``, those further behind than the window; and
+        ``disorder_furthest_ns``, the most that any of these was behind."""
+        sums: Counter[str] = Counter()
+        for feed in self._feeds:
+            sums.update(feed.statistics())
+        return dict(sums) | {
+            "days_cleared": 0 if self._days is None else self._days.cleared,
+            "reordered": sum(one.reordered for one in self._reorders),
+            "disorder_kept": sum(one.kept for one in self._reorders),
+            "disorder_skipped": self._skipped.total,
+            "disorder_furthest_ns": max(one.furthest_ns for one in self._reorders),
+        }
+
+    def close(self) -> None:
+        """Closes all feeds, and ends an iteration under way. May be repeated."""
+        self._closed = True
+        with ExitStack() as stack:
+            for feed in self._feeds:
+                stack.callback(feed.close)
+
+    def _new_reorders(self) -> list[Reorder]:
+        return [
+            Reorder(
+                feed.info.path,
+                window_ns=self._reorder_ns,
+                on_disorder=self._on_disorder,
+                skipped=self._skipped,
+            )
+            for feed in self._feeds
+        ]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self.info.path)
+
+
+def _check_days(infos: Sequence[FeedInfo]) -> None:
+    """Times of day cannot be put in order with times of a day that is known."""
+    undated = next((info for info in infos if info.undated), None)
+    dated = next((info for info in infos if info.date is not None), None)
+    if undated is not None and dated is not None:
+        raise ConfigurationError(
+            f"{undated.path} does not say its date, and {dated.path} is of {dated.date}: merged they would lie decades "
+            "apart; open it with its date, or name it by that"
+        )
+
+
+def _common(values: Sequence[T | None]) -> T | None:
+    """The value where all are the same."""
+    return values[0] if all(value == values[0] for value in values) else None

@@ -1,0 +1,207 @@
+"""What any feed can do with a selection or a position, whether or not its reader knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import EmptyFeedError, RecordTypeError, UnknownSymbolError
+from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.merge.days import is_clear
+from strand.feeds.selection import Selection
+from strand.feeds.skipped import Skipped
+from strand.feeds.stock_attributes import StockAttributes
+from strand.ticks import TICK, named
+
+__all__ = [
+    "CarriedFeed",
+    "SelectedFeed",
+    "batches_from",
+    "empty_feed",
+    "feeds_of_batch",
+    "files_read",
+    "files_written",
+    "skipped_of",
+    "tick_feeds_of",
+    "unknown_symbol",
+]
+
+
+def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
+    """The batches of any feed after its first ``position`` ticks: by its own way to seek, or by passing over them."""
+    if position == 0:
+        return feed.batches()
+    own: Any = getattr(feed, "batches_from", None)
+    found: Iterator[TickBatch] = BaseFeed.batches_from(feed, position) if own is None else own(position)  # type: ignore[arg-type]
+    return found
+
+
+def skipped_of(feed: Feed) -> Skipped:
+    """What a feed passed over under ``on_error="skip"``; nothing where it does not say."""
+    found = getattr(feed, "skipped", None)
+    return found if isinstance(found, Skipped) else Skipped()
+
+
+def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
+    """``BaseFeed.tick_feeds`` of any feed."""
+    found: npt.NDArray[np.int32] | None = getattr(feed, "tick_feeds", None)
+    return found
+
+
+def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[np.int32]:
+    """``tick_feeds`` of a merge that has just given a batch of so many ticks. ``cut``: a position may have passed over
+    some at the batch's beginning. Raises RecordTypeError where it is not one number per tick: all that follow would be
+    those of other ticks."""
+    theirs = tick_feeds_of(feed)
+    found = np.empty(0, np.int32) if theirs is None else np.asarray(theirs, np.int32).reshape(-1)
+    if len(found) < ticks or (len(found) > ticks and not cut):
+        raise RecordTypeError(
+            f"tick_feeds: give one number per tick of the batch: {feed.info.path} has {len(found)} for {ticks} ticks"
+        )
+    return found[len(found) - ticks :]
+
+
+def files_read(feed: Feed) -> Sequence[str]:
+    """The files that any feed reads; by its path where it does not say."""
+    found: Sequence[str] = getattr(feed, "reads", (feed.info.path,))
+    return found
+
+
+def files_written(feed: Feed) -> Sequence[str]:
+    """The files that any feed writes itself."""
+    found: Sequence[str] = getattr(feed, "writes", ())
+    return found
+
+
+def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
+    """The error for the first name or glob that no symbol has as far as symbols are known: all of them, at the end."""
+    # What was wanted was asked of the files, whose names a merge may have put venues to.
+    names = getattr(feed, "plain_symbols", feed.symbols)
+    for pattern in wanted:
+        one = Selection((pattern,))
+        if not any(name and one.keeps(name) for name in names):
+            return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
+    return None
+
+
+#: By a count of a feed without ticks: what would have read what it counts.
+_CURES: Final = {
+    "blank_packets": "read packets with zeros for session and sequence by blank_headers=True "
+    "(--feed blank_headers=true)",
+}
+
+
+def empty_feed(feed: Feed, *, selected: bool) -> EmptyFeedError:
+    """The error for a feed that has been read to its end and gave no tick. ``selected``: whether only some of its ticks
+    were asked for."""
+    cure = "choose more of it (symbols, start, end, position)" if selected else "check that this is the right file"
+    found = "not one tick of it is chosen" if selected else f"nothing in it is a tick that {feed.info.format} reads"
+    statistics = dict(feed.statistics())
+    cure = next((words for name, words in _CURES.items() if statistics.get(name)), cure)
+    counts = [
+        f"{name} {n:,}"
+        for name, n in statistics.items()
+        if n and not name.startswith("bytes_") and not name.endswith("_ns")
+    ]
+    counts += [f"skipped: {reason} {n:,}" for reason, n in skipped_of(feed).counts.items()]
+    seen = f" ({', '.join(counts)})" if counts else ""
+    return EmptyFeedError(
+        f"{cure}, or allow that with allow_empty=True (--allow-empty): {found}{seen}", path=feed.info.path
+    )
+
+
+class SelectedFeed(BaseFeed):
+    """The ticks of another feed that a selection keeps. Closing it closes the other."""
+
+    def __init__(self, feed: Feed, select: Selection) -> None:
+        super().__init__()
+        self._feed = feed
+        self._select = select
+        self.skipped = skipped_of(feed)
+        self._passed_over = 0
+        self._known, self._wanted = -1, np.zeros(0, np.bool_)
+        #: Of the other feed's latest batch: how many ticks it had, and which of them are given.
+        self._given: int | None = None
+        self._chosen: npt.NDArray[np.bool_] | slice = slice(None)
+
+    @property
+    def info(self) -> FeedInfo:
+        return self._feed.info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._feed.symbols
+
+    @property
+    def capacity(self) -> int:
+        return self._feed.capacity
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What the other feed's source says of each stock, by name; empty where it says nothing."""
+        found: Mapping[str, StockAttributes] = getattr(self._feed, "directory", {})
+        return found
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return files_read(self._feed)
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return files_written(self._feed)
+
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        theirs = tick_feeds_of(self._feed)
+        if theirs is None or self._given is None:
+            return theirs
+        return feeds_of_batch(self._feed, self._given)[self._chosen]
+
+    def batches(self) -> Iterator[TickBatch]:
+        """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""
+        self._passed_over = 0
+        self._known = -1
+        for batch in self._feed.batches():
+            kept = self._kept(batch)
+            count = int(np.count_nonzero(kept))
+            self._passed_over += len(batch) - count
+            self._given, self._chosen = len(batch), kept
+            if count == len(batch):
+                yield batch
+            elif count:
+                # numpy copies records field by field, unless they look like one field.
+                whole = np.ascontiguousarray(batch).view(f"V{TICK.itemsize}")
+                chosen: TickBatch = named(whole[kept].view(TICK))
+                yield chosen
+
+    def statistics(self) -> dict[str, int]:
+        """The other feed's counts, and ``not_selected``: ticks made and passed over."""
+        return dict(self._feed.statistics()) | {"not_selected": self._passed_over}
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def _kept(self, batch: TickBatch) -> npt.NDArray[np.bool_]:
+        if len(self._feed.symbols) != self._known:
+            self._known, self._wanted = len(self._feed.symbols), self._keys()
+        return self._select.mask(batch, self._wanted)
+
+    def _keys(self) -> npt.NDArray[np.bool_]:
+        """By index, those without a name yet included."""
+        keys = np.full(self._feed.capacity, self._select.keeps(""), np.bool_)
+        named = self._select.keys(self._feed.symbols)
+        keys[: len(named)] = named[: len(keys)]
+        return keys
+
+
+class CarriedFeed(SelectedFeed):
+    """The ticks of another feed without those that say that a new day begins. Closing it closes the other."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed, Selection())
+
+    def _kept(self, batch: TickBatch) -> npt.NDArray[np.bool_]:
+        return ~is_clear(batch)

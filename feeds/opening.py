@@ -1,0 +1,203 @@
+"""One way in: files, folders and pipes as one feed, by what is in them, whatever they are called."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from strand.errors import ConfigurationError, UnknownFormatError
+from strand.feeds.base import BaseFeed
+from strand.feeds.formats.json.profile import is_message_profile
+from strand.feeds.formats.registry import Format, format_named, recognised
+from strand.feeds.io.files import small_text
+from strand.feeds.io.paths import Paths, files_in, named_paths
+from strand.feeds.io.sources import forget_pipe, is_pipe
+from strand.feeds.mapping.renamed import RENAMED
+from strand.feeds.merge.dated import DatedFeed, zone_of
+from strand.feeds.merge.days import check_new_day
+from strand.feeds.merge.selected import CarriedFeed, SelectedFeed
+from strand.feeds.selection import Selection
+from strand.feeds.times import Moment
+from strand.feeds.trading_day import as_date, date_in_name
+from strand.options import options_of, refuse_unknown
+
+__all__ = ["APART", "expand", "open", "read_symbols"]
+
+#: Arguments of ``open`` that whoever takes its options as a mapping has as well.
+APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
+
+_COMMENT: Final = re.compile(r"(?:^|\s)#")
+# Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
+_MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
+_OUR_DAYS: Final = 1990
+
+
+def open(  # noqa: A001
+    path_or_paths: Paths,
+    *,
+    format: str | None = None,  # noqa: A002
+    symbols: Sequence[str] = (),
+    start: str | int | None = None,
+    end: str | int | None = None,
+    reorder_ns: int = 0,
+    on_disorder: str = "raise",
+    venue_in_name: bool = False,
+    new_day: str | None = None,
+    carry_over: bool = False,
+    **options: Any,
+) -> BaseFeed:
+    """The feed of a file, or of several merged in time, each read as what its content shows it to be.
+
+    ``path_or_paths``: files, folders (all files in them that can be read, by name), globs (``"2026-01-*.gz"``), ``-``
+    for standard input, named pipes, a file in an archive (``day.zip/trades.csv``), or a sequence of these.
+    ``format``: read them as this format (``"itch"``, ``"csv"``) instead of recognising one.
+    ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
+    a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
+    York on each file's own date. Readers that can pass over what is not wanted unread.
+    ``new_day``: where a day ends in files that do not say it: ``"file"``, each of several; ``"date"``, where the date
+    of the receive time changes in UTC, or ``"date America/New_York"`` there. ``carry_over``: no day ends
+    (docs/feeds/days.md).
+    ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
+    ``merge_feeds``.
+    ``options`` go to the readers: ``date``, ``on_error``, ``batch_ticks``, ``limits``, and what each has of its own.
+
+    Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
+    ConfigurationError for an option that no reader has or a value that cannot work.
+    """
+    if format is None and options.get("profile") is not None:
+        # A profile says what the content does not show.
+        format = "jsonl" if is_message_profile(options["profile"]) else "csv"  # noqa: A001
+    moments = Moment.parse("start", start), Moment.parse("end", end)
+    wanted = tuple(read_symbols(symbols))
+    zone = zone_of(new_day)
+    if zone is None:
+        check_new_day(new_day)
+    if carry_over and new_day is not None:
+        raise ConfigurationError("carry_over: leave new_day out, or days end")
+    paths = expand(path_or_paths, options)
+    chosen = [(path, _format_of(path, format, options)) for path in paths]
+    of_day = any(moment is not None and moment.needs_date for moment in moments)
+    # A time of day needs a date, also of files whose readers do not.
+    _check_options({known for _, known in chosen}, {name for name in options if not (of_day and name == "date")})
+
+    def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
+        reader = known.feed_class()
+        own = {name: value for name, value in options.items() if name in options_of(reader)}
+        day = as_date(options["date"]) if options.get("date") is not None else date_in_name(day_of)
+        if day is None and of_day:
+            with_date = reader(path, **own)
+            day = as_date(with_date.info.date) if with_date.info.date is not None else None
+            with_date.close()
+        start_ns, end_ns = (None if moment is None else moment.ns(day, day_of) for moment in moments)
+        if day is not None:
+            _check_unit(day, start=start_ns, end=end_ns)
+        select = Selection(wanted, start_ns, end_ns)
+        if not select:
+            feed: BaseFeed = reader(path, **own)
+        elif "select" in options_of(reader):
+            feed = reader(path, select=select, **own)
+        else:
+            feed = SelectedFeed(reader(path, **own), select)
+        # Files of ticks may hold clear records of their own.
+        return (
+            CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet", "itch", "recording", "pcap") else feed
+        )
+
+    def dated(feed: BaseFeed) -> BaseFeed:
+        return feed if zone is None else DatedFeed(feed, zone)
+
+    parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
+    known = chosen[0][1]
+    if known.takes_list and all(other is known for _, other in chosen):
+        parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
+    if len(parts) == 1 and not (reorder_ns or on_disorder != "raise" or venue_in_name):
+        return dated(opened(*parts[0]))
+    merge = importlib.import_module("strand.feeds.merge.feeds")  # only where it is needed: it builds on this package
+    feeds: list[BaseFeed] = []
+    try:
+        feeds.extend(opened(*part) for part in parts)
+        merged: BaseFeed = merge.merge_feeds(
+            feeds,
+            reorder_ns=reorder_ns,
+            on_disorder=on_disorder,
+            venue_in_name=venue_in_name,
+            new_day=None if zone is not None else new_day,
+            carry_over=carry_over or zone is not None,
+        )
+    except BaseException:
+        for feed in feeds:
+            feed.close()
+        raise
+    return dated(merged)
+
+
+def read_symbols(symbols: Sequence[str]) -> list[str]:
+    """Names and globs, with those in the files that ``@FILE`` names, one a line; empty lines and ``# ...`` aside."""
+    if isinstance(symbols, str):
+        raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
+    if not isinstance(symbols, Iterable):
+        raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
+    names: list[str] = []
+    for name in symbols:
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"symbols: {name!r} is no symbol's name, nor a glob of names")
+        if not name.startswith("@"):
+            names.append(name)
+            continue
+        lines = small_text(name[1:], "symbols").splitlines()
+        # A name may have a # in it, but no space before one.
+        bare = [_COMMENT.split(line, maxsplit=1)[0].strip() for line in lines]
+        found = [line for line in bare if line]
+        if not found:
+            raise ConfigurationError(f"symbols: {name[1:]} names none")
+        names.extend(found)
+    return names
+
+
+def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
+    """The files that are meant, in the order they are opened in. Raises FeedError, ConfigurationError."""
+    paths: list[str | Path] = []
+    for path in named_paths(path_or_paths):
+        paths.extend(_in_folder(path, options) if isinstance(path, Path) and path.is_dir() else [path])
+    if not paths:
+        raise ConfigurationError("no file is named")
+    return paths
+
+
+def _in_folder(folder: Path, options: dict[str, Any]) -> list[Path]:
+    """The files in a folder that can be read, by name; others are passed over."""
+    found = []
+    for path in files_in(folder):
+        try:
+            recognised(path, options.get("limits"))
+        except UnknownFormatError:
+            continue
+        found.append(path)
+    if not found:
+        raise UnknownFormatError("the directory holds no file that can be read", path=folder)
+    return found
+
+
+def _format_of(path: str | Path, format: str | None, options: dict[str, Any]) -> Format:  # noqa: A002
+    if is_pipe(path):
+        forget_pipe(path)
+    return format_named(format) if format is not None else recognised(path, options.get("limits"))
+
+
+def _check_unit(day: dt.date, **moments: int | None) -> None:
+    """Seconds since the epoch taken for ns would keep every tick of a day of ours, or none."""
+    for name, ns in moments.items():
+        if day.year >= _OUR_DAYS and ns is not None and ns in _MISREAD_NS:
+            raise ConfigurationError(
+                f"{name}: {ns} ns since the epoch is early in 1970, and the file is of {day}: give ns"
+            )
+
+
+def _check_options(used: set[Format], options: set[str]) -> None:
+    """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
+    known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
+    refuse_unknown(options, known, " or ".join(sorted(form.reader for form in used)), RENAMED)

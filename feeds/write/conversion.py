@@ -1,0 +1,329 @@
+"""From any feed to a file: Parquet, Arrow, numpy, ITCH 5.0 or DBN, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds.base import Feed, FeedInfo, TickBatch
+from strand.feeds.formats.own_metadata import OWN_MEMBER, own_text
+from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.opening import APART, read_symbols
+from strand.feeds.opening import open as open_feed
+from strand.feeds.skipped import Skipped
+from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.write.dbn import DbnTicks
+from strand.feeds.write.destinations import check_outputs
+from strand.feeds.write.itch import ItchTicks
+from strand.feeds.write.npy import npy_header
+from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
+from strand.numbers import whole
+from strand.options import check_apart
+from strand.ticks import TICK
+
+__all__ = ["TARGETS", "Converted", "convert", "target_of"]
+
+_ENDINGS: Final = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".itch": "itch",
+    ".itch50": "itch",
+    ".dbn": "dbn",
+}
+#: What can be written, by name.
+TARGETS: Final = tuple(dict.fromkeys(_ENDINGS.values()))
+_PACKED: Final = (".gz", ".zst")
+_COPY_BYTES: Final = 1 << 20
+#: Of a record batch.
+_ARROW_TICKS: Final = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; what of the source was
+    passed over; and whether its times count from 1970-01-01 because nothing told their day (``undated``)."""
+
+    path: str
+    format: str
+    ticks: int
+    symbols: int
+    bytes: int
+    skipped: Skipped
+    undated: bool = False
+
+
+class _Target(ABC):
+    """A file being made: batches, then ``finish``."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    @abstractmethod
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def finish(self, feed: Feed) -> None: ...
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Called at the end, whole or not, while the file is still open."""
+
+
+class _Parquet(_Target):
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self._ticks = ParquetTicks(file)
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        self._ticks.write(ticks, symbols)
+
+    def finish(self, feed: Feed) -> None:
+        self._ticks.close(feed)
+
+    def close(self) -> None:
+        self._ticks.abandon()
+
+
+class _Itch(_Target):
+    def __init__(self, file: BinaryIO, midnight: int) -> None:
+        super().__init__(file)
+        self._ticks = ItchTicks(file.write, midnight)
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        self._ticks.write(ticks, symbols)
+
+    def finish(self, feed: Feed) -> None:
+        """Nothing follows the last message."""
+
+
+class _Spooled(_Target):
+    """Ticks that wait in a file without a name beside the target until what comes before them is known."""
+
+    def __init__(self, file: BinaryIO, folder: Path) -> None:
+        super().__init__(file)
+        self._spool: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed in close
+
+    def close(self) -> None:
+        self._spool.close()
+
+    def _copy(self, out: Any) -> None:
+        self._spool.seek(0)
+        shutil.copyfileobj(self._spool, out, _COPY_BYTES)
+
+
+class _Dbn(_Spooled):
+    def __init__(self, file: BinaryIO, folder: Path) -> None:
+        super().__init__(file, folder)
+        self._ticks = DbnTicks(self._spool.write)
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        self._ticks.write(ticks, symbols)
+
+    def finish(self, feed: Feed) -> None:
+        self.file.write(self._ticks.metadata(feed.info))
+        self._copy(self.file)
+
+
+class _Arrow(_Spooled):
+    def __init__(self, file: BinaryIO, folder: Path) -> None:
+        self._columns = TickColumns("Arrow")
+        super().__init__(file, folder)
+        self._most = 0
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:  # noqa: ARG002 - it asks at the end
+        self._columns.check(ticks)
+        self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
+        self._most = max(self._most, int(ticks["instrument_id"].max(initial=0)))
+
+    def finish(self, feed: Feed) -> None:
+        self._spool.seek(0)
+        pieces = iter(lambda: self._spool.read(_ARROW_TICKS * TICK.itemsize), b"")
+        write_arrow(self.file, self._columns, (np.frombuffer(piece, TICK) for piece in pieces), feed, self._most)
+
+
+class _Numpy(_Spooled):
+    """The header tells how many ticks follow, so they wait; an .npz takes the names along."""
+
+    def __init__(self, file: BinaryIO, folder: Path, archive: bool) -> None:
+        super().__init__(file, folder)
+        self._archive = archive
+        self._count = 0
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        if not self._archive and any(symbols):
+            raise ConfigurationError("symbols: an .npy file holds no names; write an .npz file")
+        self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
+        self._count += len(ticks)
+
+    def finish(self, feed: Feed) -> None:
+        if not self._archive:
+            self._array(self.file)
+            return
+        with zipfile.ZipFile(self.file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            with archive.open(_member("ticks.npy"), "w", force_zip64=True) as member:
+                self._array(member)
+            archive.writestr(_member(OWN_MEMBER), own_text(feed))
+            if any(feed.symbols):
+                with archive.open(_member("symbols.npy"), "w", force_zip64=True) as member:
+                    npy_format.write_array(member, np.array(list(feed.symbols), np.str_), allow_pickle=False)
+
+    def _array(self, out: Any) -> None:
+        out.write(npy_header(TICK, self._count))
+        self._copy(out)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """No time of its own: the same ticks give the same file."""
+    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+
+
+def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
+    """What a file is to be written as: ``to``, else by its name. Raises ConfigurationError."""
+    named = Path(path)
+    if named.suffix.lower() in _PACKED:
+        packing, named = named.suffix.lower(), named.with_suffix("")
+    else:
+        packing = ""
+    known = to if to is not None else _ENDINGS.get(named.suffix.lower())
+    if known not in TARGETS:
+        what = f"to: {to!r}" if to is not None else f"{path}: its ending"
+        raise ConfigurationError(f"{what} is none of {', '.join(TARGETS)}: say by to= (--to) which one is meant")
+    if packing and known in ("parquet", "arrow", "npy", "npz"):
+        raise ConfigurationError(f"{path}: {known} cannot be packed in {packing}: it is read from any place in it")
+    return known
+
+
+def convert(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    path: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    symbols: Sequence[str] = (),
+    start: str | int | None = None,
+    end: str | int | None = None,
+    limit: int | None = None,
+    allow_empty: bool = False,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Converted:
+    """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
+
+    ``path`` ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
+    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end`` and ``options`` are
+    ``strand.feeds.open``'s;
+    ``limit``: the most ticks. ``allow_empty``: a source without one tick makes a file without one.
+    ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
+
+    The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
+    ConfigurationError for a ``path`` that is a file of the source, before anything is read, and for a tick that the
+    format cannot hold, naming field and tick (docs/feeds/convert.md says what each can hold). Raises
+    UnknownSymbolError for a name or glob that no symbol of the whole source has, EmptyFeedError for a source
+    without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
+    """
+    kind = target_of(path, to)
+    if limit is not None:
+        whole("limit", limit, 1)
+    check_apart("options", options or {}, APART)
+    check_outputs([("out", path)], source, symbols=symbols, options=options)
+    if isinstance(source, str | os.PathLike | Sequence):
+        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))
+    elif symbols or start is not None or end is not None or options:
+        raise ConfigurationError("symbols, start, end, options: a feed is converted as it is; open it with them")
+    else:
+        feed = source
+    try:
+        if (opened := getattr(progress, "opened", None)) is not None:
+            opened(feed)
+        chosen = bool(symbols) or start is not None or end is not None
+        return _write(
+            feed,
+            Path(path),
+            kind,
+            limit=limit,
+            symbols=symbols,
+            progress=progress,
+            allow_empty=allow_empty,
+            chosen=chosen,
+        )
+    finally:
+        feed.close()
+
+
+def _write(
+    feed: Feed,
+    path: Path,
+    kind: str,
+    *,
+    limit: int | None,
+    symbols: Sequence[str],
+    progress: Callable[[int], None] | None,
+    allow_empty: bool,
+    chosen: bool,
+) -> Converted:
+    written = 0
+    used = np.zeros(feed.capacity, np.bool_)
+    with atomic_write(path) as file:
+        try:
+            with contextlib.closing(_target(kind, file, path, feed.info)) as target:
+                for batch in feed.batches():
+                    part = batch if limit is None else batch[: limit - written]
+                    target.write(part, feed.symbols)
+                    used[part["instrument_id"]] = True
+                    written += len(part)
+                    if progress is not None:
+                        progress(written)
+                    if written == limit:
+                        break
+                else:
+                    if (unknown := unknown_symbol(feed, read_symbols(symbols))) is not None:
+                        raise unknown
+                    if written == 0 and not allow_empty:
+                        raise empty_feed(feed, selected=chosen)
+                target.finish(feed)
+        except OSError as error:
+            raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error
+    size = path.stat().st_size
+    return Converted(
+        str(path), kind, written, int(np.count_nonzero(used)), size, skipped_of(feed), undated=feed.info.undated
+    )
+
+
+def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo) -> _Target:
+    if kind == "parquet":
+        return _Parquet(file)
+    if kind == "itch":
+        return _Itch(file, _midnight(info, path))
+    folder = path.parent
+    if kind == "arrow":
+        return _Arrow(file, folder)
+    return _Dbn(file, folder) if kind == "dbn" else _Numpy(file, folder, kind == "npz")
+
+
+def _midnight(info: FeedInfo, path: Path) -> int:
+    """What an ITCH file's times count from: the day that whoever reads it will take from its name, which must be the
+    source's if that has one."""
+    named = date_in_name(path)
+    told = as_date(info.date) if info.date is not None else None
+    if named is not None and told is not None and named != told:
+        raise ConfigurationError(f"{path.name} says {named}, and the ticks are of {told}: give the file that date")
+    if named is None and told is not None:
+        raise ConfigurationError(
+            f"date: an ITCH file does not hold it and {path.name} does not say it: put it in the name, as in "
+            f"{told:%m%d%Y}.{path.name}"
+        )
+    return midnight_ns(named) if named is not None else 0

@@ -1,0 +1,260 @@
+"""Ticks as NASDAQ TotalView-ITCH 5.0: each message in the one form that reads back as its tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand._bindings.itch import (
+    ATTRIBUTED,
+    BROKEN_TRADE,
+    CROSS,
+    CROSS_CLOSING,
+    CROSS_HALT,
+    CROSS_INTRADAY,
+    CROSS_MASK,
+    CROSS_OPENING,
+    DIRECT_LISTING,
+    DIRECT_LISTING_OPEN,
+    IMBALANCE,
+    IPO_CANCELED,
+    IPO_QUOTING,
+    LOCATES,
+    LULD_COLLAR,
+    NON_PRINTABLE,
+    OPERATIONAL_HALT,
+    OPERATIONAL_RESUME,
+    REG_SHO,
+    RETAIL_INTEREST,
+    ItchDecoder,
+)
+from strand.errors import ConfigurationError
+from strand.feeds.base import TickBatch
+from strand.feeds.write.check import check_read_back
+from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, zeros
+
+__all__ = ["ItchTicks"]
+
+_PRICE_UNIT: Final = 100_000  # 1e-4 in 1e-9
+_PREFIX: Final = 2
+#: Ticks at a time: what they become on the way stays in the caches.
+_SLICE: Final = 8192
+_NAMELESS: Final = np.bytes_(b" " * 8)
+_HEADER: Final = [("length", ">u2"), ("type", "S1"), ("locate", ">u2"), ("tracking", ">u2"), ("time", "V6")]
+_ORDER: Final = [("order", ">u8"), ("side", "S1"), ("size", ">u4"), ("stock", "S8"), ("price", ">u4")]
+#: Fields behind the header, by type. Those that no tick has are left as zeros, or as spaces where they are text.
+_LAYOUTS: Final = {
+    kind: np.dtype(_HEADER + fields)
+    for kind, fields in {
+        b"A": _ORDER,
+        b"F": [*_ORDER, ("mpid", "S4")],
+        b"E": [("order", ">u8"), ("size", ">u4"), ("ref", ">u8")],
+        b"C": [("order", ">u8"), ("size", ">u4"), ("ref", ">u8"), ("printable", "S1"), ("price", ">u4")],
+        b"X": [("order", ">u8"), ("size", ">u4")],
+        b"D": [("order", ">u8")],
+        b"U": [("order", ">u8"), ("ref", ">u8"), ("size", ">u4"), ("price", ">u4")],
+        b"P": [*_ORDER, ("ref", ">u8")],
+        b"Q": [("wide", ">u8"), ("stock", "S8"), ("price", ">u4"), ("ref", ">u8"), ("cross", "S1")],
+        b"H": [("stock", "S8"), ("state", "S1"), ("reserved", "S1"), ("reason", ">u4")],
+        b"I": [("wide", ">u8"), ("ref", ">u8"), ("direction", "S1"), ("stock", "S8"), ("far", ">u4"), ("near", ">u4"),
+               ("price", ">u4"), ("cross", "S1"), ("variation", "S1")],
+        b"B": [("ref", ">u8")],
+        b"J": [("stock", "S8"), ("price", ">u4"), ("upper", ">u4"), ("lower", ">u4"), ("size", ">u4")],
+        b"K": [("stock", "S8"), ("reason", ">u4"), ("qualifier", "S1"), ("price", ">u4")],
+        b"Y": [("stock", "S8"), ("letter", "u1")],
+        b"h": [("stock", "S8"), ("letters", ">u2")],
+        b"N": [("stock", "S8"), ("letter", "u1")],
+        b"O": [("stock", "S8"), ("open", "S1"), ("least", ">u4"), ("most", ">u4"), ("price", ">u4"), ("at", ">u8"),
+               ("lower", ">u4"), ("upper", ">u4")],
+        b"R": [("stock", "S8"), ("market", "S2"), ("lot", ">u4"), ("attributes", "S9"), ("leverage", ">u4"),
+               ("inverse", "S1")],
+    }.items()
+}  # fmt: skip
+_WIDEST: Final = max(layout.itemsize for layout in _LAYOUTS.values())
+_STATUSES: Final = {BROKEN_TRADE: b"B", LULD_COLLAR: b"J", IPO_QUOTING: b"K", IPO_CANCELED: b"K", REG_SHO: b"Y",
+                    OPERATIONAL_HALT: b"h", OPERATIONAL_RESUME: b"h", RETAIL_INTEREST: b"N", DIRECT_LISTING: b"O",
+                    DIRECT_LISTING_OPEN: b"O"}  # fmt: skip
+#: By the flags of a status tick: a small number's own type, a letter is a trading state, all from 0x80 on an imbalance.
+_STATUS_TYPES: Final = np.array(
+    [_STATUSES.get(i, b"I" if i & IMBALANCE else b"H" if chr(i).isalpha() else b"?") for i in range(256)], "S1"
+)
+_CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
+
+
+class ItchTicks:
+    """Writes batches of ticks through ``write``, a function that takes bytes.
+
+    A symbol is announced by a directory message right before its first tick. What a message cannot say is refused: each
+    batch is read back, and a tick that comes out different raises ConfigurationError with the field. ``sequence`` is
+    not looked at: in an ITCH file it is the message's position.
+    """
+
+    def __init__(self, write: Callable[[bytes], Any], midnight_ns: int) -> None:
+        self._write = write
+        self._midnight_ns = midnight_ns
+        self._announced = np.zeros(LOCATES, np.bool_)
+        self._decoder = ItchDecoder(midnight_ns=midnight_ns, skip=False)
+        self._shift: int | None = None
+        self._ticks = 0
+        self._known: list[str] | None = None
+        self._stocks = np.zeros(0, "S8")
+
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        """Writes a batch; ``symbols`` are the names known by now."""
+        for at in range(0, len(ticks), _SLICE):
+            self._write_some(ticks[at : at + _SLICE], symbols)
+
+    def _write_some(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+        if self._shift is None:  # a locate of 0 is none
+            self._shift = 1 if len(symbols) and symbols[0] else 0
+        if list(symbols) != self._known:
+            self._known, self._stocks = list(symbols), _stock_names(symbols)
+        names = self._stocks
+        keys = ticks["instrument_id"].astype(np.int64) + self._shift
+        if int(keys.max()) >= LOCATES or int(keys.min()) == 0:
+            raise ConfigurationError(
+                "instrument_id: an ITCH stock locate is from 1 to 65535, and these ticks have "
+                f"{int(ticks['instrument_id'].min())} to {int(ticks['instrument_id'].max())}"
+            )
+        missing = int(keys.max()) - self._shift + 1 - len(names)
+        if missing > 0:
+            names = np.concatenate([names, np.full(missing, _NAMELESS)])
+        data = self._encode(ticks, keys, names)
+        self._check(ticks, keys, data)
+        self._write(data)
+        self._ticks += len(ticks)
+
+    def _encode(self, ticks: TickBatch, keys: npt.NDArray[np.int64], names: npt.NDArray[Any]) -> bytes:
+        places = keys - int(self._shift or 0)
+        types = _types_of(ticks)
+        first = self._announce(keys, names, places)
+        # A message a row, as wide as the widest, and a directory message in a row of its own before its first tick.
+        is_first = np.zeros(len(ticks), np.int64)
+        is_first[first] = 1
+        row_of = np.arange(len(ticks)) + np.cumsum(is_first)
+        rows = np.zeros((len(ticks) + len(first), _WIDEST), np.uint8)
+        lengths = np.zeros(len(rows), np.int64)
+        # numpy copies records field by field, unless they look like one field.
+        whole = np.ascontiguousarray(ticks).view(f"V{TICK.itemsize}")
+        for kind, layout in _LAYOUTS.items():
+            chosen = first if kind == b"R" else np.flatnonzero(types == kind)
+            if not len(chosen):
+                continue
+            messages = np.zeros(len(chosen), layout)
+            messages["length"] = layout.itemsize - _PREFIX
+            messages["type"] = kind
+            messages["locate"] = keys[chosen]
+            _fill(messages, kind, whole[chosen].view(TICK), names[places[chosen]], np.int64(self._midnight_ns))
+            to = row_of[chosen] - 1 if kind == b"R" else row_of[chosen]
+            opaque = np.dtype(f"V{layout.itemsize}")
+            np.ndarray((len(rows),), opaque, buffer=rows, strides=(_WIDEST,))[to] = messages.view(opaque)
+            lengths[to] = layout.itemsize
+        return rows[np.arange(_WIDEST) < lengths[:, None]].tobytes()
+
+    def _announce(
+        self, keys: npt.NDArray[np.int64], names: npt.NDArray[Any], places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The ticks that are the first of a symbol with a name."""
+        fresh = np.flatnonzero(~self._announced[keys] & (names != _NAMELESS)[places])
+        if not len(fresh):
+            return fresh
+        _, at = np.unique(keys[fresh], return_index=True)
+        first = fresh[np.sort(at)]
+        self._announced[keys[first]] = True
+        return first
+
+    def _check(self, ticks: TickBatch, keys: npt.NDArray[np.int64], data: bytes) -> None:
+        expected = ticks.copy()
+        expected["instrument_id"] = keys
+        again = zeros(len(ticks) + 1)
+        made, used, sound = self._decoder.decode(memoryview(data), last=False, out=again)
+        if sound and made == len(ticks) and used < len(data):
+            sound = False
+        check_read_back(
+            expected, again[:made], sound=sound, before=self._ticks, target="ITCH 5.0", ignore=("sequence",)
+        )
+
+
+def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
+    kind, action, size, flags = ticks["kind"], ticks["action"], ticks["size"], ticks["flags"]
+    order, trade, status = kind == KIND_ORDER, kind == KIND_TRADE, kind == KIND_STATUS
+    priced = ticks["price"] != UNDEF_PRICE
+    by_flags = _STATUS_TYPES[flags]
+    conditions = [
+        order & (action == b"A") & (flags & ATTRIBUTED == 0),
+        order & (action == b"A"),
+        order & (action == b"F") & ~priced,
+        order & (action == b"F"),
+        order & (action == b"C") & (size > 0),
+        order & (action == b"C"),
+        order & (action == b"N"),
+        order & (action == b"M"),
+        trade & (flags & CROSS == 0),
+        trade,
+        status,
+    ]
+    letters: list[Any] = [np.bytes_(letter) for letter in b"A F E C X D X U P Q".split()]
+    types: npt.NDArray[Any] = np.select(conditions, [*letters, by_flags], np.bytes_(b"?"))
+    unknown = np.flatnonzero(types == b"?")
+    if len(unknown):
+        tick = ticks[unknown[0]]
+        field = {KIND_ORDER: "action", KIND_STATUS: "flags"}.get(int(tick["kind"]), "kind")
+        raise ConfigurationError(
+            f"{field}: no ITCH 5.0 message says a tick of kind {int(tick['kind'])}, action {bytes(tick['action'])!r} "
+            f"and flags {int(tick['flags'])}"
+        )
+    return types
+
+
+def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any], midnight_ns: np.int64) -> None:
+    fields = messages.dtype.names
+    since = np.zeros(len(ticks), np.int64) if kind == b"R" else ticks["ts_recv"] - midnight_ns
+    messages["time"] = np.ascontiguousarray(since.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]).view("V6")[:, 0]
+    flags = ticks["flags"]
+    undefined = ticks["price"] == UNDEF_PRICE
+    values = {
+        "order": ticks["order_id"],
+        "size": ticks["size"],
+        "wide": ticks["size"],
+        "ref": ticks["ref_id"],
+        "stock": stocks,
+        # Whatever is cut off here shows when it is read back.
+        "price": (np.where(undefined, 0, ticks["price"]) // _PRICE_UNIT).astype(np.uint64).astype(np.uint32),
+        "side": np.where(ticks["side"] == b"A", b"S", ticks["side"]),
+        "mpid": b"    ",
+        "printable": np.where(flags & NON_PRINTABLE != 0, b"N", b"Y"),
+        "state": flags.view("S1") if kind == b"H" else b" ",
+        "reserved": b" ",
+        "reason": ticks["ref_id"].astype(np.uint32),
+        "direction": np.where(ticks["side"] == b"A", b"S", ticks["side"]),
+        "variation": b" ",
+        "market": b"  ",
+        "lot": 100,
+        "attributes": b"NCZ P   N",
+        "inverse": b"N",
+        "upper": (ticks["ref_id"] // np.uint64(_PRICE_UNIT)).astype(np.uint32),
+        "lower": (ticks["order_id"] // np.uint64(_PRICE_UNIT)).astype(np.uint32),
+        "qualifier": np.where(flags == IPO_QUOTING, b"A", b"C"),
+        "letter": ticks["ref_id"].astype(np.uint8),
+        "letters": ticks["ref_id"].astype(np.uint16),
+        "open": np.where(flags == DIRECT_LISTING_OPEN, b"Y", b"N"),
+    }
+    for field in fields:
+        if field in values:
+            messages[field] = values[field]
+    if kind == b"Q":
+        messages["cross"] = b" "
+        for bits, letter in _CROSSES.items():
+            messages["cross"][flags & CROSS_MASK == bits] = letter
+    elif kind == b"I":
+        messages["cross"] = (flags & 0x7F).astype(np.uint8).view("S1")
+
+
+def _stock_names(symbols: Sequence[str]) -> npt.NDArray[Any]:
+    for name in symbols:
+        if len(name) > 8 or not all(" " < letter <= "~" for letter in name):
+            raise ConfigurationError(f"symbols: {name!r} is no ITCH 5.0 stock: 1 to 8 printable ASCII characters")
+    return np.array([name.encode().ljust(8) for name in symbols] or [_NAMELESS], "S8")

@@ -1,0 +1,525 @@
+"""Every built-in CSV profile against the csv module and Decimal, and what a profile's TOML may say."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+import zipfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from csv_files import KINDS, made_up
+from csv_reference import reference, text_of
+
+import strand.feeds
+from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
+from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
+from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.ticks import FIELDS, zeros
+
+pytest.importorskip("pyarrow")
+
+
+def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
+    batches = list(feed.batches())
+    ticks = np.concatenate(batches) if batches else zeros(0)
+    rows = []
+    for tick in ticks:
+        row = {name: tick[name].item() for name in FIELDS}
+        row["action"], row["side"] = row["action"].decode(), row["side"].decode()
+        row["symbol"] = feed.symbols[row.pop("instrument_id")]
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    data = text_of(kind, made_up(name, 500))
+    path = tmp_path / kind.file
+    path.write_bytes(data)
+    feed = CsvFeed(path)
+    assert feed.info.details["profile"] == name.split(" ", maxsplit=1)[0]
+    if not KINDS[name].file.startswith("mdl_6"):
+        assert recognise(data[:4096])
+    expected = reference(kind, data)
+    assert len(expected) >= 500
+    assert as_dicts(feed) == expected
+    assert feed.statistics()["ticks"] == len(expected)
+    assert feed.statistics()["not_selected"] == 0
+    assert feed.statistics()["end_lines"] == (1 if kind.footer else 0)
+
+
+@pytest.mark.parametrize("name", ["tardis-trades", "szse-orders in Chinese", "lobster"])
+@pytest.mark.parametrize("ends", ["\r\n", "\r"])
+def test_line_ends_of_other_systems_change_nothing(name: str, ends: str, tmp_path: Path) -> None:
+    kind, lines = KINDS[name], made_up(name, 50)
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, lines, ends))
+    assert as_dicts(CsvFeed(path)) == reference(kind, text_of(kind, lines))
+
+
+def test_every_profile_is_tried_here() -> None:
+    assert {name.split(" ", maxsplit=1)[0] for name in KINDS} == set(profiles())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_opens_compressed_without_being_told_what_it_is(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    path = tmp_path / f"{kind.file}.gz"
+    data = text_of(kind, made_up(name, 20))
+    path.write_bytes(gzip.compress(data))
+    feed = strand.feeds.open(path)
+    assert isinstance(feed, CsvFeed)
+    assert as_dicts(feed) == reference(kind, data)
+
+
+def test_lobster_as_recorded_is_read_exactly(shared_data: Path) -> None:
+    (path,) = (shared_data / "lobster").glob("*message*")
+    feed = CsvFeed(path)
+    assert as_dicts(feed) == reference(KINDS["lobster"], path.read_bytes())
+    assert (feed.symbols, feed.info.date, feed.info.venue) == (["AAPL"], "2012-06-21", "NASDAQ")
+
+
+def test_a_lobster_order_book_is_no_table_of_messages(shared_data: Path) -> None:
+    (path,) = (shared_data / "lobster").glob("*orderbook*")
+    with pytest.raises(UnknownFormatError, match="no profile knows"):
+        CsvFeed(path)
+
+
+def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "BTC-trades-1.csv"
+    path.write_text(
+        "exchange,symbol,timestamp,local_timestamp,id,side,price,amount,bid_price,bid_amount,ask_price,ask_amount\n"
+    )
+    with pytest.raises(UnknownFormatError, match=r"could be tardis-quotes, tardis-trades: .*profile='tardis-quotes'"):
+        CsvFeed(path)
+    assert CsvFeed(path, profile="tardis-trades").info.details["profile"] == "tardis-trades"
+
+
+def test_whole_prices_of_databento_are_units_of_1e_9_and_a_file_has_one_way_throughout(tmp_path: Path) -> None:
+    path = tmp_path / "mbo.csv"
+    lines = made_up("databento-mbo", 2)
+    at = KINDS["databento-mbo"].columns.index("price")
+    for price in ("1.5", "1500000000"):
+        lines[0][at] = lines[1][at] = price
+        path.write_bytes(text_of(KINDS["databento-mbo"], lines))
+        assert [tick["price"] for tick in as_dicts(CsvFeed(path))] == [1_500_000_000] * 2
+    lines[0][at], lines[1][at] = "1500000000", "1.5"
+    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
+    with pytest.raises(FormatError, match="column price: too precise"):
+        as_dicts(CsvFeed(path))
+    lines[0][at], lines[1][at] = "1.5", "15000000000"
+    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
+    with pytest.raises(FormatError, match="column price: out of range"):
+        as_dicts(CsvFeed(path))
+
+
+SCHEMAS = (
+    "mbo", "trades", "mbp-1", "mbp-10", "tbbo", "bbo-1s", "bbo-1m", "cmbp-1", "cbbo-1s", "ohlcv-1s", "ohlcv-1m",
+)  # fmt: skip
+
+
+def csv_of_dbn(path: Path, *, pretty_px: bool = False, pretty_ts: bool = False) -> bytes:
+    databento = pytest.importorskip("databento_dbn")
+    out = io.BytesIO()
+    coder = databento.Transcoder(
+        out, databento.Encoding.CSV, databento.Compression.NONE,
+        pretty_px=pretty_px, pretty_ts=pretty_ts, map_symbols=True,
+    )  # fmt: skip
+    coder.write(path.read_bytes())
+    coder.flush()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("pretty_ts", [False, True])
+@pytest.mark.parametrize("pretty_px", [False, True])
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_databentos_csv_gives_the_ticks_of_its_dbn(
+    schema: str, pretty_px: bool, pretty_ts: bool, tmp_path: Path, shared_data: Path
+) -> None:
+    source = shared_data / "dbn" / f"test_data.{schema}.dbn"
+    path = tmp_path / f"{schema}.csv"
+    path.write_bytes(csv_of_dbn(source, pretty_px=pretty_px, pretty_ts=pretty_ts))
+    feed, of_dbn = CsvFeed(path), DbnFeed(source, levels=10)
+    found = as_dicts(feed)
+    assert found == as_dicts(of_dbn)
+    assert found
+    assert feed.info.ticks == of_dbn.info.ticks
+
+
+@pytest.mark.parametrize("schema", ["definition", "statistics", "status", "imbalance"])
+def test_a_schema_of_databento_that_no_profile_reads_is_refused(schema: str, tmp_path: Path, shared_data: Path) -> None:
+    path = tmp_path / f"{schema}.csv"
+    path.write_bytes(csv_of_dbn(shared_data / "dbn" / f"test_data.{schema}.dbn"))
+    with pytest.raises(UnknownFormatError, match="Databento's CSV of a schema without a profile: read its DBN file"):
+        CsvFeed(path)
+
+
+def test_contracts_of_a_lean_archive_are_opened_by_name_and_merged(tmp_path: Path) -> None:
+    path = tmp_path / "future" / "cme" / "tick" / "es" / "20131007_trade.zip"
+    path.parent.mkdir(parents=True)
+    members = {
+        "20131007_es_tick_trade_201312_20131220.csv": "939243,1669.75,203,usa,null,0\n939245,1670,1,usa,null,1\n",
+        "20131007_es_tick_trade_201403_20140321.csv": "939244,1660,2,usa,null,0\n",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    with pytest.raises(UnknownFormatError, match=r"name a file in it, as in .*/NAME"):
+        strand.feeds.open(path)
+    feed = strand.feeds.open([path / name for name in members])
+    ticks = [(feed.symbols[tick["instrument_id"]], tick["price"], tick["size"]) for batch in feed for tick in batch]
+    assert ticks == [
+        ("ES_201312_20131220", 1_669_750_000_000, 203),
+        ("ES_201403_20140321", 1_660_000_000_000, 2),
+        ("ES_201312_20131220", 1_670_000_000_000, 1),
+    ]
+
+
+def test_a_lean_archive_of_one_future_with_whole_prices_is_not_taken_for_an_equity(tmp_path: Path) -> None:
+    path = tmp_path / "tick" / "es" / "20131007_trade.zip"
+    path.parent.mkdir(parents=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("20131007_es_tick_trade_20131220.csv", "939243,1669,203,usa,null,0\n")
+    feed = strand.feeds.open(path)
+    (batch,) = feed
+    assert (list(feed.symbols), int(batch["price"][0])) == (["ES_20131220"], 1_669_000_000_000)
+
+
+def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, made_up("tardis-snapshots", 100)))
+    expected = reference(kind, path.read_bytes())
+    for levels in (1, 3, 64):
+        few = [tick for tick in expected if int(str(tick["depth"])) < levels]
+        assert as_dicts(CsvFeed(path, levels=levels)) == few
+    with pytest.raises(ConfigurationError, match="levels: 0 is not a whole number from 1 to 64"):
+        CsvFeed(path, levels=0)
+
+
+def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    path = tmp_path / kind.file
+    lines = []
+    for at in range(40):
+        levels = [(100 + n, n + 1, 99 - n, n + 2) for n in range(1 + at % 5)]
+        cells = [str(cell) for level in levels for cell in level] + [""] * 4 * (5 - len(levels))
+        lines.append(
+            ["deribit", f"S{at % 3}", str(1_700_000_000_000_000 + at), str(1_700_000_000_000_000 + at), *cells]
+        )
+    path.write_bytes(text_of(kind, lines))
+    result = strand.replay(path, strand.depth(top=5))
+    for line in lines[-3:]:
+        cells = [Decimal(cell) for cell in line[4:] if cell]
+        asks = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[0::4], cells[1::4], strict=True)]
+        bids = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[2::4], cells[3::4], strict=True)]
+        assert result.books[line[1]].asks().tolist() == asks
+        assert result.books[line[1]].bids().tolist() == bids
+
+
+def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    lines = made_up("tardis-snapshots", 30)
+    expected = reference(kind, text_of(kind, lines))
+    lines[10][-2] = "cheap"
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, lines))
+    feed = CsvFeed(path, on_error="skip")
+    assert as_dicts(feed) == [tick for tick in expected if tick["sequence"] != 11]
+    assert sum(feed.skipped.counts.values()) == 1
+    with pytest.raises(FormatError, match=r"line 12: .*column bids\[4\].price|column bids\[4\].price"):
+        as_dicts(CsvFeed(path))
+
+
+def test_float_tails_in_a_part_are_rounded_on_request_and_counted_by_row(tmp_path: Path) -> None:
+    kind = KINDS["tardis-snapshots"]
+    lines = made_up("tardis-snapshots", 30)
+    lines[3][4:8] = ["1854.980000000000018", "1", "1854.970000000000018", "1"]
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, lines))
+    with pytest.raises(FormatError, match="inexact='round'"):
+        as_dicts(CsvFeed(path))
+    feed = CsvFeed(path, inexact="round")
+    tick = next(tick for tick in as_dicts(feed) if tick["sequence"] == 4)
+    assert (tick["order_id"], tick["price"]) == (1_854_980_000_000, 1_854_970_000_000)
+    assert feed.statistics()["rows_rounded"] == 1
+
+
+def test_a_folder_opens_what_is_known_in_it(shared_data: Path) -> None:
+    feed = strand.feeds.open(shared_data / "lobster")
+    assert isinstance(feed, CsvFeed)
+    assert sum(len(batch) for batch in feed.batches()) == 999
+
+
+def test_a_column_too_far_to_the_right_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    (tmp_path / "mine.toml").write_text(PROFILE.replace('delimiter = ";"', ""))
+    path.write_text(",".join([*(f"c{at}" for at in range(260)), "When", "Instrument", "Px", "Lots", "BuySell"]) + "\n")
+    with pytest.raises(FormatError, match="'When' is number 261"):
+        CsvFeed(path, profile=tmp_path / "mine.toml")
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS["lobster"]
+    (tmp_path / kind.file).write_bytes(text_of(kind, made_up("lobster", 3)))
+    feed = CsvFeed(tmp_path / kind.file)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
+        next(feed.batches())
+
+
+def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
+    kind = KINDS["binance-trades"]
+    path = tmp_path / "download.csv"
+    path.write_bytes(text_of(kind, made_up("binance-trades", 3)))
+    with pytest.raises(ConfigurationError, match="symbol="):
+        CsvFeed(path)
+    feed = CsvFeed(path, symbol="BTCUSDT")
+    assert [row["symbol"] for row in as_dicts(feed)] == ["BTCUSDT"] * 3
+
+
+def test_the_day_is_an_option_or_in_the_files_name_or_its_folders(tmp_path: Path) -> None:
+    kind = KINDS["szse-orders"]
+    data = text_of(kind, made_up("szse-orders", 5))
+    (tmp_path / "20231205").mkdir()
+    for path, options in (
+        (tmp_path / "a_2023-12-05.csv", {}),
+        (tmp_path / "20231205" / "a.csv", {}),
+        (tmp_path / "b.csv", {"date": "2023-12-05"}),
+    ):
+        path.write_bytes(data)
+        assert as_dicts(CsvFeed(path, **options)) == reference(kind, data)
+    first = as_dicts(CsvFeed(path))[0]["ts_event"]
+    assert first < 86_400_000_000_000  # counted from 1970
+
+
+def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> None:
+    path = tmp_path / "20140507_quote.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("20140507_eurusd_tick_quote.csv", "0,1.39301,1.39311\n1500,1.39302,1.3932\n")
+    feed = strand.feeds.open(path)
+    assert (feed.info.details["profile"], feed.info.date) == ("lean-fx", "2014-05-07")
+    rows = as_dicts(feed)  # type: ignore[arg-type]
+    assert [(row["ts_recv"], row["symbol"], row["price"], row["order_id"], row["size"]) for row in rows] == [
+        (1_399_420_800_000_000_000, "EURUSD", 1_393_010_000, 1_393_110_000, 0),
+        (1_399_420_801_500_000_000, "EURUSD", 1_393_020_000, 1_393_200_000, 0),
+    ]
+    result = strand.replay(path, "spread", workers=1, cores=None)
+    assert result.rows["EURUSD"]["quotes"] == 2
+
+
+PROFILE = """
+name = "mine"
+delimiter = ";"
+
+[symbol]
+column = "Instrument"
+
+[time]
+zone = "Europe/Berlin"
+
+[fields.ts_event]
+column = "When"
+unit = "stamp"
+
+[fields.price]
+column = ["Px", "Price"]
+unit = "0.01"
+zero = "none"
+empty = "none"
+
+[fields.size]
+column = "Lots"
+
+[fields.side]
+column = "BuySell"
+map = { K = "B", V = "A" }
+otherwise = "N"
+
+[fields.action]
+constant = "T"
+
+[fields.kind]
+constant = "trade"
+"""
+MINE = """When;Instrument;Px;Lots;BuySell;Note
+2024-03-29 09:00:00.5;FDAX;1850050;3;K;before summer time
+2024-04-02 09:00:00.000000001;FDAX;;1;V;after
+2024-04-02 09:00:01;FGBL;0;2;?;none
+"""
+
+
+def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    path = tmp_path / "deals.csv"
+    path.write_text(MINE)
+    rows = as_dicts(strand.feeds.open(path, profile=tmp_path / "mine.toml"))  # type: ignore[arg-type]
+    assert [(row["ts_event"], row["symbol"], row["price"], row["size"], row["side"]) for row in rows] == [
+        (1711699200500000000, "FDAX", 18_500_500_000_000, 3, "B"),
+        (1712041200000000001, "FDAX", (1 << 63) - 1, 1, "A"),
+        (1712041201000000000, "FGBL", (1 << 63) - 1, 2, "N"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('column = "When"', 'colum = "When"', "fields.ts_event.colum: is no key here; there are .*column"),
+        ('column = "When"', "", "fields.ts_event: takes one of column"),
+        ('unit = "stamp"', 'unit = "minutes"', "fields.ts_event.unit: give 's' or 'ms' .*, not 'minutes'"),
+        ('unit = "stamp"', "", "fields.ts_event.unit: is needed"),
+        ('unit = "0.01"', 'unit = "0.03"', "fields.price.unit: give a power of ten .*'0.03'"),
+        ('unit = "0.01"', "unit = true", "fields.price.unit: give a power of ten .*; not True"),
+        ('zone = "Europe/Berlin"', 'zone = "Berlin"', "time.zone: 'Berlin' is no time zone"),
+        ('delimiter = ";"', 'delimiter = ";;"', "delimiter: ';;' is not one character"),
+        ('delimiter = ";"', 'delimiter = ";"\nfoo = 1', "foo: is no key here"),
+        ('K = "B"', 'K = "X"', "fields.side.map.K: 'X' is none of A, B, N"),
+        ('K = "B"', '"Kaufauftrag" = "B"', "fields.side.map.Kaufauftrag: is longer than 8 bytes"),
+        ('constant = "trade"', 'constant = "deal"', "fields.kind.constant: 'deal' is none of none, order"),
+        ("[fields.kind]", "[fields.colour]", "fields.colour: is no field of a tick"),
+        ('column = "Instrument"', "", "symbol: takes one of column, file_name"),
+        ('column = "Instrument"', 'file_name = "x"', "symbol.file_name: 'x' has no group"),
+        ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is no pattern"),
+        ('empty = "none"', 'empty = "zero"', "fields.price.empty: give 'none', not 'zero'"),
+        ('name = "mine"', "name = ", "is not TOML"),
+        ('name = "mine"', 'encoding = "utf-16"', "encoding: give 'utf-8' or 'gb18030' or 'latin-1', not 'utf-16'"),
+        ('name = "mine"', "header = false", "layouts: is needed where header is false"),
+        ('name = "mine"', "header = 1", "header: give true or false, not 1"),
+        ("[fields.ts_event]", "[fields.sequence]", "fields.sequence.unit: is no key here"),
+        ('column = "When"', 'column = "When"\nsince = "noon"', "since: give 'epoch' or 'midnight', not 'noon'"),
+        ('unit = "stamp"', 'unit = "stamp"\ndigits = 10', "digits: give 0 to 9, not 10"),
+        ('[fields.ts_event]\ncolumn = "When"\nunit = "stamp"', "", "fields: has neither ts_event nor ts_recv"),
+        ("[fields.size]", "[fields.bid_size]", "fields: a quote has bid_price and ask_price"),
+        ('column = "Lots"', 'column = "Lots"\nworth = "100"', "fields.size.worth: is called unit now"),
+        ('column = "Lots"', 'path = "Lots"', "fields.size.path: is called column now"),
+        ('column = "Lots"', "column = [1]", r"fields.size.column\[1\]: give text, not 1"),
+        ('unit = "stamp"', 'unit = "iso"', "fields.ts_event.unit: iso is called stamp now"),
+        ('constant = "T"', 'constant = "Q"', "fields.action.constant: 'Q' is none of A, C"),
+        ('zero = "none"', 'zero = "none"\nmap = { a = 1 }', "fields.price.map: is no key here"),
+        ("[time]", "[like]\nPx = 3\n[time]", "like.Px: give text, not 3"),
+    ],
+)
+def test_a_profile_that_cannot_work_names_the_key(old: str, new: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE.replace(old, new, 1))
+    (tmp_path / "deals.csv").write_text(MINE)
+    assert old in PROFILE
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        CsvFeed(tmp_path / "deals.csv", profile=tmp_path / "mine.toml")
+    assert "mine.toml" in str(caught.value)
+
+
+def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(MINE)
+    with pytest.raises(ConfigurationError, match=r"neither a .toml file nor one of .*lobster.*taq-trades"):
+        CsvFeed(tmp_path / "a.csv", profile="lobsters")
+    with pytest.raises(ConfigurationError, match=r"missing.toml cannot be read"):
+        CsvFeed(tmp_path / "a.csv", profile="missing.toml")
+
+
+def zoned(tmp_path: Path, stamps: list[str]) -> CsvFeed:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    rows = [f"{stamp};FDAX;100;1;K;" for stamp in stamps]
+    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
+    return CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
+
+
+def test_a_stamp_that_says_its_zone_is_not_in_the_profiles(tmp_path: Path) -> None:
+    nine = 1711699200 * 10**9
+    for stamps in (["2024-03-29T08:00:00Z"], ["2024-03-29 10:00:00+02:00", "2024-03-29T03:00:00-0500"]):
+        assert [row["ts_event"] for row in as_dicts(zoned(tmp_path, stamps))] == [nine] * len(stamps)
+    assert [row["ts_event"] for row in as_dicts(zoned(tmp_path, ["2024-03-29 09:00:00"]))] == [nine]
+
+
+@pytest.mark.parametrize(
+    "stamps", [["2024-03-29T08:00:00Z", "2024-03-29 08:00:01"], ["2024-03-29 08:00:01", "2024-03-29T08:00:00Z"]]
+)
+def test_stamps_with_and_without_a_zone_do_not_mix(stamps: list[str], tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="column When: not of its form") as caught:
+        as_dicts(zoned(tmp_path, stamps))
+    assert caught.value.line == 3
+
+
+@pytest.mark.parametrize("later", ["2024-03-29 09:00:00", "2024-03-29T08:00:00Z", "2024-03-29 10:00:00+02:00"])
+@pytest.mark.parametrize("first", ["", "  "])
+def test_an_empty_first_stamp_does_not_say_whether_the_others_have_a_zone(
+    later: str, first: str, tmp_path: Path
+) -> None:
+    stamped = '[fields.ts_recv]\ncolumn = "Note"\nunit = "stamp"\nempty = "none"\n[fields.price]'
+    profile = PROFILE.replace("[fields.price]", stamped)
+    (tmp_path / "mine.toml").write_text(profile)
+    rows = [f"2024-03-29 09:00:0{i};FDAX;100;1;K;{note}" for i, note in enumerate([first, later, first])]
+    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
+    nine = 1711699200 * 10**9
+    found = as_dicts(CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml"))
+    assert [row["ts_recv"] for row in found] == [nine, nine, nine + 2 * 10**9]
+
+
+def test_two_columns_of_one_name_are_refused_where_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    path = tmp_path / "a.csv"
+    for twice in ("Px", "px", " P_x".replace("_", "")):
+        path.write_text(MINE.replace("Note", twice))
+        with pytest.raises(FormatError, match=f"rename or remove one of the 2 columns 'Px' and '{twice}'") as caught:
+            CsvFeed(path, profile=tmp_path / "mine.toml")
+        assert caught.value.path == path
+        assert caught.value.line == 1
+    path.write_text(MINE.replace("Note", "Lots"))
+    with pytest.raises(FormatError, match="columns 'Lots' and 'Lots'"):
+        CsvFeed(path, profile=tmp_path / "mine.toml")
+    # Of columns that nobody reads there may be as many as like.
+    path.write_text(
+        MINE.replace("Note", "Note;Note")
+        .replace("summer time", "summer time;")
+        .replace("after", "after;")
+        .replace("none", "none;")
+    )
+    assert len(as_dicts(CsvFeed(path, profile=tmp_path / "mine.toml"))) == 3
+
+
+def test_a_header_without_a_column_says_which_and_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    (tmp_path / "a.csv").write_text(MINE.replace("Lots", "Stück").replace("Px", "P"))
+    with pytest.raises(
+        FormatError, match=r"lacks 'Px' or 'Price', 'Lots', which mine needs; it has When, .*Stück, BuySell, Note"
+    ):
+        CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
+
+
+def test_an_example_in_the_documentation_is_read_as_it_says(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[5] / "docs" / "feeds" / "csv.md").read_text("utf-8")
+    blocks = {block.split("\n", 1)[0]: block.split("\n", 1)[1] for block in page.split("```")[1::2]}
+    (tmp_path / "deals.toml").write_text(blocks["toml"])
+    (tmp_path / "deals.csv").write_text(blocks["csv"])
+    lines = list(csv.DictReader(blocks["csv"].splitlines(), delimiter=";"))
+    rows = as_dicts(CsvFeed(tmp_path / "deals.csv", profile=tmp_path / "deals.toml"))
+    assert [row["price"] for row in rows] == [int(Decimal(line["price"]) * 10**9) for line in lines]
+    assert [row["symbol"] for row in rows] == [line["name"] for line in lines]
+    assert [row["size"] for row in rows] == [int(line["quantity"]) for line in lines]
+    shown = [f"{row['ts_recv']} {row['symbol']} {row['price']} {row['size']} {row['side']}" for row in rows]
+    assert blocks["text"].strip().splitlines() == shown
+
+
+def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None:
+    path = tmp_path / "BTCUSDT-bookTicker-2023-05-16.csv"
+    path.write_text(
+        "update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time\n"
+        "2890000000001,27150.10000000,1.25000000,27150.20000000,1000000.00000000,1684195200001,1684195200005\n"
+        "2890000000002,27150.10000000,0.00000001,27150.30000000,3.5,1684195200002,1684195200006\n"
+    )
+    feed = CsvFeed(path)
+    assert (feed.info.details["profile"], feed.info.size_unit) == ("binance-bookticker", 1e-8)
+    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    assert feed.symbols == ["BTCUSDT"]
+    assert ticks["ts_event"].tolist() == [1684195200001 * 10**6, 1684195200002 * 10**6]
+    assert ticks["price"].tolist() == [27150_100000000] * 2
+    assert ticks["order_id"].tolist() == [27150_200000000, 27150_300000000]
+    assert ticks["size"].tolist() == [125_000_000, 1]
+    assert ticks["ref_id"].tolist() == [10**14, 350_000_000]
+    assert (ticks["side"].tolist(), ticks["kind"].tolist()) == ([b"N"] * 2, [3] * 2)

@@ -1,0 +1,540 @@
+"""CSV files that are damaged, odd, large or only partly wanted."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import random
+import threading
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import write_anew
+from click.testing import CliRunner
+from csv_files import KINDS, made_up
+from csv_reference import reference, text_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strand.feeds
+from strand.cli import cli
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
+from strand.feeds.base import Feed
+from strand.feeds.formats.csv import reader
+from strand.feeds.formats.csv.reader import CsvFeed, recognise
+from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.merge.selected import SelectedFeed
+from strand.feeds.selection import Selection
+from strand.ticks import zeros
+
+pytest.importorskip("pyarrow")
+
+HEADER = "exchange,symbol,timestamp,local_timestamp,id,side,price,amount"
+GOOD = "deribit,BTC,1700000000000000,1700000000000001,{},buy,{}.5,2"
+
+
+def lines(count: int) -> list[str]:
+    return [GOOD.format(at, at) for at in range(count)]
+
+
+def write(path: Path, rows: list[str], *, header: str = HEADER, ends: str = "\n", last: bool = True) -> Path:
+    path.write_bytes((ends.join([header, *rows]) + (ends if last else "")).encode())
+    return path
+
+
+def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
+    """As if so many cores were there, with chunks of so many bytes."""
+    patch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
+    patch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
+
+
+def drained(feed: Feed) -> tuple[np.ndarray[Any, Any], FeedError | None]:
+    batches = []
+    try:
+        for batch in feed.batches():
+            batches.append(batch.copy())
+    except FeedError as error:
+        return np.concatenate(batches) if batches else zeros(0), error
+    return np.concatenate(batches) if batches else zeros(0), None
+
+
+@pytest.mark.parametrize("at", [0, 7, 29_999, 60_000])
+@pytest.mark.parametrize(
+    ("bad", "said", "reason"),
+    [
+        (
+            "deribit,BTC,1700000000000000,1700000000000001,1,buy,12x,2",
+            "column price: not of its form: '12x'",
+            "not of its form",
+        ),
+        ("deribit,BTC,1700000000000000,1700000000000001,1,buy,,2", "column price: empty: ''", "empty"),
+        (
+            "deribit,BTC,1700000000000000,1700000000000001,1,buy,1.0000000001,2",
+            "column price: too precise",
+            "too precise",
+        ),
+        ("deribit,BTC,1700000000000000,1700000000000001,1,buy,1e30,2", "column price: out of range", "out of range"),
+        ("deribit,BTC,1700000000000000,1700000000000001,1,buy,1,-2", ": column amount: out of range", "out of range"),
+        (
+            "deribit,BTC,1700000000000000,1700000000000001,1,buy,1,92233720369",
+            ": give a larger size_unit: column amount: out of range: '92233720369'",
+            "out of range",
+        ),
+        ("deribit,BTC,1700000000000000,1700000000000001,1,bought,1,2", "column side: unknown value", "unknown value"),
+        ("deribit,,1700000000000000,1700000000000001,1,buy,1,2", "column symbol: empty", "empty"),
+        ("deribit,BTC,1700000000000000,soon,1,buy,1,2", "column local_timestamp: not of its form", "not of its form"),
+        ("deribit,BTC,1700000000000000", "3 fields where there are 8 columns", "number of fields"),
+        (GOOD + ",9,9", "10 fields where there are 8 columns", "number of fields"),
+        (
+            '"deribit,BTC,1700000000000000,1700000000000001,1,buy,1,2',
+            "a quoted field does not end in its line",
+            "open quote",
+        ),
+        ('deribit,"BTC,1700000000000000,1,1,buy,1,2', "a quoted field does not end in its line", "open quote"),
+        ("\x00\x01\x02", "1 fields where there are 8 columns", "number of fields"),
+    ],
+)
+def test_a_bad_line_is_named_after_all_before_it_or_skipped(
+    at: int, bad: str, said: str, reason: str, tmp_path: Path
+) -> None:
+    rows = lines(60_000)
+    rows.insert(at, bad)
+    path = write(tmp_path / "trades.csv", rows)
+    feed = CsvFeed(path)
+    ticks, error = drained(feed)
+    assert isinstance(error, FormatError)
+    assert said in str(error)
+    assert (error.line, error.path) == (at + 2, path)
+    assert ticks["ref_id"].tolist() == list(range(at))
+    assert feed.statistics()["ticks"] == at
+    skipping = CsvFeed(path, on_error="skip")
+    ticks, error = drained(skipping)
+    assert error is None
+    assert ticks["ref_id"].tolist() == list(range(60_000))
+    assert skipping.skipped.counts == {reason: 1}
+    assert [sample.line for sample in skipping.skipped.samples] == [at + 2]
+    assert ticks["sequence"].tolist() == [*range(1, at + 1), *range(at + 2, 60_002)]
+
+
+def test_the_first_of_several_bad_lines_is_the_one_that_is_raised(tmp_path: Path) -> None:
+    rows = lines(10)
+    rows[3], rows[5], rows[7] = "too,few", rows[5].replace("buy", "x"), "even,fewer"
+    path = write(tmp_path / "trades.csv", rows)
+    ticks, error = drained(CsvFeed(path))
+    assert error is not None
+    assert (error.line, len(ticks)) == (5, 3)
+    skipping = CsvFeed(path, on_error="skip")
+    ticks, _ = drained(skipping)
+    assert ticks["ref_id"].tolist() == [0, 1, 2, 4, 6, 8, 9]
+    assert skipping.skipped.counts == {"number of fields": 2, "unknown value": 1}
+
+
+def test_a_byte_order_mark_mixed_ends_empty_lines_and_no_last_end_change_nothing(tmp_path: Path) -> None:
+    rows = lines(6)
+    odd = b"\xef\xbb\xbf" + HEADER.encode() + b"\r\n" + rows[0].encode() + b"\n\n" + rows[1].encode() + b"\r\n\r\n"
+    odd += "\n".join(rows[2:4]).encode() + b"\r" + "\r\n".join(rows[4:]).encode()
+    (tmp_path / "odd.csv").write_bytes(odd)
+    feed = CsvFeed(tmp_path / "odd.csv")
+    expected, _ = drained(CsvFeed(write(tmp_path / "even.csv", rows)))
+    ticks, error = drained(feed)
+    assert error is None
+    assert ticks.tobytes() == expected.tobytes()
+    assert feed.statistics()["empty_lines"] == 2
+    assert recognise(odd)
+
+
+def test_a_line_after_empty_ones_is_still_named_by_its_place_in_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", [*lines(2), "", "", GOOD.replace("buy", "no")])
+    _, error = drained(CsvFeed(path))
+    assert error is not None
+    assert error.line == 6
+
+
+def test_quoted_fields_may_hold_commas_and_quotes(tmp_path: Path) -> None:
+    rows = [f'"a,""b""","BTC,{at}",1700000000000000,"1700000000000001",{at},"buy","1.5",2' for at in range(3)]
+    feed = CsvFeed(write(tmp_path / "trades.csv", rows))
+    ticks, error = drained(feed)
+    assert error is None
+    assert ticks["price"].tolist() == [1_500_000_000] * 3
+    assert feed.symbols == ["BTC,0", "BTC,1", "BTC,2"]
+
+
+def test_a_quoted_line_end_does_not_swallow_the_next_line(tmp_path: Path) -> None:
+    rows = lines(4)
+    # Two lines that Arrow would take for one row of eight fields, with the second one's inside the first field.
+    rows[1] = 'deribit,BTC,1700000000000000,1700000000000001,"1'
+    rows[2] = '2",buy,1.5,2'
+    path = write(tmp_path / "trades.csv", rows)
+    ticks, error = drained(CsvFeed(path))
+    assert error is not None
+    assert (error.line, len(ticks)) == (3, 1)
+    skipping = CsvFeed(path, on_error="skip")
+    ticks, _ = drained(skipping)
+    assert ticks["ref_id"].tolist() == [0, 3]
+    assert skipping.skipped.total == 2
+
+
+def test_a_last_line_that_is_cut_off_is_told_apart_from_a_bad_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", lines(20))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    ticks, error = drained(CsvFeed(path))
+    assert isinstance(error, FormatError)
+    assert (len(ticks), error.line) == (19, 21)
+    assert "get the whole file, whose last line may be cut off; on_error='skip' leaves that line out" in str(error)
+    with CsvFeed(path, on_error="skip") as feed:
+        assert sum(len(batch) for batch in feed.batches()) == 19
+        assert feed.skipped.total == 1
+    path.write_bytes(whole[:-30] + b"\n")
+    _, error = drained(CsvFeed(path))
+    assert "mend it or its mapping" in str(error)
+
+
+@pytest.mark.parametrize("cut", range(1, 160, 3))
+def test_a_file_cut_anywhere_gives_what_was_whole_and_never_crashes(cut: int, tmp_path: Path) -> None:
+    data = write(tmp_path / "trades.csv", lines(50)).read_bytes()
+    (tmp_path / "cut.csv").write_bytes(data[:-cut])
+    whole = data[:-cut].count(b"\n") - 1
+    ticks, error = drained(CsvFeed(tmp_path / "cut.csv"))
+    assert len(ticks) in (whole, whole + 1)
+    assert ticks["ref_id"].tolist()[:whole] == list(range(whole))
+    if error is not None:
+        assert error.line == whole + 2
+
+
+def test_flipped_bits_are_ticks_or_typed_errors(tmp_path: Path) -> None:
+    data = bytearray(write(tmp_path / "trades.csv", lines(40)).read_bytes())
+    rng = random.Random(5)
+    begin = data.index(b"\n") + 1
+    path = tmp_path / "flipped.csv"
+    for _ in range(200):
+        at, bit = rng.randrange(begin, len(data)), 1 << rng.randrange(8)
+        data[at] ^= bit
+        write_anew(path, bytes(data))
+        _, error = drained(CsvFeed(path))
+        assert error is None or error.line is not None
+        skipping = CsvFeed(path, on_error="skip")
+        ticks, error = drained(skipping)
+        assert error is None
+        assert 38 <= len(ticks) + skipping.skipped.total <= 41
+        data[at] ^= bit
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=300))
+def test_any_bytes_after_the_header_are_ticks_or_skipped(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
+    path = tmp_path_factory.mktemp("any") / "trades.csv"
+    path.write_bytes((HEADER + "\n" + GOOD.format(1, 1) + "\n").encode() + tail)
+    skipping = CsvFeed(path, on_error="skip")
+    ticks, error = drained(skipping)
+    assert error is None
+    assert len(ticks) >= 1 or tail
+    statistics = skipping.statistics()
+    assert statistics["records"] == statistics["ticks"] + skipping.skipped.total
+
+
+def packed(data: bytes, how: str) -> bytes:
+    if how == "gz":
+        return gzip.compress(data)
+    if how == "bz2":
+        return bz2.compress(data)
+    if how == "xz":
+        return lzma.compress(data)
+    if how == "zst":
+        return bytes(pytest.importorskip("zstandard").compress(data))
+    if how == "zip":
+        held = io.BytesIO()
+        with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("trades.csv", data)
+        return held.getvalue()
+    return data
+
+
+@pytest.mark.parametrize("how", ["none", "gz", "bz2", "xz", "zst", "zip"])
+def test_every_compression_gives_the_same(how: str, tmp_path: Path) -> None:
+    data = write(tmp_path / "trades.csv", lines(30_000)).read_bytes()
+    expected, _ = drained(CsvFeed(tmp_path / "trades.csv"))
+    path = tmp_path / f"packed.{how}"
+    path.write_bytes(packed(data, how))
+    feed = strand.feeds.open(path)
+    ticks, error = drained(feed)
+    assert error is None
+    assert ticks.tobytes() == expected.tobytes()
+    assert 0 < feed.statistics()["bytes_in"] <= path.stat().st_size
+
+
+def test_a_gzip_file_cut_short_gives_the_whole_lines_before_the_cut(tmp_path: Path) -> None:
+    data = write(tmp_path / "trades.csv", lines(30_000)).read_bytes()
+    path = tmp_path / "trades.csv.gz"
+    path.write_bytes(gzip.compress(data)[:-2000])
+    ticks, error = drained(CsvFeed(path))
+    assert isinstance(error, TruncatedFeedError)
+    assert ticks["ref_id"].tolist() == list(range(len(ticks)))
+    assert 0 < len(ticks) < 30_000
+
+
+def test_a_line_of_a_megabyte_is_no_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5)])
+    ticks, error = drained(CsvFeed(path))
+    assert isinstance(error, FormatError)
+    assert "no end within 65536 bytes" in str(error)
+    assert error.path == path
+    assert str(error).count(str(path)) == 1
+    assert len(ticks) == 5
+
+
+def test_a_line_of_a_megabyte_can_be_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5), "y" * 100_000])
+    feed = CsvFeed(path, on_error="skip")
+    ticks, error = drained(feed)
+    assert error is None
+    assert ticks["ref_id"].tolist() == [0, 1, 2, 3, 4] * 2
+    assert feed.skipped.counts == {"line too long": 1, "number of fields": 1}
+    assert [sample.line for sample in feed.skipped.samples] == [7, 13]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        Selection(("BTC",)),
+        Selection(("E*",)),
+        Selection(("none",)),
+        Selection((), 1_700_000_000_500_000_000),
+        Selection((), None, 1_700_000_001_000_000_000),
+        Selection(("BTC",), 1_700_000_000_300_000_000, 1_700_000_000_301_000_000),
+    ],
+)
+@pytest.mark.parametrize("name", ["tardis-trades", "tardis-quotes"])
+def test_a_selection_gives_what_masking_afterwards_gives(name: str, select: Selection, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    path = tmp_path / kind.file
+    path.write_bytes(text_of(kind, made_up(name, 3000)))
+    expected, _ = drained(SelectedFeed(CsvFeed(path), select))
+    feed = CsvFeed(path, select=select)
+    ticks, _ = drained(feed)
+    assert ticks.tobytes() == expected.tobytes()
+    assert feed.statistics()["not_selected"] == 3000 - len(ticks)
+
+
+def test_a_selection_without_the_files_one_symbol_gives_nothing(tmp_path: Path) -> None:
+    kind = KINDS["binance-trades"]
+    (tmp_path / kind.file).write_bytes(text_of(kind, made_up("binance-trades", 30)))
+    ticks, error = drained(CsvFeed(tmp_path / kind.file, select=Selection(("ETH*",))))
+    assert (len(ticks), error) == (0, None)
+
+
+def test_times_that_run_backwards_are_given_as_they_are_and_counted(tmp_path: Path) -> None:
+    times = [5, 3, 4, 4, 1]
+    rows = [f"deribit,BTC,1,170000000000000{time},1,buy,1,2" for time in times]
+    feed = CsvFeed(write(tmp_path / "trades.csv", rows))
+    ticks, _ = drained(feed)
+    assert (ticks["ts_recv"] // 1000 % 10).tolist() == times
+    assert feed.statistics()["time_reversals"] == 2
+
+
+def test_more_symbols_than_there_may_be_are_an_error_that_names_the_option(tmp_path: Path) -> None:
+    rows = [f"x,S{at},1700000000000000,1700000000000000,1,buy,1,2" for at in range(20)]
+    feed = CsvFeed(write(tmp_path / "trades.csv", rows), max_symbols=10)
+    assert feed.capacity == 10
+    ticks, error = drained(feed)
+    assert (len(ticks), len(feed.symbols)) == (10, 10)
+    assert "max_symbols is 10" in str(error)
+
+
+def test_amounts_finer_than_the_size_unit_are_an_error_or_rounded_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "trades.csv"
+    amounts = ("0.5", "5000000", "0", "1.2345", "1.2355", "0.0004")
+    write(path, [f"x,B,1700000000000000,1700000000000000,1,buy,1,{amount}" for amount in amounts])
+    ticks, error = drained(CsvFeed(path, size_unit="0.001"))
+    assert ticks["size"].tolist() == [500, 5_000_000_000, 0]
+    assert "inexact='round'" in str(error)
+    feed = CsvFeed(path, size_unit="0.001", inexact="round")
+    ticks, error = drained(feed)
+    assert ticks["size"].tolist() == [500, 5_000_000_000, 0, 1234, 1236], "ties go to even"
+    assert "rounds to 0" in str(error), "a size of 0 would say something else"
+    assert set(ticks["flags"].tolist()) == {0}
+    assert feed.statistics()["rows_rounded"] == 3
+    assert (feed.info.size_unit, CsvFeed(path).info.size_unit) == (0.001, 1e-8)
+    with pytest.raises(ConfigurationError, match="size_unit"):
+        CsvFeed(path, size_unit="0.3")
+
+
+@pytest.mark.parametrize("batch_ticks", [1, 7, 1000])
+def test_batches_are_no_longer_than_asked_for_and_reading_may_start_anywhere(batch_ticks: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", lines(100))
+    feed = CsvFeed(path, batch_ticks=batch_ticks)
+    assert max(len(batch) for batch in feed.batches()) <= batch_ticks
+    rest = np.concatenate(list(feed.batches_from(61)))
+    assert rest["ref_id"].tolist() == list(range(61, 100))
+
+
+def test_each_iteration_starts_anew(tmp_path: Path) -> None:
+    feed = CsvFeed(write(tmp_path / "trades.csv", [*lines(30_000), "bad"]), on_error="skip")
+    next(feed.batches())
+    first, _ = drained(feed)
+    again, _ = drained(feed)
+    assert first.tobytes() == again.tobytes()
+    assert (feed.statistics()["ticks"], feed.skipped.total, feed.symbols) == (30_000, 1, ["BTC"])
+
+
+def test_an_iteration_nobody_finishes_leaves_no_thread(tmp_path: Path) -> None:
+    path = tmp_path / "trades.csv.gz"
+    path.write_bytes(gzip.compress(write(tmp_path / "trades.csv", lines(100_000)).read_bytes()))
+    before = threading.active_count()
+    for _ in range(3):
+        iteration = CsvFeed(path).batches()
+        next(iteration)
+        del iteration
+    assert threading.active_count() == before
+
+
+def test_a_closed_feed_says_so(tmp_path: Path) -> None:
+    with CsvFeed(write(tmp_path / "trades.csv", lines(3))) as feed:
+        pass
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    path, data = tmp_path / "pipe", write(tmp_path / "trades.csv", lines(20_000)).read_bytes()
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(data,))
+    writer.start()
+    ticks, error = drained(strand.feeds.open(path))
+    writer.join()
+    assert error is None
+    assert len(ticks) == 20_000
+
+
+def test_header_and_nothing_else_is_an_empty_feed(tmp_path: Path) -> None:
+    for text in (HEADER, HEADER + "\n", HEADER + "\r\n\r\n"):
+        (tmp_path / "trades.csv").write_bytes(text.encode())
+        ticks, error = drained(CsvFeed(tmp_path / "trades.csv"))
+        assert (len(ticks), error) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\n\n\n", b"a,b,c\n1,2,3\n", b"\x00" * 100, b"hello", b"\xff\xfe\x00\x01\n", b",,,\n"]
+)
+def test_what_no_profile_knows_is_an_error_that_says_what_to_do(data: bytes, tmp_path: Path) -> None:
+    assert not recognise(data)
+    (tmp_path / "what.csv").write_bytes(data)
+    with pytest.raises(UnknownFormatError, match="profile="):
+        CsvFeed(tmp_path / "what.csv")
+
+
+def test_other_formats_are_not_taken_for_csv(shared_data: Path) -> None:
+    for path in [*(shared_data / "itch50").iterdir(), *(shared_data / "dbn").iterdir()]:
+        assert not recognise(path.read_bytes()[:4096]), path
+    assert isinstance(strand.feeds.open(next((shared_data / "itch50").iterdir()), date="2020-01-02"), ItchFeed)
+
+
+def test_the_command_takes_a_profile_and_shows_what_was_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path / "trades.csv", [*lines(10), "bad"])
+    run = CliRunner().invoke(
+        cli, ["info", str(path), "--profile", "tardis-trades", "--on-bad-record", "skip", "--json"]
+    )
+    assert run.exit_code == 0, run.output
+    shown = json.loads(run.output)
+    assert (shown["ticks"], shown["format"], shown["details"]["profile"]) == (10, "csv", "tardis-trades")
+    run = CliRunner().invoke(cli, ["replay", str(path), "--profile", "lobster"])
+    assert isinstance(run.exception, FormatError)
+
+
+def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -> None:
+    kind = KINDS["tardis-trades"]
+    data = text_of(kind, made_up("tardis-trades", 40_000))
+    assert len(data) > 2 << 20
+    (tmp_path / "trades.csv").write_bytes(data)
+    ticks, _ = drained(CsvFeed(tmp_path / "trades.csv"))
+    expected = reference(kind, data)
+    for name in ("ts_event", "ts_recv", "order_id", "price", "size", "sequence", "ref_id", "flags"):
+        assert ticks[name].tolist() == [tick[name] for tick in expected], name
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"on_error": "stop"}, "on_error"),
+        ({"batch_ticks": 0}, "batch_ticks"),
+        ({"max_symbols": 0}, "max_symbols"),
+        ({"threads": 0}, "threads"),
+        ({"date": "x"}, "date"),
+        ({"symbol": "B"}, "symbol"),
+        ({"size_unit": "1e-19"}, "size_unit"),
+    ],
+)
+def test_an_option_that_cannot_work_is_named(options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{said}"):
+        CsvFeed(write(tmp_path / "trades.csv", lines(1)), **options)
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, last: bool
+) -> None:
+    rows = [*lines(6), "deribit,BTC", "", 'deribit,BTC,1,2,3,"buy",4,5', *lines(3)]
+    path = write(tmp_path / "a.csv", rows, ends=ends, last=last)
+    whole = CsvFeed(path, threads=1, on_error="skip")
+    expected, error = drained(whole)
+    assert len(expected) == 10
+    assert error is None
+    for chunk_bytes in (7, 57, 58, 100, 571):
+        for cores in (1, 2, 4):
+            on_cores(monkeypatch, cores, chunk_bytes)
+            feed = CsvFeed(path, on_error="skip")
+            ticks, error = drained(feed)
+            assert error is None
+            assert ticks.tobytes() == expected.tobytes()
+            assert feed.skipped == whole.skipped
+
+
+TAILS = (  # the first lines are those that the profile is recognised by
+    *(f"34200.00000000{at},1,{at},18,5853300,1" for at in range(1, 6)),
+    "35821.088778456004,1,2,18,5853300.0000500001,1",
+    "35821.0887784565,1,3,18,5853300.000005,-1",  # ties: times to the even ns, prices to the even 1e-9
+    "35821.0887784575,1,4,18,1e-5,-1",
+    "35821.1,1,5,18.4999,5853300,1",
+)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_numbers_with_more_decimals_than_a_tick_has_are_rounded_on_request(threads: int, tmp_path: Path) -> None:
+    path = tmp_path / "AAPL_2012-06-21_34200000_57600000_message_1.csv"
+    path.write_text("\n".join(TAILS) + "\n")
+    feed = CsvFeed(path, inexact="round", threads=threads)
+    ticks, error = drained(feed)
+    assert error is None
+    midnight = 1340251200 * 10**9  # of 2012-06-21 in New York
+    cells = [line.split(",") for line in TAILS]
+    assert ticks["ts_event"].tolist() == [midnight + round(Fraction(row[0]) * 10**9) for row in cells]
+    assert ticks["price"].tolist() == [round(Fraction(row[4]) * 10**5) for row in cells]
+    assert ticks["size"].tolist() == [18] * 9
+    assert (feed.statistics()["rows_rounded"], feed.statistics()["ticks"]) == (4, 9)
+    assert feed.skipped.counts == {}
+    ticks, error = drained(CsvFeed(path))
+    assert len(ticks) == 5
+    assert "inexact='round'" in str(error)
+    with pytest.raises(ConfigurationError, match="inexact: give 'raise' or 'round', not 'near'"):
+        CsvFeed(path, inexact="near")  # type: ignore[arg-type]
+
+
+def test_rounded_rows_are_counted_where_they_are_selected(tmp_path: Path) -> None:
+    amounts = ("1.0000000000001", "2", "3.1234567849999999999999999999999999999")
+    rows = [f"x,{'AB'[at % 2]},{at},{at},{at},buy,1,{amount}" for at, amount in enumerate(amounts)]
+    path = write(tmp_path / "trades.csv", [*rows, "x,B,9,9,9,buy,1.00000000001e999999999,1"])
+    feed = CsvFeed(path, inexact="round", select=Selection(("A",), end_ns=2000))
+    assert (drained(feed)[0]["size"].tolist(), feed.statistics()["rows_rounded"]) == ([100_000_000], 1)
+    feed = CsvFeed(path, inexact="round")
+    ticks, error = drained(feed)
+    assert ticks["size"].tolist() == [100_000_000, 200_000_000, 312_345_678]
+    assert "out of range" in str(error)

@@ -1,0 +1,216 @@
+"""JSON lines from disk: what a profile makes of them is what Python's json and fractions say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strand import UNDEF_PRICE, feeds
+from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
+from strand.feeds.formats.json.profile import read_profile
+from strand.feeds.formats.json.reader import JsonLinesFeed
+from strand.ticks import Ticks, empty
+
+PAGE = Path(__file__).resolve().parents[5] / "docs" / "feeds" / "json.md"
+TRADE = {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2683.81", "q": "0.0001", "t": 7, "m": True}
+DEPTH = {"e": "depthUpdate", "E": 2, "s": "ETHUSDT", "b": [["1.5", "2"], ["1", "0"]], "a": [["3", "4"]]}
+BEST = {"u": 35_346_513_501, "s": "ETHUSDT", "b": "2", "B": "1000000", "a": "3", "A": "0.5"}
+LINES = [
+    {"stream": "ethusdt@trade", "data": TRADE},
+    {"stream": "ethusdt@depth", "data": DEPTH},
+    {"stream": "ethusdt@bookTicker", "data": BEST},
+    {"lastUpdateId": 3, "bids": []},
+]
+
+
+def profile(tmp_path: Path) -> Path:
+    (found,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "binance.toml").write_text(found)
+    return tmp_path / "binance.toml"
+
+
+def write(path: Path, lines: list[Any], first_ns: int | None = 100) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    if first_ns is not None:
+        texts = [f"{first_ns + at} {text}" for at, text in enumerate(texts)]
+    data = "\n".join(texts).encode() + b"\n"
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def drained(feed: Any) -> tuple[np.ndarray, FeedError | None]:
+    batches = [empty(0)]
+    try:
+        batches.extend(batch.copy() for batch in feed.batches())
+    except FeedError as error:
+        return np.concatenate(batches), error
+    return np.concatenate(batches), None
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+@pytest.mark.parametrize("batch_ticks", [1, 4096])
+def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: str, batch_ticks: int) -> None:
+    feed = feeds.open(write(tmp_path / name, LINES), profile=profile(tmp_path), batch_ticks=batch_ticks)
+    ticks, error = drained(feed)
+    assert error is None
+    assert (feed.info.format, feed.info.size_unit, list(feed.symbols)) == ("jsonl", 1e-8, ["ETHUSDT"])
+    found = [
+        (int(tick["ts_recv"]), int(tick["ts_event"]), int(tick["price"]), int(tick["size"]), tick["side"], tick["kind"])
+        for tick in ticks
+    ]
+    assert found == [
+        (100, 10**6, 2683_810_000_000, 10_000, b"A", 2),
+        (101, 2 * 10**6, 1_500_000_000, 2 * 10**8, b"B", 3),
+        (101, 2 * 10**6, 10**9, 0, b"B", 3),
+        (101, 2 * 10**6, 3 * 10**9, 4 * 10**8, b"A", 3),
+        (102, 102, 2 * 10**9, 10**14, b"N", 3),
+    ]
+    assert (int(ticks["order_id"][4]), int(ticks["ref_id"][4])) == (3 * 10**9, 5 * 10**7)
+    assert int(ticks.view(Ticks)["sequence"][4]) == 35_346_513_501
+    assert feed.statistics()["other_messages"] == 1
+
+
+def test_lines_without_a_time_of_receipt_have_that_of_their_event(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", ["", *LINES[:2]], None)
+    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    assert error is None
+    assert ticks["ts_recv"].tolist() == ticks["ts_event"].tolist() == [10**6, *[2 * 10**6] * 3]
+    ticks, error = drained(feeds.open(write(path, LINES[1:], None), profile=profile(tmp_path)))
+    assert len(ticks) == 3
+    assert "line 2: message 2: has no time of receipt and no ts_event: map one" in str(error)
+
+
+def test_what_is_no_whole_number_of_units_is_refused_or_rounded_and_counted(tmp_path: Path) -> None:
+    amounts = ["0.00000001", "0.000000015", "0.000000025", "1"]
+    lines = [{"data": {**TRADE, "q": amount}} for amount in amounts]
+    path = write(tmp_path / "a.jsonl", lines)
+    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    assert ticks["size"].tolist() == [1]
+    assert "size: '0.000000015' is no whole number of units of 1e-8: inexact='round'" in str(error)
+    feed = feeds.open(path, profile=profile(tmp_path), inexact="round")
+    ticks, error = drained(feed)
+    assert error is None
+    assert ticks["size"].tolist() == [round(Fraction(amount) * 10**8) for amount in amounts]
+    assert feed.statistics()["rows_rounded"] == 2
+    feed = feeds.open(path, profile=profile(tmp_path), size_unit="0.001", inexact="round")
+    assert "rounds to 0: give a finer size_unit" in str(drained(feed)[1])
+    fine = feeds.open(path, profile=profile(tmp_path), size_unit="1e-9")
+    assert drained(fine)[0]["size"].tolist() == [10, 15, 25, 10**9]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "words"),
+    [
+        ("q", "-1", "size: -1 is below 0, which no size is"),
+        ("q", "-1e-20", "size: -1E-20 is below 0, which no size is"),
+        ("q", "1e11", "size: give a larger size_unit: 1E+11 is more than 2^63 - 1 units of 1e-8"),
+        ("q", "1e-9", "size: 1E-9 is no whole number of units of 1e-8: inexact='round' rounds it"),
+        ("p", "null", "price: data.p is null, which optional = true takes for none"),
+        ("p", "true", "price: true is not a number"),
+        ("p", "9" * 5000, f"price: {'9' * 80}... is not a number that a tick can hold"),
+        ("p", "1e99999999999999999999", "holds a number with an exponent of 10^18 or more"),
+        ("s", "null", "symbol: null is not a name"),
+        ("m", "1", "side: 1 is none of true, false"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_value_that_cannot_be_is_shown_as_it_is_with_its_own_cure(
+    tmp_path: Path, field: str, text: str, words: str
+) -> None:
+    line = json.dumps({"data": TRADE | {field: "HERE"}}).replace('"HERE"', text)
+    path = write(tmp_path / "a.jsonl", [LINES[0], line, LINES[0]])
+    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    assert len(ticks) == 1
+    assert f"line 2: message 2: {words}: mend it or its mapping" in str(error)
+    feed = feeds.open(path, profile=profile(tmp_path), on_error="skip")
+    assert len(drained(feed)[0]) == 2
+    assert feed.skipped.total == 1
+
+
+def test_a_number_of_many_digits_that_no_field_reads_is_passed_over(tmp_path: Path) -> None:
+    line = json.dumps({"data": TRADE | {"x": "HERE"}}).replace('"HERE"', "9" * 5000)
+    ticks, error = drained(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), profile=profile(tmp_path)))
+    assert error is None
+    ticks["ts_recv"], ticks["sequence"] = 0, 0
+    assert ticks[:1].tobytes() == ticks[1:].tobytes()
+
+
+def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [LINES[0], "{no", LINES[0]])
+    whole = path.read_bytes()
+    mine = profile(tmp_path)
+    ticks, error = drained(feeds.open(path, profile=mine))
+    assert len(ticks) == 1
+    assert isinstance(error, FormatError)
+    assert (error.line, error.offset) == (2, whole.index(b"101 {no"))
+    feed = feeds.open(path, profile=mine, on_error="skip")
+    assert (len(drained(feed)[0]), feed.skipped.total) == (2, 1)
+    sound = whole.replace(b"101 {no\n", b"")
+    for end in range(len(sound)):
+        path.write_bytes(sound[:end] or b" ")
+        ticks, error = drained(feeds.open(path, profile=mine))
+        assert len(ticks) == sound[:end].count(b"\n") + sound[:end].endswith(b"}}")
+        cut = sound[:end].rpartition(b"\n")[2]
+        assert (error is None) == (cut == b"" or cut.endswith(b"}}"))
+    path.write_bytes(b"99999999999999999999 {}\n")
+    assert isinstance(drained(feeds.open(path, profile=mine))[1], FormatError)
+    path.write_bytes(b'{"a": "' + b"x" * (1 << 21) + b'"}\n' + json.dumps(LINES[0]).encode())
+    assert "is longer than 1,048,576 bytes" in str(drained(feeds.open(path, profile=mine))[1])
+    assert len(drained(feeds.open(path, profile=mine, on_error="skip"))[0]) == 1
+
+
+def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", LINES)
+    with pytest.raises(UnknownFormatError, match="looks like JSON lines: say by a profile"):
+        feeds.open(path)
+    with pytest.raises(ConfigurationError, match="profile: say by a profile"):
+        JsonLinesFeed(path)
+    for options, words in (
+        ({"size_unit": "0.5"}, "size_unit: give a power of ten"),
+        ({"inexact": "near"}, "inexact: give 'raise' or 'round'"),
+        ({"on_error": "stop"}, "on_error: give"),
+        ({"batch_ticks": 0}, "batch_ticks"),
+        ({"max_symbols": 0}, "max_symbols"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            JsonLinesFeed(path, profile=profile(tmp_path), **options)  # type: ignore[arg-type]
+    quote = {"symbol": "s", "kind": "quote", "fields": {"bid_price": "b", "bid_size": "B", "ask_price": "a"}}
+    with pytest.raises(ConfigurationError, match="a quote has bid_price and ask_price, both sizes or neither"):
+        read_profile({"message": [quote]})
+    with pytest.raises(ConfigurationError, match=r"message\[1\].fields.price.unit: give a power of ten"):
+        read_profile({"message": [{"symbol": "s", "fields": {"price": {"column": "p", "unit": "0.3"}}}]})
+
+
+def test_a_recorded_hour_is_what_json_says(shared_data: Path, tmp_path: Path) -> None:
+    (path,) = (shared_data / "jsonl").glob("*.jsonl.gz")
+    expected = []
+    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        received, _, text = line.partition(" ")
+        data = json.loads(text).get("data", {})
+        stream, at = json.loads(text).get("stream", ""), int(received)
+        if data.get("e") == "trade":
+            sides = [(data["p"], data["q"], b"A" if data["m"] else b"B", data["T"] * 10**6)]
+        elif data.get("e") == "depthUpdate":
+            levels = [(level, side) for name, side in (("b", b"B"), ("a", b"A")) for level in data[name]]
+            sides = [(price, size, side, data["E"] * 10**6) for (price, size), side in levels]
+        elif stream == "ethusdt@bookTicker":
+            sides = [(data["b"], data["B"], b"N", at)]
+        else:
+            continue
+        for price, size, side, event in sides:
+            expected.append((at, event, int(Fraction(price) * 10**9), int(Fraction(size) * 10**8), side))
+    feed = feeds.open(path, profile=profile(tmp_path))
+    ticks, error = drained(feed)
+    assert error is None
+    columns = [ticks[name].tolist() for name in ("ts_recv", "ts_event", "price", "size", "side")]
+    assert list(zip(*columns, strict=True)) == expected
+    assert max(size for _, _, _, size, _ in expected) >= 1 << 31
+    assert UNDEF_PRICE not in ticks["price"]
+    assert list(feed.symbols) == ["ETHUSDT"]

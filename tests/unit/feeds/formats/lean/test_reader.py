@@ -1,0 +1,346 @@
+"""LEAN archives become the ticks that a plain reading of the CSV gives, or are refused with the line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import struct
+import sys
+import zipfile
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from bad_input import write_anew
+
+from strand import UNDEF_PRICE
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.feeds import Feed
+from strand.feeds.formats.lean.reader import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
+from strand.feeds.io.bytestream import InflateLimits
+from strand.ticks import KIND_QUOTE, KIND_TRADE
+
+pytest.importorskip("pyarrow")
+
+TRADES = b"34200000,479900,100,P,2000,0\n34200000,481000,200,Q,20002020,1\n34200005,480000,1,,,0"
+QUOTES = (
+    b"34200000,475000,200,0,0,P,1,0\n34200001,0,0,484800,3000,K,1,0\n34200001,1,2,3,4,N,8,1\n34200002,0,0,0,0,N,1,0\n"
+)
+
+
+def archive(
+    folder: Path,
+    data: bytes,
+    *,
+    symbol: str = "xyz",
+    date: str = "20131009",
+    kind: str = "trade",
+    member: str | None = None,
+    name: str | None = None,
+    method: int = zipfile.ZIP_DEFLATED,
+) -> Path:
+    path = folder / (name or f"{symbol}_{date}_{kind}.zip")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", method) as zipped:
+        zipped.writestr(member or f"{date}_{symbol}_{kind.title()}_Tick.csv", data)
+    return path
+
+
+def read(feed: LeanFeed) -> np.ndarray:
+    return np.concatenate([batch.copy() for batch in feed.batches()])
+
+
+@pytest.mark.parametrize("row", [b"34200000,479900,0.5,P,2000,0\n", b"34200000,479900,99999999999999999999,P,2000,0\n"])
+def test_an_error_names_no_option_that_archives_lack(row: bytes, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"column size: .*'(0.5|9+)'") as caught:
+        read(LeanFeed(archive(tmp_path, row)))
+    assert "inexact" not in str(caught.value)
+    assert "size_unit" not in str(caught.value)
+
+
+def test_a_trade_row_becomes_a_trade_tick(tmp_path: Path) -> None:
+    feed = LeanFeed(archive(tmp_path, TRADES))
+    assert isinstance(feed, Feed)
+    assert (feed.symbols, feed.capacity, feed.info.date) == (("XYZ",), 1, "2013-10-09")
+    ticks = read(feed)
+    opening = int(datetime(2013, 10, 9, 9, 30, tzinfo=ZoneInfo("America/New_York")).timestamp()) * 10**9
+    assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [opening, opening, opening + 5_000_000]
+    assert ticks["price"].tolist() == [47_990_000_000, 48_100_000_000, 48_000_000_000]
+    assert ticks["size"].tolist() == [100, 200, 1]
+    assert ticks["order_id"].tolist() == [0x2000, 0x20002020, 0]
+    assert ticks["publisher_id"].tolist() == [ord("P"), ord("Q"), 0]
+    assert ticks["flags"].tolist() == [0, FLAG_SUSPICIOUS, 0]
+    assert ticks["sequence"].tolist() == [1, 2, 3]
+    assert set(zip(ticks["kind"].tolist(), ticks["action"].tolist(), ticks["side"].tolist(), strict=True)) == {
+        (KIND_TRADE, b"T", b"N")
+    }
+    assert feed.statistics()["suspicious"] == 1
+
+
+def test_a_quote_row_becomes_a_tick_of_one_side_of_both_or_of_none(tmp_path: Path) -> None:
+    ticks = read(LeanFeed(archive(tmp_path, QUOTES, kind="quote")))
+    assert ticks["side"].tolist() == [b"B", b"A", b"N", b"N"]
+    assert ticks["price"].tolist() == [47_500_000_000, 48_480_000_000, 100_000, UNDEF_PRICE]
+    assert ticks["size"].tolist() == [200, 3000, 2, 0]
+    assert ticks["order_id"].tolist() == [0, 0, 300_000, UNDEF_PRICE]
+    assert ticks["ref_id"].tolist() == [0, 0, 4, 0]
+    assert set(ticks["kind"].tolist()) == {KIND_QUOTE}
+    assert set(ticks["action"].tolist()) == {b"N"}
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("equity/usa/tick/brk.b/20131009_trade.zip", "20131009_brk.b_Trade_Tick.csv"),
+        ("equity/usa/tick/brk.b/20131009_trade.zip", "rows.csv"),
+        ("brk.b_20131009_trade.zip", "rows.csv"),
+        ("anything.zip", "20131009_BRK.B_trade_tick.csv"),
+    ],
+)
+def test_symbol_date_and_kind_come_from_either_name(tmp_path: Path, name: str, member: str) -> None:
+    feed = LeanFeed(archive(tmp_path, TRADES, name=name, member=member))
+    assert (feed.symbols, feed.info.date) == (("BRK.B",), "2013-10-09")
+    assert set(read(feed)["kind"].tolist()) == {KIND_TRADE}
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "words"),
+    [
+        ("rows.zip", "rows.csv", "neither its name nor its member's"),
+        ("20131009_trade.zip", "rows.csv", "neither its name"),
+        ("abc_20131009_trade.zip", "20131009_xyz_Trade_Tick.csv", "its own says"),
+        ("xyz_20131008_trade.zip", "20131009_xyz_Trade_Tick.csv", "its own says"),
+        ("x.zip", "20131309_xyz_Trade_Tick.csv", "20131309 is none"),
+        ("x.zip", "20131009_xyz_Trade_Tick.txt", "holds 0 CSV files"),
+    ],
+)
+def test_names_that_do_not_tell_or_disagree_are_refused(tmp_path: Path, name: str, member: str, words: str) -> None:
+    path = archive(tmp_path, TRADES, name=name, member=member)
+    with pytest.raises(FormatError, match=words):
+        LeanFeed(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (b"34200000,479900,100,P,2000,0\n34200000,4810", 2, "2 fields where there are 6 columns"),
+        (b"34200000,479900,100,P,2000,0,7\n", 1, "7 fields where there are 6 columns"),
+        (b"34200000,479900,100,P,2000,0\r\n34200000,x,100,P,2000,0\n", 2, "column price: .*'x'"),
+        (b"34200000,479900.123456,100,P,2000,0\n", 1, "column price: too precise"),
+        (b"34200000,479900,,P,2000,0\n", 1, "column size"),
+        (b"34200000,479900,-1,P,2000,0\n", 1, "column size: out of range: '-1'"),
+        (b"34200000,479900,9223372036854775808,P,2000,0\n", 1, "column size"),
+        (b"34200000,92233720368548,1,P,2000,0\n", 1, "column price: out of range: '92233720368548'"),
+        (b"34200000,479900,100,P,2000,2\n", 1, "column suspicious: unknown value: '2'"),
+        (b"86399999,1,1,P,0,0\n86400000,1,1,P,0,0\n", 2, "column time: out of range: '86400000'"),
+        (b"34200000,479900,100,P,2000,0\n34200000,479900,100,PQ,2000,0\n", 2, "column exchange: unknown value: 'PQ'"),
+        (b"34200000,479900,100,P,20g0,0\n", 1, "column condition: not of its form: '20g0'"),
+        (b"34200000,479900,100,\xff,2000,0\n", 1, "column exchange"),
+        (b"\xff\xfe3\x004\x00", 1, "1 fields where"),
+    ],
+)
+def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, data: bytes, line: int, words: str) -> None:
+    path = archive(tmp_path, data)
+    with pytest.raises(FormatError, match=words) as caught:
+        read(LeanFeed(path))
+    assert (caught.value.path, caught.value.line) == (path, line)
+
+
+def test_the_line_is_counted_from_the_start_of_the_file_and_not_of_the_chunk(tmp_path: Path) -> None:
+    row = b"34200000,479900,100,P,2000,0\n"
+    first_chunk = _CHUNK_BYTES[1] // len(row)
+    good = row * (first_chunk + 5)
+    for bad in (b",z,", b",-1,"):
+        with pytest.raises(FormatError, match="column size") as caught:
+            read(LeanFeed(archive(tmp_path, good + row.replace(b",100,", bad), method=zipfile.ZIP_STORED)))
+        assert caught.value.line == first_chunk + 6
+
+
+def test_a_byte_order_mark_is_refused_where_a_chunk_starts_as_it_is_elsewhere(tmp_path: Path) -> None:
+    row = b"34200000,479900,100,P,2000,0\n"
+    first_chunk = _CHUNK_BYTES[1] // len(row)
+    for rows in (first_chunk - 1, first_chunk, first_chunk + 1):
+        data = row * rows + b"\xef\xbb\xbf" + row
+        with pytest.raises(FormatError) as caught:
+            read(LeanFeed(archive(tmp_path, data, method=zipfile.ZIP_STORED)))
+        assert caught.value.line == rows + 1
+
+
+def test_a_byte_order_mark_and_mixed_line_ends_change_nothing(tmp_path: Path) -> None:
+    plain = read(LeanFeed(archive(tmp_path / "a", TRADES)))
+    first, second, third = TRADES.split(b"\n")
+    mixed = b"\xef\xbb\xbf" + first + b"\r\n" + second + b"\n" + third + b"\r\n"
+    assert read(LeanFeed(archive(tmp_path / "b", mixed))).tobytes() == plain.tobytes()
+
+
+def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = archive(tmp_path, b"1" * (3 << 20), method=zipfile.ZIP_STORED)
+    with pytest.raises(FormatError, match="no end within 65536 bytes"):
+        read(LeanFeed(path))
+
+
+def test_an_archive_that_inflates_beyond_the_ratio_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path, b"34200000,479900,100,P,2000,0\n" * 200_000)
+    with pytest.raises(FormatError, match="max_ratio"):
+        read(LeanFeed(path, limits=InflateLimits(max_ratio=20, ratio_after_bytes=1 << 20)))
+    with pytest.raises(FormatError, match="max_bytes"):
+        read(LeanFeed(path, limits=InflateLimits(max_bytes=1 << 20)))
+    assert len(read(LeanFeed(path))) == 200_000
+
+
+def test_an_archive_cut_at_any_byte_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path, TRADES)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        write_anew(path, whole[:size])
+        with pytest.raises((TruncatedFeedError, FormatError)):
+            LeanFeed(path)
+
+
+def test_an_archive_with_a_flipped_bit_is_refused_or_reads_the_same(
+    tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
+    path = archive(tmp_path, TRADES)
+    whole, expected = path.read_bytes(), read(LeanFeed(path)).tobytes()
+    for bit in range(0, len(whole) * 8, one_in(3)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        write_anew(path, damaged)
+        try:
+            ticks = read(LeanFeed(path))
+        except FeedError:
+            continue
+        assert ticks.tobytes() == expected, f"bit {bit}"
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path, TRADES)
+    data = bytearray(path.read_bytes())
+    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.index(signature) + place
+        data[at : at + 2] = struct.pack("<H", struct.unpack_from("<H", data, at)[0] | 1)
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="encrypted"):
+        read(LeanFeed(path))
+
+
+def test_archives_are_merged_by_time_then_by_file_then_by_position(tmp_path: Path) -> None:
+    a = archive(tmp_path, b"1,10,1,P,0,0\n2,11,1,P,0,0\n2,12,1,P,0,0\n9,13,1,P,0,0\n", symbol="a")
+    b = archive(tmp_path, b"2,20,1,P,0,0\n3,21,1,P,0,0\n", symbol="b")
+    a_quotes = archive(tmp_path, b"2,30,1,0,0,P,1,0\n", symbol="a", kind="quote")
+    feed = LeanFeed([b, a, a_quotes], batch_ticks=2)
+    assert feed.symbols == ("B", "A")
+    ticks = read(feed)
+    assert (ticks["price"] // 100_000).tolist() == [10, 20, 11, 12, 30, 21, 13]
+    assert ticks["instrument_id"].tolist() == [1, 0, 1, 1, 1, 0, 1]
+    assert [len(batch) for batch in feed.batches()] == [2, 2, 2, 1]
+
+
+def test_archives_of_several_days_follow_each_other_whatever_the_order_given(tmp_path: Path) -> None:
+    days = [archive(tmp_path, b"1,10,1,P,0,0\n", date=date) for date in ("20131010", "20131008", "20131009")]
+    feed = LeanFeed(days)
+    times = read(feed)["ts_event"].astype("M8[ns]").astype("M8[D]").astype(str).tolist()
+    assert times == ["2013-10-08", "2013-10-09", "2013-10-10"]
+    assert feed.info.date is None
+
+
+@pytest.mark.parametrize(("hour", "utc"), [(0, 4), (1, 5), (3, 8), (23, 28)])
+def test_the_wall_clock_is_followed_through_the_end_of_summer_time(tmp_path: Path, hour: int, utc: int) -> None:
+    ticks = read(LeanFeed(archive(tmp_path, f"{hour * 3_600_000},1,1,P,0,0\n".encode(), date="20131103")))
+    assert ticks["ts_event"].astype("M8[ns]")[0] == np.datetime64("2013-11-03") + np.timedelta64(utc, "h")
+
+
+def test_a_time_that_goes_back_keeps_its_place_and_is_counted(tmp_path: Path) -> None:
+    feed = LeanFeed(archive(tmp_path, b"5,10,1,P,0,0\n3,11,1,P,0,0\n6,12,1,P,0,0\n"))
+    ticks = read(feed)
+    assert (ticks["price"] // 100_000).tolist() == [10, 11, 12]
+    since = (ticks["ts_recv"] - ticks["ts_recv"][0]).tolist()
+    assert since == [0, 0, 1_000_000]
+    assert int(ticks["ts_recv"][1] - ticks["ts_event"][1]) == 2_000_000
+    assert feed.statistics()["times_raised"] == 1
+
+
+def test_receive_time_does_not_go_back_from_one_chunk_to_the_next(tmp_path: Path) -> None:
+    row = b"34200000,479900,100,P,2000,0\n"
+    rows = _CHUNK_BYTES[1] // len(row)
+    data = row * rows + row.replace(b"34200000", b"34199999") * 3
+    feed = LeanFeed(archive(tmp_path, data, method=zipfile.ZIP_STORED))
+    assert len(set(read(feed)["ts_recv"].tolist())) == 1
+    assert feed.statistics()["times_raised"] == 3
+
+
+def test_an_empty_line_is_passed_over_and_counted(tmp_path: Path) -> None:
+    feed = LeanFeed(archive(tmp_path, TRADES.replace(b"\n", b"\n\n", 1)))
+    assert read(feed)["sequence"].tolist() == [1, 2, 3]
+    assert feed.statistics()["empty_lines"] == 1
+
+
+def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:
+    assert list(LeanFeed(archive(tmp_path, b"")).batches()) == []
+
+
+def test_no_paths_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="names no file"):
+        LeanFeed([])
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = LeanFeed(archive(tmp_path, TRADES))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
+        read(feed)
+
+
+def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
+    with LeanFeed(archive(tmp_path, TRADES), batch_ticks=1) as feed:
+        batches = feed.batches()
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())
+
+
+def plainly(path: Path) -> tuple[str, int, np.ndarray]:
+    """Symbol, kind and rows (ms, price, size, side, position) of an archive, by the standard library's readers."""
+    with zipfile.ZipFile(path) as zipped, zipped.open(zipped.namelist()[0]) as member:
+        width = 3 if "trade" in path.name else 5
+        fields = (int(field) for row in csv.reader(io.TextIOWrapper(member)) for field in row[:width])
+        numbers = np.fromiter(fields, np.int64).reshape(-1, width).T
+    if "trade" in path.name:
+        ms, price, size = numbers
+        kind, side = KIND_TRADE, np.full(len(ms), ord("N"))
+    else:
+        ms, bid, bid_size, ask, ask_size = numbers
+        assert (((bid == 0) & (bid_size == 0)) ^ ((ask == 0) & (ask_size == 0))).all(), "each row has one side"
+        # One of the two is zero.
+        kind, side, price, size = KIND_QUOTE, np.where(bid != 0, ord("B"), ord("A")), bid + ask, bid_size + ask_size
+    return path.name.split("_")[0].upper(), kind, np.stack([ms, price, size, side, np.arange(1, len(ms) + 1)], axis=1)
+
+
+def test_a_recorded_day_equals_a_plain_reading_of_it(shared_data: Path) -> None:
+    paths = sorted((shared_data / "lean").glob("*.zip"))
+    if not paths:
+        pytest.skip("no LEAN archives among the recorded data")
+    feed = LeanFeed(paths)
+    ticks = read(feed)
+    midnight = int(datetime(2013, 10, 9, tzinfo=ZoneInfo("America/New_York")).timestamp()) * 1000
+    ms = (ticks["ts_event"] // 1_000_000).astype(np.int64) - midnight
+    order, read_rows = np.zeros((len(ticks), 3), np.int64), 0
+    for number, path in enumerate(paths):
+        symbol, kind, wanted = plainly(path)
+        mine = (ticks["instrument_id"] == feed.symbols.index(symbol)) & (ticks["kind"] == kind)
+        got = ticks[mine]
+        assert len(got) == len(wanted), path.name
+        assert int(got["price"].sum()) == int(wanted[:, 1].sum()) * 100_000
+        assert int(got["size"].sum(dtype=np.int64)) == int(wanted[:, 2].sum())
+        fields = [ms[mine], got["price"] // 100_000, got["size"], got["side"].view("u1"), got["sequence"]]
+        assert np.array_equal(np.stack([field.astype(np.int64) for field in fields], axis=1), wanted), path.name
+        order[mine] = np.stack([wanted[:, 0], np.full(len(wanted), number), wanted[:, 4]], axis=1)
+        read_rows += len(wanted)
+    assert len(ticks) == read_rows == 2_845_943
+    in_order = np.lexsort((order[:, 2], order[:, 1], order[:, 0]))
+    assert np.array_equal(in_order, np.arange(len(ticks)))

@@ -1,0 +1,440 @@
+"""Arrays in .npy and .npz files come back as the ticks they are, or are refused with the place that is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import tracemalloc
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import write_anew
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from strand import TICK, UNDEF_PRICE
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds import Feed
+from strand.feeds import open as open_feed
+from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed
+from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.records import BadRecordError, RecordColumns
+from strand.feeds.write.npy import write_npy
+from strand.ticks import zeros
+
+
+def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
+    ticks = np.frombuffer(np.random.default_rng(count).bytes(64 * count), TICK).copy()
+    ticks["instrument_id"] %= symbols
+    return ticks
+
+
+def read(feed: NpyFeed) -> np.ndarray:
+    batches = [batch.copy() for batch in feed.batches()]
+    return np.concatenate(batches) if batches else zeros(0)
+
+
+def save(path: Path, array: np.ndarray) -> Path:
+    np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+@pytest.mark.parametrize("batch_ticks", [1, 7, 1000])
+def test_ticks_written_are_the_ticks_read_in_batches_of_the_size_asked_for(
+    tmp_path: Path, name: str, batch_ticks: int
+) -> None:
+    ticks = some_ticks(50)
+    write_npy(tmp_path / name, ticks)
+    feed = NpyFeed(tmp_path / name, batch_ticks=batch_ticks)
+    assert isinstance(feed, Feed)
+    assert [len(batch) for batch in feed.batches()][:-1] == [batch_ticks] * ((50 - 1) // batch_ticks)
+    assert read(feed).tobytes() == ticks.tobytes()
+    assert feed.capacity == int(ticks["instrument_id"].max()) + 1
+    assert feed.symbols == ("",) * feed.capacity
+    assert feed.statistics()["ticks"] == 50
+    assert [path.name for path in tmp_path.iterdir()] == [name], "a scratch file was left"
+
+
+def test_batches_of_ticks_are_views_of_the_file_and_not_copies(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npz", some_ticks(10))
+    (batch,) = NpyFeed(tmp_path / "a.npz").batches()
+    assert not batch.flags.writeable
+    assert not batch.flags.owndata
+
+
+def test_names_travel_in_an_npz_and_bound_the_keys(tmp_path: Path) -> None:
+    names = [f"S{i}" for i in range(7)]
+    write_npy(tmp_path / "a.npz", some_ticks(50), names)
+    assert list(NpyFeed(tmp_path / "a.npz").symbols) == names
+    feed = NpyFeed(tmp_path / "a.npz", symbols=names[:3])
+    with pytest.raises(
+        FormatError, match=r"byte \d+: record \d+: instrument_id is \d+, and the symbol table ends at 2"
+    ):
+        read(feed)
+
+
+def test_a_compressed_npz_is_streamed_and_equal(tmp_path: Path) -> None:
+    ticks = some_ticks(1000)
+    np.savez_compressed(tmp_path / "a.npz", ticks=ticks, symbols=np.array(["x"] * 7))
+    assert read(NpyFeed(tmp_path / "a.npz", batch_ticks=33)).tobytes() == ticks.tobytes()
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma", "zstd"])
+def test_a_packed_npy_is_recognised_streamed_and_equal(tmp_path: Path, packing: str) -> None:
+    ticks = some_ticks(1000)
+    np.save(plain := io.BytesIO(), ticks)
+    if packing == "zstd":
+        packed = pytest.importorskip("zstandard").ZstdCompressor().compress(plain.getvalue())
+    else:
+        packed = importlib.import_module(packing).compress(plain.getvalue())
+    (tmp_path / "20260105.npy.packed").write_bytes(packed)
+    feed = open_feed(tmp_path / "20260105.npy.packed", batch_ticks=33)
+    assert isinstance(feed, NpyFeed)
+    assert feed.info.details["packed"] == packing.replace("lzma", "xz")
+    assert (feed.count(), feed.capacity) == (1000, 7)
+    assert read(feed).tobytes() == ticks.tobytes()
+    assert np.concatenate([b.copy() for b in feed.batches_from(967)]).tobytes() == ticks[967:].tobytes()
+
+
+def test_a_packed_npy_that_is_cut_gives_what_there_is_or_says_why_not(tmp_path: Path) -> None:
+    np.save(plain := io.BytesIO(), some_ticks(20))
+    packed = gzip.compress(plain.getvalue())
+    given = set()
+    for cut in range(2, len(packed)):
+        write_anew(tmp_path / "a.npy.gz", packed[:cut])
+        got = 0
+        with pytest.raises(TruncatedFeedError):
+            for batch in NpyFeed(tmp_path / "a.npy.gz", capacity=7).batches():
+                got += len(batch)
+        given.add(got)
+    assert given == set(range(21))
+
+
+def test_faults_behind_a_packed_array_of_nothing_are_found(tmp_path: Path) -> None:
+    np.save(plain := io.BytesIO(), some_ticks(0))
+    packed = gzip.compress(plain.getvalue())
+    for damaged in (packed[:-1], packed[:-8], packed + b"garbage!!"):
+        (tmp_path / "a.npy.gz").write_bytes(damaged)
+        with pytest.raises(FeedError, match="gzip data"):
+            read(NpyFeed(tmp_path / "a.npy.gz", capacity=7))
+
+
+def header(descr: str, shape: str, padding: int = 0) -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode() + b" " * padding + b"\n"
+    return b"\x93NUMPY\x02\x00" + len(text).to_bytes(4, "little") + text
+
+
+EVENT = ", ".join(
+    f"('{name}', '{kind}')"
+    for name, kind in zip(
+        ("ev", "exch_ts", "local_ts", "px", "qty", "order_id", "ival", "fval"),
+        ("<u8", "<i8", "<i8", "<f8", "<f8", "<u8", "<i8", "<f8"),
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"no array", "starts with neither magic"),
+        (header("'|O'", "(1,)"), "only pickle can read"),
+        (header("'<f8'", "(3,)"), "holds plain float64"),
+        (header("'<f8'", "(3,)", padding=100_000), "header takes more than 64 KiB"),
+        (header(f"[{EVENT}, ('', '|V2000000000')]", "(1099511627776,)"), "records of 2000000064 bytes"),
+        (header(f"[{EVENT}, ('', '|V16000')]", "(1099511627776,)") + bytes(100), "ends inside record 1"),
+    ],
+)
+def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(content))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FeedError, match=words):
+            read(NpyFeed(tmp_path / "a.npy.gz"))
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", ticks=zeros(1 << 16))
+    feed = NpyFeed(tmp_path / "a.npz", capacity=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
+    with pytest.raises(FormatError, match="max_ratio"):
+        read(feed)
+    assert len(read(NpyFeed(tmp_path / "a.npz", limits=InflateLimits(max_ratio=10_000)))) == 1 << 16
+
+
+def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", ticks=some_ticks(100))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        data[archive.getinfo("ticks.npy").header_offset + 3000] ^= 1
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(FormatError, match="damaged"):
+        read(NpyFeed(tmp_path / "a.npz", capacity=7))
+
+
+def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", some_ticks(3))
+    whole = (tmp_path / "a.npy").read_bytes()
+    payload = len(whole) - 3 * 64
+    for size in range(len(whole)):
+        write_anew(tmp_path / "a.npy", whole[:size])
+        with pytest.raises(FeedError, match="byte") as caught:
+            NpyFeed(tmp_path / "a.npy")
+        assert caught.value.offset is not None
+        if size >= payload:
+            assert isinstance(caught.value, TruncatedFeedError)
+            assert f"record {(size - payload) // 64 + 1} of 3" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.array([{}, None], dtype=object), "Python objects"),
+        (np.array([(1, None)], dtype=[("a", "u4"), ("b", object)]), "Python objects"),
+        (zeros((2, 2)), "one dimension"),
+        (np.zeros(3, np.float64), "plain float64"),
+        (np.zeros(3, [("ts_event", "<i8")]), "no field 'ts_recv'"),
+        (np.zeros(3, TICK.newbyteorder(">")), "field 'ts_event' is >i8 at byte 0"),
+        (np.zeros(3, [*TICK.descr, ("more", "u1")]), "65 bytes with 16 fields"),
+    ],
+)
+def test_an_array_that_is_no_array_of_ticks_is_refused_in_words(tmp_path: Path, array: Any, words: str) -> None:
+    np.save(tmp_path / "a.npy", array, allow_pickle=True)
+    with pytest.raises(FormatError, match=words):
+        NpyFeed(tmp_path / "a.npy")
+
+
+def test_a_key_from_damage_does_not_make_a_table_of_its_size(tmp_path: Path) -> None:
+    ticks = zeros(9)
+    ticks["instrument_id"][5] = 4_000_000_000
+    write_npy(tmp_path / "a.npy", ticks)
+    place = (tmp_path / "a.npy").stat().st_size - 4 * 64
+    with pytest.raises(FormatError, match=f"byte {place}: record 6: instrument_id is 4000000000"):
+        NpyFeed(tmp_path / "a.npy")
+
+
+def test_the_array_to_read_is_found_or_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=some_ticks(3), y=some_ticks(4))
+    with pytest.raises(FormatError, match="2 arrays"):
+        NpyFeed(tmp_path / "a.npz")
+    assert len(read(NpyFeed(tmp_path / "a.npz", array="y"))) == 4
+    with pytest.raises(ConfigurationError, match="no array 'z'"):
+        NpyFeed(tmp_path / "a.npz", array="z")
+
+
+EVENT = np.dtype([("when", "<M8[us]"), ("px", "<f8"), ("qty", ">i4"), ("id", "<i8"), ("what", "u1")])
+
+
+def events() -> np.ndarray:
+    array = np.zeros(3, EVENT)
+    array["when"] = [np.datetime64(k, "us") for k in (5, 7, 6)]
+    array["px"] = [100.01, 2.0**-10, 3 * 2.0**-10]
+    array["qty"] = [1, 2, 3]
+    array["id"] = [0, 1, 0]
+    array["what"] = list(b"TTA")
+    return array
+
+
+MAP = {"ts_event": "when", "price": "px", "size": "qty", "instrument_id": "id", "action": "what"}
+
+
+def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npy", events())
+    with pytest.raises(
+        FormatError, match=r"record 2: .*is no whole number of units of 1e-9: inexact='round' rounds it"
+    ):
+        read(NpyFeed(path, columns=MAP))
+    feed = NpyFeed(path, columns=MAP, constants={"kind": "trade", "side": "B"}, batch_ticks=2, inexact="round")
+    ticks = read(feed)
+    assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5000, 7000, 6000]
+    assert ticks["price"].tolist() == [100_010_000_000, 976_562, 2_929_688], "ties go to even"
+    assert ticks["size"].tolist() == [1, 2, 3]
+    assert ticks["sequence"].tolist() == [1, 2, 3]
+    assert ticks["action"].tolist() == [b"T", b"T", b"A"]
+    assert set(ticks["kind"].tolist()) == {2}
+    assert set(ticks["side"].tolist()) == {b"B"}
+    assert feed.capacity == 2
+    assert feed.statistics()["rows_rounded"] == 2
+
+
+def test_times_in_a_unit_and_numbers_that_are_none_are_read_on_request(tmp_path: Path) -> None:
+    rows = np.zeros(2, [("time", "<i4"), ("price", "<f4"), ("qty", ">u2"), ("side", "S4")])
+    rows["time"], rows["price"], rows["qty"], rows["side"] = [5, 7], [0.1, np.nan], [1, 65535], [b"buy", b"Sell"]
+    feed = NpyFeed(save(tmp_path / "a.npy", rows), columns={}, symbol="ONE", time_unit="ms", nulls="undefined")
+    ticks = read(feed)
+    assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5_000_000, 7_000_000]
+    assert ticks["price"].tolist() == [100_000_000, UNDEF_PRICE]
+    assert (ticks["size"].tolist(), ticks["side"].tolist()) == ([1, 65535], [b"B", b"A"])
+
+
+def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> None:
+    columns = {"size": "qty", "ts_event": "when", "price": None}
+    feed = NpyFeed(save(tmp_path / "a.npy", events()), columns=columns, symbol="ONE")
+    ticks = read(feed)
+    assert ticks["price"].tolist() == [UNDEF_PRICE] * 3
+    assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3
+    assert ticks["instrument_id"].tolist() == [0, 0, 0]
+    assert (feed.capacity, feed.symbols) == (1, ("ONE",))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"columns": {**MAP, "prize": "px"}}, "no field 'prize'"),
+        ({"columns": {**MAP, "flags": "nothing"}}, "no column 'nothing'"),
+        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is no number"),
+        ({"columns": {**MAP, "side": "px"}}, "is neither text nor a letter's code"),
+        ({"columns": {**MAP, "size": "when"}}, "for size is no number"),
+        ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor an integer"),
+        ({"columns": {"instrument_id": "id"}}, "say by columns=.* which column holds times"),
+        ({"columns": {**MAP, "symbol": "id"}}, "name the column by instrument_id"),
+        ({"columns": {"ts_recv": "when"}}, "name the one symbol"),
+        ({"columns": {"ts_recv": "when"}, "symbols": ["A", "B"]}, "name the one symbol"),
+        ({"columns": MAP, "price_unit": "0.25"}, "price_unit: give a power of ten"),
+        ({"columns": MAP, "inexact": "near"}, "inexact"),
+        (
+            {"columns": {"instrument_id": "id"}, "constants": {"kind": 70_000}},
+            "constants.kind: 70000 is none of none, order",
+        ),
+        ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is none of"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buyer"}}, "side: 'buyer' is none of A, B"),
+        ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
+        ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
+        ({"columns": {"size": 3}}, "columns.size: give a column's name, a table"),
+        ({"price_unit": "0.1"}, "price_unit: give columns too"),
+        ({"columns": MAP, "batch_ticks": 0}, "batch_ticks"),
+        ({"columns": MAP, "symbols": ["A", "B"], "capacity": 1}, "capacity is 1"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_where_it_is_given(
+    tmp_path: Path, options: dict[str, Any], words: str
+) -> None:
+    path = save(tmp_path / "a.npy", events())
+    with pytest.raises(ConfigurationError, match=words):
+        NpyFeed(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("qty", -1, "-1 is outside 0 to 9223372036854775807 units of 1"),
+        ("id", 1 << 32, "no whole number from 0 to 4294967295"),
+        ("px", float("nan"), "holds null"),
+        ("px", 1e10, "is outside .* units of 1e-9"),
+        ("px", float("-inf"), "inf"),
+        ("when", np.datetime64("NaT"), "holds null"),
+        ("when", np.datetime64(-1, "us"), "no time from 1970"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_record(
+    tmp_path: Path, field: str, value: Any, words: str
+) -> None:
+    array = events()
+    array[field][2] = value
+    path = save(tmp_path / "a.npy", array)
+    with pytest.raises(FormatError, match=f"byte \\d+: record 3: .*'{field}'.*{words}") as caught:
+        read(NpyFeed(path, columns=MAP, capacity=2, batch_ticks=1, inexact="round"))
+    assert caught.value.offset == path.stat().st_size - EVENT.itemsize
+
+
+@given(st.floats(min_value=-4e6, max_value=4e6), st.sampled_from([0, -2, -4, -9]))
+@example(2.0**-10, 0)
+@example(0.5e-9, 0)
+@example(1.5e-9, 0)
+@example(2.5, -9)
+@example(1.0000000005, 0)
+def test_floating_prices_are_rounded_as_their_shortest_decimal_says(value: float, power: int) -> None:
+    dtype = np.dtype([("p", "<f8")])
+    convert = RecordColumns(dtype, {"price": "p"}, {"ts_event": 0}, Reading(power, rounds=True))
+    units = Fraction(repr(value)) * 10 ** (9 + power)
+    assert int(convert.ticks(np.array([(value,)], dtype), 0)["price"][0]) == round(units)
+    assert convert.rounded == (units.denominator != 1)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, -1, -4, -9]))
+def test_integer_prices_are_scaled_exactly_or_refused(value: int, power: int) -> None:
+    dtype = np.dtype([("p", ">i8")])
+    convert = RecordColumns(dtype, {"price": "p"}, {"ts_event": 0}, Reading(power))
+    records = np.array([(value,)], dtype)
+    scale = 10 ** (9 + power)
+    if -(2**63) < value * scale < 2**63:
+        assert int(convert.ticks(records, 0)["price"][0]) == value * scale
+    elif value * scale != -(2**63):
+        with pytest.raises(BadRecordError):
+            convert.ticks(records, 0)
+
+
+def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_npy(tmp_path / "a.npy", some_ticks(3))
+
+    def disk_full(file: io.BufferedWriter, *_: object, **__: object) -> None:
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", disk_full)
+    with pytest.raises(FeedError, match="No space left"):
+        write_npy(tmp_path / "a.npy", some_ticks(4))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+    assert len(read(NpyFeed(tmp_path / "a.npy"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "symbols"),
+    [
+        ("a.bin", zeros(1), ()),
+        ("a.npy", zeros(1), ("A",)),
+        ("a.npz", np.ones(1, TICK), ("A",)),
+        ("a.npy", np.zeros(1), ()),
+        ("a.npy", zeros((1, 1)), ()),
+    ],
+)
+def test_what_cannot_be_read_back_is_not_written(
+    tmp_path: Path, name: str, array: np.ndarray, symbols: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigurationError):
+        write_npy(tmp_path / name, array, symbols)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", some_ticks(9))
+    with NpyFeed(tmp_path / "a.npy", batch_ticks=3) as feed:
+        batches = feed.batches()
+        next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())
+
+
+def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", zeros(0))
+    feed = NpyFeed(tmp_path / "a.npy")
+    assert list(feed.batches()) == []
+    assert feed.capacity == 1
+
+
+def test_a_file_of_the_layout_before_is_converted(tmp_path: Path) -> None:
+    before = np.zeros(3, _FIRST_TICK)
+    for name in _FIRST_TICK.names or ():
+        before[name] = [b"A", b"B", b"N"] if _FIRST_TICK[name].kind == "S" else [0, 1, 2]
+    before["sequence"], before["size"] = [5, 1 << 33, (1 << 40) - 1], (1 << 32) - 1
+    np.save(tmp_path / "a.npy", before)
+    ticks = np.concatenate(list(NpyFeed(tmp_path / "a.npy").batches()))
+    assert ticks.dtype == TICK
+    for name in _FIRST_TICK.names or ():
+        assert ticks[name].tolist() == before[name].tolist(), name
+    before["sequence"][1] = 1 << 40
+    np.save(tmp_path / "a.npy", before)
+    with pytest.raises(FormatError, match=r"record 2: .*sequence"):
+        list(NpyFeed(tmp_path / "a.npy").batches())

@@ -1,0 +1,1026 @@
+"""Parquet and Arrow files: what columns become, exactly; what is refused, with row and column; what is not read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import gzip
+import io
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import write_anew
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strand import TICK, UNDEF_PRICE
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.feeds import Feed, Selection
+from strand.feeds import open as open_feed
+from strand.feeds.base import FeedInfo
+from strand.feeds.formats.parquet.arrays import numbers
+from strand.feeds.formats.parquet.column import arrow_column
+from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
+from strand.feeds.io.prefetch_batches import PrefetchedBatches
+from strand.feeds.mapping.values import scaled
+from strand.feeds.write.parquet import ParquetTicks
+from strand.ticks import FIELDS, Ticks, empty, zeros
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+T0 = 1_700_000_000 * 10**9
+
+
+def table(rows: int = 10, **columns: Any) -> Any:
+    """A table with times and symbols; ``columns`` beside them or in their place, None for none."""
+    made = {
+        "timestamp": pa.array([T0 + i for i in range(rows)], pa.timestamp("ns", "UTC")),
+        "symbol": pa.array(["AB"[i % 2] for i in range(rows)]),
+        "price": pa.array([1.25] * rows),
+    } | columns
+    return pa.table({name: column for name, column in made.items() if column is not None})
+
+
+def parquet(folder: Path, content: Any, **options: Any) -> Path:
+    path = folder / "a.parquet"
+    pq.write_table(content, path, **options)
+    return path
+
+
+def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = False) -> Path:
+    path = folder / name
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(str(path), content.schema) as writer:
+        writer.write_table(content, max_chunksize=4)
+    return path
+
+
+def read(feed: ParquetFeed) -> tuple[np.ndarray, FeedError | None]:
+    parts = [empty(0)]
+    try:
+        for batch in feed.batches():
+            parts.append(batch.copy())
+    except FeedError as error:
+        return np.concatenate(parts), error
+    return np.concatenate(parts), None
+
+
+def names_of(feed: ParquetFeed, ticks: np.ndarray) -> list[str]:
+    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
+
+
+def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: Path) -> None:
+    feed = open_feed(parquet(tmp_path, table(Qty=pa.array(range(10)), other=pa.array(["x"] * 10))))
+    assert isinstance(feed, Feed)
+    assert isinstance(feed, ParquetFeed)
+    ticks, error = read(feed)
+    assert error is None
+    assert feed.count() == len(ticks) == 10
+    assert feed.info.details["columns"] == {
+        "ts_event": "timestamp", "symbol": "symbol", "price": "price", "size": "Qty"
+    }  # fmt: skip
+    assert names_of(feed, ticks) == list("ABABABABAB")
+    assert ticks["ts_recv"].tolist() == ticks["ts_event"].tolist() == [T0 + i for i in range(10)]
+    assert ticks["price"].tolist() == [1_250_000_000] * 10
+    assert ticks["size"].tolist() == list(range(10))
+    assert ticks["sequence"].tolist() == list(range(1, 11))
+    assert set(ticks["action"].tolist()) == set(ticks["side"].tolist()) == {b"N"}
+    assert not ticks["order_id"].any()
+    assert not ticks["kind"].any()
+
+
+def test_arrow_files_and_streams_give_the_same_ticks_as_parquet(tmp_path: Path) -> None:
+    content = table(side=pa.array(["buy", "Sell"] * 5), action=pa.array(["A", "trade"] * 5).dictionary_encode())
+    expected, _ = read(ParquetFeed(parquet(tmp_path, content)))
+    assert expected["side"].tolist() == [b"B", b"A"] * 5
+    assert expected["action"].tolist() == [b"A", b"T"] * 5
+    assert expected["kind"].tolist() == [1, 2] * 5
+    for path in (arrow(tmp_path, content), arrow(tmp_path, content, "b", stream=True)):
+        feed = open_feed(path)
+        np.testing.assert_array_equal(read(feed)[0], expected)  # type: ignore[arg-type]
+        packed = path.with_name(path.name + ".gz")
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("times", "options"),
+    [
+        (pa.array([T0 // 10**9] * 2, pa.timestamp("s")), {}),
+        (pa.array([T0 // 10**6] * 2, pa.timestamp("ms", "America/New_York")), {}),
+        (pa.array([T0 // 10**3] * 2, pa.timestamp("us", "+05:30")), {}),
+        (pa.array([T0] * 2, pa.timestamp("ns")), {}),
+        (pa.array([T0 // 10**3] * 2, pa.int64()), {"time_unit": "us"}),
+        (pa.array([T0] * 2, pa.uint64()), {}),
+        (pa.array([T0 - 5 * 3600 * 10**9] * 2, pa.timestamp("ns")), {"time_zone": "America/New_York"}),
+    ],
+)
+def test_times_of_any_unit_and_zone_are_the_same_instant(tmp_path: Path, times: Any, options: Any) -> None:
+    ticks, error = read(ParquetFeed(arrow(tmp_path, table(2, timestamp=times)), **options))
+    assert error is None
+    assert ticks["ts_recv"].tolist() == [T0] * 2
+
+
+@pytest.mark.parametrize(
+    ("prices", "options", "expected"),
+    [
+        (pa.array([0.1, 100.1, 1e-9, -3.7]), {}, [10**8, 100_100_000_000, 1, -3_700_000_000]),
+        (pa.array([150_000_000.5, 9_007_199.25]), {}, [150_000_000_500_000_000, 9_007_199_250_000_000]),
+        (pa.array([100.1, 0.3], pa.float32()), {}, [100_100_000_000, 300_000_000]),
+        (pa.array([1_000_100, 7]), {"price_unit": "0.0001"}, [100_010_000_000, 700_000]),
+        (pa.array([Decimal("1.23"), Decimal("-5.00")]), {}, [1_230_000_000, -5 * 10**9]),
+        (pa.array([Decimal("1.234567891000")]), {}, [1_234_567_891]),
+        (pa.array([Decimal("1.5")], pa.decimal256(60, 30)), {}, [1_500_000_000]),
+        (pa.array([0.1 + 0.2, 1e-10]), {"inexact": "round"}, [300_000_000, 0]),
+    ],
+)
+def test_prices_become_units_of_a_billionth_exactly(
+    tmp_path: Path, prices: Any, options: Any, expected: list[int]
+) -> None:
+    ticks, error = read(ParquetFeed(parquet(tmp_path, table(len(prices), price=prices)), **options))
+    assert error is None
+    assert ticks["price"].tolist() == expected
+
+
+@given(st.lists(st.decimals(-(10**9), 10**9, places=9), min_size=1, max_size=20))
+def test_a_float_means_its_shortest_decimal(prices: list[Decimal]) -> None:
+    floats = [float(price) for price in prices]
+    found = scaled(arrow_column(pa.array(floats)), 9)
+    assert not isinstance(found, str)
+    for i, number in enumerate(floats):
+        units = Decimal(repr(number)) * 10**9
+        inexact = found.inexact is not None and bool(found.inexact[i])
+        assert inexact == (units != int(units))
+        assert found.bad is None
+        assert int(found.values[i]) == round(units)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("price", pa.array([1.5, 0.1 + 0.2, 1.5]), "0.30000000000000004"),
+        ("price", pa.array([1.5, float("inf"), 1.5]), "inf"),
+        ("price", pa.array([1.5, 1e30, 1.5]), "1e"),
+        ("price", pa.array([1.5, None, 1.5]), "null"),
+        ("price", pa.array([1.5, float("nan"), 1.5]), "null"),
+        ("price", pa.array([1, 1 << 62, 1]), "4611686018427387904"),
+        ("price", pa.array([Decimal("1.0"), Decimal("1.0000000001"), Decimal("1")]), "1.0000000001"),
+        ("size", pa.array([1, -1, 1]), "-1"),
+        ("size", pa.array([1, 1 << 63, 1], pa.uint64()), "9223372036854775808"),
+        ("size", pa.array([1, 0.5, 1]), "0.5"),
+        ("timestamp", pa.array([1, -1, 1]), "-1"),
+        ("timestamp", pa.array([T0, None, T0], pa.timestamp("ns")), "null"),
+        ("symbol", pa.array(["A", None, "B"]), "null"),
+        ("side", pa.array(["B", "up", "S"]), "up"),
+    ],
+)
+def test_a_row_that_is_no_tick_is_named_with_its_column_and_can_be_passed_over(
+    tmp_path: Path, column: str, values: Any, words: str
+) -> None:
+    path = parquet(tmp_path, table(3, **{column: values}))
+    options: dict[str, Any] = {"price_unit": "1e-8"} if column == "price" and values.type == pa.int64() else {}
+    ticks, error = read(ParquetFeed(path, **options))
+    assert len(ticks) == 1
+    assert isinstance(error, FormatError)
+    assert f"row 2: column {column!r}" in str(error)
+    assert words in str(error)
+    feed = ParquetFeed(path, on_error="skip", **options)
+    ticks, error = read(feed)
+    assert error is None
+    assert ticks["sequence"].tolist() == [1, 3]
+    assert feed.skipped.total == feed.statistics()["skipped_rows"] == 1
+    assert feed.skipped.samples[0].line == 2
+
+
+def test_nulls_may_stand_for_undefined_values(tmp_path: Path) -> None:
+    content = table(
+        2,
+        price=pa.array([None, 1.5]),
+        size=pa.array([1, None]),
+        side=pa.array(["B", None]),
+        action=pa.array([None, "T"]),
+    )
+    ticks, error = read(ParquetFeed(parquet(tmp_path, content), nulls="undefined"))
+    assert error is None
+    assert ticks["price"].tolist() == [UNDEF_PRICE, 1_500_000_000]
+    assert ticks["size"].tolist() == [1, 0]
+    assert ticks["side"].tolist() == [b"B", b"N"]
+    assert ticks["action"].tolist() == [b"N", b"T"]
+    _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=pa.array(["A", None]))), nulls="undefined"))
+    assert isinstance(error, FormatError)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("price", pa.array(["1.5"] * 2)),
+        ("timestamp", pa.array([1.5] * 2)),
+        ("timestamp", pa.array([dt.date(2020, 1, 1)] * 2)),
+        ("size", pa.array(["1"] * 2)),
+        ("symbol", pa.array([1.5] * 2)),
+        ("side", pa.array([[1], [2]])),
+    ],
+)
+def test_a_column_of_the_wrong_type_is_named_with_its_type(tmp_path: Path, column: str, values: Any) -> None:
+    ticks, error = read(ParquetFeed(parquet(tmp_path, table(2, **{column: values}))))
+    assert len(ticks) == 0
+    assert isinstance(error, FormatError)
+    assert column in str(error)
+    assert str(values.type).split("<")[0] in str(error)
+
+
+def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Path) -> None:
+    content = table(2, price=None, bid_px_00=pa.array([1.0, 2.0]), ask_px_00=pa.array([1.5, None]),
+                    bid_sz_00=pa.array([3, 4]), ask_sz_00=pa.array([5, 6]), when=pa.array([7, 8]))  # fmt: skip
+    path = parquet(tmp_path, content)
+    ticks, error = read(ParquetFeed(path, columns={"ts_recv": "when"}, nulls="undefined"))
+    assert error is None
+    assert ticks["ts_recv"].tolist() == [7, 8]
+    assert ticks["ts_event"].tolist() == [T0, T0 + 1]
+    assert ticks["price"].tolist() == [10**9, 2 * 10**9]
+    assert ticks["order_id"].tolist() == [1_500_000_000, UNDEF_PRICE]
+    assert (ticks["size"].tolist(), ticks["ref_id"].tolist()) == ([3, 4], [5, 6])
+    assert set(ticks["kind"].tolist()) == {3}
+    ticks, _ = read(
+        ParquetFeed(
+            path, columns={"price": None, "ask_price": None, "size": "when"}, constants={"kind": 2, "side": b"B"}
+        )
+    )
+    assert ticks["price"].tolist() == [UNDEF_PRICE] * 2
+    assert (ticks["size"].tolist(), ticks["kind"].tolist(), ticks["side"].tolist()) == ([7, 8], [2, 2], [b"B", b"B"])
+
+
+def test_a_size_in_parts_of_a_coin_is_scaled_exactly(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(2, size=pa.array([0.001, 1.5])))
+    feed = ParquetFeed(path, size_unit="0.001")
+    assert (read(feed)[0]["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
+
+
+def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(2, symbol=None))
+    with pytest.raises(FormatError, match="symbol="):
+        ParquetFeed(path)
+    feed = ParquetFeed(path, symbol="X")
+    assert names_of(feed, read(feed)[0]) == ["X", "X"]
+    assert feed.capacity == 1
+    feed = ParquetFeed(parquet(tmp_path, table(3, symbol=None, instrument_id=pa.array([9, 7, 9]))))
+    assert names_of(feed, read(feed)[0]) == ["id:9", "id:7", "id:9"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": {"prize": "price"}},
+        {"columns": {"price": "prize"}},
+        {"constants": {"kind": -1}},
+        {"constants": {"side": b"AB"}},
+        {"inexact": "x"},
+        {"time_unit": "m"},
+        {"nulls": "x"},
+        {"on_error": "x"},
+        {"price_unit": "0.3"},
+        {"size_unit": "0"},
+        {"batch_ticks": 0},
+        {"capacity": 0},
+        {"symbol": "X"},
+    ],
+)
+def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        ParquetFeed(parquet(tmp_path, table()), **options)
+
+
+def test_more_symbols_than_there_is_room_for_are_an_error(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(10, symbol=pa.array(list("ABCDEFGHIJ"))))
+    _, error = read(ParquetFeed(path, capacity=3))
+    assert isinstance(error, FormatError)
+    assert "capacity" in str(error)
+
+
+def keys_of(path: Path, column: str, batches: list[Any], **options: Any) -> tuple[ParquetFeed, list[str]]:
+    """A feed of an Arrow stream whose batches have these columns of symbols, and the names of its ticks; read twice."""
+    with pa.ipc.new_stream(str(path), pa.schema([("ts", pa.int64()), (column, batches[0].type)])) as writer:
+        for values in batches:
+            writer.write_batch(pa.record_batch([pa.array(range(len(values)), pa.int64()), values], ["ts", column]))
+    feed = ParquetFeed(path, on_error="skip", **options)
+    ticks, error = read(feed)
+    assert error is None
+    again, _ = read(feed)
+    np.testing.assert_array_equal(ticks, again)
+    return feed, names_of(feed, ticks)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int64(), pa.uint32(), pa.uint64(), pa.string(), pa.large_string(), pa.string_view()]
+)
+def test_symbols_are_numbered_in_the_order_in_which_rows_first_have_them(tmp_path: Path, kind: Any) -> None:
+    batches = [[7, 5, 7], [5, 5], [], [None, 9, 5, 1], [1, 127, 0, 7]]
+    made = [pa.array([v if v is None or pa.types.is_integer(kind) else str(v) for v in b], kind) for b in batches]
+    feed, names = keys_of(tmp_path / "a", "symbol", made)
+    word = "id:" if pa.types.is_integer(kind) else ""
+    assert list(feed.symbols) == [f"{word}{v}" for v in (7, 5, 9, 1, 127, 0)]
+    assert names == [f"{word}{v}" for b in batches for v in b if v is not None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [5, -(1 << 63), (1 << 63) - 1, -1, 0]),
+        (pa.uint64(), [5, (1 << 64) - 1, 1 << 63, 0]),
+        (pa.uint32(), [5, (1 << 20) - 1, 1 << 20, (1 << 32) - 1]),
+    ],
+)
+def test_any_number_can_name_an_instrument(tmp_path: Path, kind: Any, values: list[int]) -> None:
+    # By themselves and together: small numbers are looked up in another way than large ones.
+    batches = [[v] for v in values] + [values, values[::-1]]
+    feed, names = keys_of(tmp_path / "a", "instrument_id", [pa.array(b, kind) for b in batches])
+    assert list(feed.symbols) == [f"id:{v}" for v in values]
+    assert names == [f"id:{v}" for b in batches for v in b]
+
+
+def coded(values: list[Any], places: list[int | None]) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(values, pa.string()))
+
+
+def test_of_a_dictionary_what_occurs_is_numbered_by_its_place(tmp_path: Path) -> None:
+    one, other = ["unused", "B", None, "A", "B", "C"], ["C", "D", "A"]
+    batches = [
+        coded(one, [3, 1, 3]),
+        coded(one, [2, 4, 1, None]),  # a null in the dictionary, one in the rows, and B at another place
+        coded(other, [1, 0, 0]),
+        coded(other, [2]),
+        coded(one, [5, 3, 0]),
+        coded([], [None]),
+    ]
+    feed, names = keys_of(tmp_path / "a", "symbol", batches)
+    assert list(feed.symbols) == ["B", "A", "C", "D", "unused"]
+    assert names == ["A", "B", "A", "B", "B", "D", "C", "C", "A", "C", "A", "unused"]
+    assert feed.skipped.total == 3
+
+
+def test_of_a_dictionary_a_selection_passes_over_what_it_does_not_want(tmp_path: Path) -> None:
+    batches = [coded(["A", "B", None], [1, 0, 2]), coded(["A", "B", "C"], [2, 2, 0, 1, None])]
+    feed, names = keys_of(tmp_path / "a", "symbol", batches, select=Selection(("B",)))
+    assert names == ["B", "B"]
+    assert feed.statistics()["not_selected"] == 4
+    assert feed.skipped.total == 2
+
+
+def test_text_of_parquet_is_numbered_by_rows_whatever_the_pages_hold(tmp_path: Path) -> None:
+    names = ["B", "C", "A", "B", "D", "A"] * 50
+    for options in ({}, {"use_dictionary": False}, {"data_page_size": 1, "dictionary_pagesize_limit": 1}):
+        path = parquet(tmp_path, table(300, symbol=pa.array(names)), row_group_size=70, **options)
+        feed = ParquetFeed(path, batch_ticks=4)
+        assert names_of(feed, read(feed)[0]) == names
+        assert list(feed.symbols) == ["B", "C", "A", "D"]
+        assert feed.info.details["columns"]["symbol"] == "symbol"
+    # A column that something else is read from too is left as it is.
+    path = parquet(tmp_path, table(3, symbol=pa.array(["A", "T", "A"])))
+    ticks, error = read(ParquetFeed(path, columns={"action": "symbol"}))
+    assert error is None
+    assert ticks["action"].tolist() == [b"A", b"T", b"A"]
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
+def test_a_name_that_is_not_text_is_an_error_where_it_is_used(tmp_path: Path, options: Any) -> None:
+    names = pa.array([b"A"] * 5 + [b"\xff"] + [b"A"] * 4).view(pa.string())
+    feed = ParquetFeed(parquet(tmp_path, table(10, symbol=names), **options), batch_ticks=2)
+    ticks, error = read(feed)
+    assert len(ticks) == 5
+    assert isinstance(error, FormatError)
+    assert "row 6: column 'symbol' holds no symbol's name, which is UTF-8 text" in str(error)
+    assert [name for name in feed.symbols if name] == ["A"]
+
+
+def test_of_a_dictionary_that_is_not_text_only_what_is_used_counts(tmp_path: Path) -> None:
+    values = pa.array([b"A", b"\xff"]).view(pa.string())
+    for places, good in (([0] * 4, 4), ([0, 0, 0, 1], 3)):
+        coded = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), values)
+        ticks, error = read(ParquetFeed(parquet(tmp_path, table(4, symbol=coded)), batch_ticks=2))
+        assert len(ticks) == good
+        assert (error is None) == (good == 4)
+
+
+@pytest.mark.parametrize("values", [pa.array([1.5, 2.5]), pa.array([b"A", b"B"])])
+def test_a_dictionary_of_what_is_no_name_is_refused(tmp_path: Path, values: Any) -> None:
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int32()), values)
+    ticks, error = read(ParquetFeed(arrow(tmp_path, table(2, symbol=coded))))
+    assert len(ticks) == 0
+    assert "cannot name symbols" in str(error)
+
+
+def test_a_place_beyond_its_dictionary_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = ParquetFeed(parquet(tmp_path, table(2, symbol=coded(["A"], [0, 0]))))
+    for place in (1, -1):
+        symbols = pa.DictionaryArray.from_arrays(pa.array([0, place], pa.int32()), pa.array(["A"]), safe=False)
+        batch = pa.record_batch(table(2, symbol=symbols).to_batches()[0])
+        monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, batch=batch, **__: iter([batch]))
+        ticks, error = read(feed)
+        assert len(ticks) == 0
+        assert "row group 0 cannot be read: index not in dictionary" in str(error)
+
+
+def test_text_does_not_become_an_instruments_number(tmp_path: Path) -> None:
+    _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=None, instrument_id=pa.array(["1", "2"])))))
+    assert "column 'instrument_id' (string) for instrument_id cannot name symbols" in str(error)
+
+
+@pytest.mark.parametrize("values", [list("ABBC"), [1, 2, 2, 3]])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_what_there_is_room_for_keeps_its_number_after_an_overflow(
+    tmp_path: Path, values: list[Any], encoded: bool
+) -> None:
+    column = pa.array(values)
+    feed = ParquetFeed(arrow(tmp_path, table(4, symbol=column.dictionary_encode() if encoded else column)), capacity=2)
+    for _ in range(2):
+        ticks, error = read(feed)
+        assert len(ticks) == 0
+        assert f"{values[3]!r} is one symbol more than the 2" in str(error)
+        assert len(feed.symbols) == 2
+
+
+def selected(tmp_path: Path, select: Selection, **options: Any) -> ParquetFeed:
+    """A feed of 1,000 rows in 10 row groups, checked against masking."""
+    content = table(
+        1000,
+        symbol=pa.array([f"S{i // 100}" if i % 5 else "X" for i in range(1000)]),
+        unread=pa.array(["x" * 50] * 1000),
+    )
+    path = parquet(tmp_path, content, row_group_size=100)
+    whole = ParquetFeed(path)
+    ticks, _ = read(whole)
+    expected = ticks[select.mask(ticks, select.keys(whole.symbols))]
+    feed = ParquetFeed(path, select=select, **options)
+    chosen, error = read(feed)
+    assert error is None
+    assert names_of(feed, chosen) == names_of(whole, expected)
+    for name in set(FIELDS) - {"instrument_id"}:
+        np.testing.assert_array_equal(chosen[name], expected[name])
+    counts = feed.statistics()
+    assert counts["ticks"] + counts["not_selected"] == 1000
+    return feed
+
+
+@pytest.mark.parametrize("batch_ticks", [7, 4096])
+def test_a_selection_gives_what_masking_would_and_reads_less(tmp_path: Path, batch_ticks: int) -> None:
+    some = selected(tmp_path, Selection((), T0 + 250, T0 + 350), batch_ticks=batch_ticks)
+    assert some.statistics()["row_groups_passed_over"] == 8
+    group = selected(tmp_path, Selection((), T0 + 200, T0 + 300), batch_ticks=batch_ticks)
+    assert group.statistics()["row_groups_passed_over"] == 9
+    one = selected(tmp_path, Selection(("S3",)), batch_ticks=batch_ticks)
+    assert one.statistics()["row_groups_passed_over"] == 6  # in the first three S3 lies between S0 and X
+    assert selected(tmp_path, Selection(("S[34]", "none"))).statistics()["row_groups_passed_over"] == 0
+    selected(tmp_path, Selection(("none",), T0 + 1, T0 + 2))
+    selected(tmp_path, Selection(("X",), T0 + 999))
+
+
+def test_a_row_group_with_nulls_is_read_whatever_its_statistics_say(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(4, symbol=pa.array(["A", "A", "B", None])), row_group_size=2)
+    ticks, error = read(ParquetFeed(path, select=Selection(("A",))))
+    assert len(ticks) == 2
+    assert isinstance(error, FormatError)
+    assert "row 4" in str(error)
+
+
+def test_only_columns_that_are_used_are_read(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(1000, junk=pa.array([str(i) * 9 for i in range(1000)])), compression="none")
+    whole = bytearray(path.read_bytes())
+    at = whole.index(b"7" * 9)  # the junk column's pages
+    whole[at : at + 2000] = b"\xff" * 2000
+    path.write_bytes(whole)
+    assert len(read(ParquetFeed(path))[0]) == 1000
+    with pytest.raises(FormatError):
+        list(ParquetFeed(path, columns={"symbol": "junk"}).batches())
+
+
+def readers() -> list[str]:
+    return sorted(t.name for t in threading.enumerate() if t.name.startswith(("strand read", "strand make")))
+
+
+def with_cores(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+
+
+@pytest.mark.parametrize(
+    ("cores", "name", "threads"),
+    [
+        (2, "a.parquet", ["strand make a.parquet"]),
+        (3, "a.parquet", ["strand make a.parquet", "strand read a.parquet"]),
+        (2, "a.arrow", ["strand make a.arrow"]),
+        (8, "a.arrow", ["strand make a.arrow"]),
+    ],
+)
+def test_where_there_is_more_than_one_core_threads_work_ahead_and_end_with_the_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, name: str, threads: list[str]
+) -> None:
+    if name == "a.parquet":
+        path = parquet(tmp_path, table(1000), row_group_size=100)
+    else:
+        path = arrow(tmp_path, table(1000))
+    with_cores(monkeypatch, 1)
+    expected, _ = read(ParquetFeed(path, batch_ticks=30))
+    left = ParquetFeed(path, batch_ticks=30).batches()
+    next(left)
+    assert readers() == []
+    with_cores(monkeypatch, cores)
+    feed = ParquetFeed(path, batch_ticks=30)
+    np.testing.assert_array_equal(read(feed)[0], expected)
+    assert readers() == []
+    for end in (lambda batches: batches.close(), lambda batches: gc.collect()):
+        batches = feed.batches()
+        next(batches)
+        assert readers() == threads
+        end(batches)
+        del batches
+        assert readers() == []
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    assert readers() == []
+
+
+def test_of_many_files_those_have_threads_that_there_are_cores_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet(tmp_path, table(1000), row_group_size=100)
+    with_cores(monkeypatch, 4)
+    iterations = [ParquetFeed(path, batch_ticks=30).batches() for _ in range(5)]
+    first = [next(batches) for batches in iterations]
+    assert len(readers()) == 3
+    for batches in iterations:
+        np.testing.assert_array_equal(np.concatenate([first[0], *batches]), read(ParquetFeed(path))[0])
+    assert readers() == []
+
+
+def test_a_pipe_is_read_by_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = io.BytesIO()
+    with pa.ipc.new_stream(whole, table(1).schema) as writer:
+        writer.write_table(table(1000), max_chunksize=100)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with_cores(monkeypatch, 4)
+
+    thread = threading.Thread(target=path.write_bytes, args=(whole.getvalue(),), daemon=True)
+    thread.start()
+    seen = 0
+    for batch in ParquetFeed(path).batches():
+        assert readers() == []
+        seen += len(batch)
+    thread.join()
+    assert seen == 1000
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    symbols = pa.array([f"S{i // 10}" for i in range(100)])
+    path = parquet(tmp_path, table(100, symbol=symbols, price=pa.array([None, *[1.5] * 9] * 10)), row_group_size=20)
+    with_cores(monkeypatch, cores)
+    feed = ParquetFeed(path, batch_ticks=10, on_error="skip", select=Selection(symbols=("S[!3]",)))
+    batches, names = feed.batches(), []
+    for i in [0, 1, 2, 4, 5, 6, 7, 8, 9]:
+        batch = next(batches)
+        names = [f"S{k}" for k in range(i + 1)]
+        assert list(feed.symbols) == names
+        assert [feed.symbols[key] for key in set(batch["instrument_id"].tolist())] == [f"S{i}"]
+        passed = i + 1 - (i > 3)
+        assert feed.statistics() == {
+            "rows": 10 * (i + 1),
+            "ticks": 9 * passed,
+            "not_selected": 10 * (i > 3),
+            "skipped_rows": passed,
+            "rows_rounded": 0,
+            "row_groups_passed_over": 0,
+        }
+        assert feed.skipped.counts == {"bad row": passed}
+    assert list(batches) == []
+    assert [sample.line for sample in feed.skipped.samples] == [1, 11, 21, 41, 51, 61, 71, 81]
+    again = feed.batches()
+    next(again)
+    assert feed.statistics()["rows"] == 10
+    assert list(feed.symbols) == names
+
+
+def test_what_is_read_ahead_is_bounded() -> None:
+    begun = []
+
+    def numbers() -> Any:
+        for i in range(100):
+            begun.append(i)
+            yield i, None
+
+    ahead = PrefetchedBatches(numbers(), "strand read x")
+    for i in range(50):
+        assert next(ahead) == (i, None)
+        assert begun[-1] <= i + 3
+    ahead.close()
+    ahead.close()
+    assert readers() == []
+    assert list(ahead) == []
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    path = parquet(tmp_path, table(300), row_group_size=100, compression="gzip")
+    column = pq.ParquetFile(path).metadata.row_group(1).column(2)
+    whole = bytearray(path.read_bytes())
+    at = column.dictionary_page_offset or column.data_page_offset
+    whole[at : at + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(whole)
+    with_cores(monkeypatch, cores)
+    feed = ParquetFeed(path, batch_ticks=30)
+    ticks, error = read(feed)
+    assert ticks["sequence"].tolist() == list(range(1, 101))
+    assert isinstance(error, FormatError)
+    assert "row group 1 cannot be read" in str(error)
+    assert feed.statistics()["rows"] == 100
+    assert readers() == []
+
+
+def own_ticks(count: int, symbols: int) -> np.ndarray:
+    ticks = np.frombuffer(np.random.default_rng(count).bytes(64 * count), TICK).copy().view(Ticks)
+    ticks["instrument_id"] %= symbols
+    for name in ("ts_event", "ts_recv", "size"):
+        ticks[name] &= (1 << 63) - 1
+    for name in ("action", "side"):
+        ticks[name] = np.array([b"A", b"", b"x", b"\x01", b"N"])[np.arange(count) % 5]
+    return ticks
+
+
+def write_own(path: Path, ticks: np.ndarray, names: list[str]) -> None:
+    with path.open("wb") as file:
+        writer = ParquetTicks(file)
+        for first in range(0, len(ticks), 100):
+            writer.write(ticks[first : first + 100], names)
+        source = SimpleNamespace(info=FeedInfo("x", "y", date="2020-01-02", venue="V"), symbols=names)
+        writer.close(source)  # type: ignore[arg-type]
+
+
+def test_what_strand_writes_it_reads_back_bit_for_bit_and_others_can_read_it(tmp_path: Path) -> None:
+    ticks, names = own_ticks(1000, 5), ["AB", "", "C", "É", "E", "unused"]
+    write_own(tmp_path / "a.parquet", ticks, names)
+    feed = ParquetFeed(tmp_path / "a.parquet", batch_ticks=300)
+    again, error = read(feed)
+    assert error is None
+    assert again.tobytes() == ticks.tobytes()
+    assert list(feed.symbols) == names
+    assert (feed.capacity, feed.info.date, feed.info.venue) == (6, "2020-01-02", "V")
+    by_pyarrow = pq.read_table(tmp_path / "a.parquet")
+    assert by_pyarrow["symbol"].to_pylist() == [names[i] for i in ticks["instrument_id"].tolist()]
+    assert by_pyarrow["price"].to_pylist() == ticks["price"].tolist()
+    assert by_pyarrow["ts_recv"].cast(pa.int64()).to_pylist() == ticks["ts_recv"].tolist()
+    chosen, _ = read(ParquetFeed(tmp_path / "a.parquet", select=Selection(("AB",))))
+    assert chosen.tobytes() == ticks[ticks["instrument_id"] == 0].tobytes()
+
+
+def test_an_empty_file_of_ticks_is_an_empty_feed(tmp_path: Path) -> None:
+    write_own(tmp_path / "a.parquet", zeros(0), ["A"])
+    assert len(read(ParquetFeed(tmp_path / "a.parquet"))[0]) == 0
+
+
+@pytest.mark.parametrize(("field", "value"), [("action", b"\xff")])
+def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str, value: Any) -> None:
+    ticks = own_ticks(10, 1)
+    ticks[field][3] = value
+    with (tmp_path / "a").open("wb") as file, pytest.raises(ConfigurationError, match=field):
+        ParquetTicks(file).write(ticks, ["A"])
+
+
+def test_a_file_cut_anywhere_is_a_typed_error(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(50))
+    whole = path.read_bytes()
+    for cut in range(len(whole)):
+        write_anew(path, whole[:cut])
+        with pytest.raises(FeedError) as caught:
+            list(ParquetFeed(path).batches())
+        assert isinstance(caught.value, TruncatedFeedError | FormatError)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_arrow_file_cut_anywhere_gives_what_was_whole_then_a_typed_error(
+    tmp_path: Path, stream: bool, one_in: Callable[[int], int]
+) -> None:
+    path = arrow(tmp_path, table(12), stream=stream)
+    whole = path.read_bytes()
+    expected, _ = read(ParquetFeed(path))
+    lengths = set()
+    for cut in range(0, len(whole), one_in(3)):
+        write_anew(path, whole[:cut])
+        try:
+            feed = ParquetFeed(path)
+        except (TruncatedFeedError, FormatError):
+            continue
+        ticks, error = read(feed)
+        assert isinstance(error, TruncatedFeedError | FormatError), cut
+        np.testing.assert_array_equal(ticks, expected[: len(ticks)])
+        lengths.add(len(ticks))
+    assert lengths == {0, 4, 8, 12}
+
+
+def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path, one_in: Callable[[int], int]) -> None:
+    for path in (
+        parquet(tmp_path, table(50)),
+        arrow(tmp_path, table(12)),
+        arrow(tmp_path, table(12), "s", stream=True),
+    ):
+        whole = path.read_bytes()
+        for at in range(0, len(whole), one_in(7)):
+            broken = bytearray(whole)
+            broken[at] ^= 1 << at % 8
+            write_anew(path, broken)
+            try:
+                read(ParquetFeed(path))
+            except FeedError as error:
+                assert error.path is not None
+            except ConfigurationError:
+                pass
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()])
+def test_parts_of_columns_with_and_without_nulls_become_arrays(kind: Any) -> None:
+    for values in ([], [1, 2, 3, 4], [None, 2, None, 4], [None] * 4):
+        column = pa.array(values, kind)
+        for part in (column, column.slice(1), column.slice(1, 2), column.slice(4)):
+            found = numbers(part, null=7)
+            assert found.dtype == kind.to_pandas_dtype()
+            assert found.tolist() == [7 if value is None else value for value in part.to_pylist()]
+
+
+def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
+    path = parquet(tmp_path, table(action=pa.array(["T"] * 9 + [None]), size=pa.array([None] + [1] * 9)))
+    code = (
+        "import sys; from strand.feeds import Selection; from strand.feeds.formats.parquet.reader import ParquetFeed\n"
+        f"feed = ParquetFeed({str(path)!r}, nulls='undefined', select=Selection(('A',)))\n"
+        "assert sum(map(len, feed.batches())) == 5\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_recognition_is_by_content(tmp_path: Path) -> None:
+    assert recognise(parquet(tmp_path, table()).read_bytes()[:4096])
+    assert recognise(arrow(tmp_path, table()).read_bytes()[:4096])
+    assert recognise(arrow(tmp_path, table(), stream=True).read_bytes()[:4096])
+    for other in (b"", b"PAR", b"DBN\1....", b"\xff" * 64, b"time,price\n", bytes(64)):
+        assert not recognise(other)
+
+
+def test_a_compressed_parquet_file_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet.gz"
+    path.write_bytes(gzip.compress(parquet(tmp_path, table()).read_bytes()))
+    with pytest.raises(FeedError, match="decompress"):
+        open_feed(path)
+
+
+def test_a_file_without_times_or_without_the_package_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet(tmp_path, table(2, timestamp=None))
+    with pytest.raises(FormatError, match="times"):
+        ParquetFeed(path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match="parquet"):
+        ParquetFeed(path)
+
+
+def test_a_closed_feed_says_so(tmp_path: Path) -> None:
+    feed = ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10)
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        next(batches)
+    with pytest.raises(FeedError, match="closed"):
+        next(feed.batches())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error(tmp_path: Path, stream: bool) -> None:
+    path = arrow(tmp_path, table(), stream=stream)
+    first = path.read_bytes()
+    path.write_bytes(first + first)
+    ticks, error = read(ParquetFeed(path))
+    assert len(ticks) == 10
+    assert isinstance(error, FormatError)
+    assert "no part of an Arrow file" in str(error)
+    assert error.offset is not None
+    assert error.offset <= len(first)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fault_of_the_compression_behind_the_last_rows_is_a_typed_error(tmp_path: Path, stream: bool) -> None:
+    rows, path = table(50_000), tmp_path / "a.arrow"
+    with path.open("wb") as file, (pa.ipc.new_stream if stream else pa.ipc.new_file)(file, rows.schema) as writer:
+        writer.write_table(rows)
+    packed = bytearray(gzip.compress(path.read_bytes(), 1))
+    packed[-8] ^= 1  # of the checksum
+    path.write_bytes(packed)
+    _, error = read(ParquetFeed(path))
+    assert isinstance(error, FormatError)
+    assert "gzip" in str(error)
+
+
+def without_its_stream(path: Path) -> Path:
+    """An Arrow file that does not begin as a stream does: only its index says what is in it."""
+    data = bytearray(path.read_bytes())
+    assert data[8:12] == b"\xff\xff\xff\xff"
+    data[8:16] = b"\x04" + bytes(7)
+    path.write_bytes(data)
+    return path
+
+
+def test_an_arrow_file_that_does_not_begin_with_a_stream_is_read_by_its_index(tmp_path: Path) -> None:
+    expected, _ = read(ParquetFeed(arrow(tmp_path, table(30), "b.arrow")))
+    path = without_its_stream(arrow(tmp_path, table(30)))
+    feed = open_feed(path)
+    ticks, error = read(feed)  # type: ignore[arg-type]
+    assert error is None
+    assert len(ticks) == 30
+    assert np.array_equal(ticks, expected)
+    assert names_of(feed, ticks) == ["A", "B"] * 15  # type: ignore[arg-type]
+
+
+def test_an_arrow_file_of_polars_is_read(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    frame = {
+        "timestamp": [T0, T0 + 1, T0 + 2],
+        "symbol": ["A", "B", "A"],
+        "price": [1.25, 2.5, 3.75],
+        "size": [1, 2, 3],
+    }
+    for name, write in (("a.arrow", "write_ipc"), ("a.arrows", "write_ipc_stream"), ("a.parquet", "write_parquet")):
+        getattr(pl.DataFrame(frame), write)(tmp_path / name)
+        feed = ParquetFeed(tmp_path / name)
+        ticks, error = read(feed)
+        assert error is None
+        assert names_of(feed, ticks) == ["A", "B", "A"]
+        assert ticks["price"].tolist() == [1_250_000_000, 2_500_000_000, 3_750_000_000]
+
+
+@pytest.mark.parametrize("kept", [16, 300, -1, -6, -7, -40])
+def test_an_arrow_file_without_its_stream_that_is_cut_is_truncated(tmp_path: Path, kept: int) -> None:
+    path = without_its_stream(arrow(tmp_path, table(30)))
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(TruncatedFeedError, match="can only be read by the index"):
+        ParquetFeed(path)
+
+
+def test_an_arrow_file_without_its_stream_that_is_damaged_loses_no_row_silently(
+    tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
+    keys = pa.array(["A", "B"] * 15).dictionary_encode()
+    path = without_its_stream(arrow(tmp_path, table(30, symbol=keys)))
+    sound = path.read_bytes()
+    index = len(sound) - 10 - int.from_bytes(sound[-10:-6], "little")
+    ended = 0
+    for at in [*range(16, index, 7), *range(index, len(sound))]:
+        for bit in range(at % one_in(4), 8, one_in(4)):  # two of each byte, others of the next one
+            write_anew(path, sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :])
+            try:
+                ticks, error = read(ParquetFeed(path))
+            except FeedError:
+                ended += 1
+                continue
+            ended += error is not None
+            assert error is not None or len(ticks) == 30, (at, bit)
+    assert ended > 500 // one_in(4)
+
+
+@pytest.mark.parametrize("kept", [8, 9, 11, 15])
+def test_a_compressed_arrow_file_cut_in_its_first_bytes_is_no_file_without_a_stream(tmp_path: Path, kept: int) -> None:
+    (tmp_path / "a.arrow.gz").write_bytes(gzip.compress(arrow(tmp_path, table()).read_bytes()[:kept]))
+    with pytest.raises(FeedError) as raised:
+        open_feed(tmp_path / "a.arrow.gz")
+    assert "decompress" not in str(raised.value)
+
+
+def test_a_receive_time_may_be_a_constant(tmp_path: Path) -> None:
+    content = table(10)
+    path = parquet(tmp_path, content, row_group_size=2)
+    plain, _ = read(ParquetFeed(path))
+    for selects, count in ((Selection(), 10), (Selection(start_ns=5, end_ns=6), 10), (Selection(start_ns=6), 0)):
+        ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, select=selects))
+        assert error is None
+        assert ticks["ts_recv"].tolist() == [5] * count
+        assert ticks["ts_event"].tolist() == plain["ts_event"].tolist()[:count]
+    ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, columns={"ts_event": None}))
+    assert error is None
+    assert ticks["ts_event"].tolist() == [5] * 10
+
+
+def test_columns_that_differ_by_case_alone_have_to_be_chosen(tmp_path: Path) -> None:
+    content = table(3)
+    content = content.append_column("PRICE", pa.array([7.0, 8.0, 9.0]))
+    path = parquet(tmp_path, content)
+    with pytest.raises(ConfigurationError, match=r"columns.price: say which one it is, 'price' or 'PRICE'"):
+        ParquetFeed(path)
+    ticks, error = read(ParquetFeed(path, columns={"price": "PRICE"}))
+    assert error is None
+    assert ticks["price"].tolist() == [7 * 10**9, 8 * 10**9, 9 * 10**9]
+    path = parquet(
+        tmp_path, table(3).append_column("Note", pa.array([1, 2, 3])).append_column("note", pa.array([1, 2, 3]))
+    )
+    assert read(ParquetFeed(path))[1] is None
+
+
+def test_a_constant_where_an_ask_goes_is_refused(tmp_path: Path) -> None:
+    quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
+    path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array([3, 4])))
+    for field, other in (("order_id", "ask_price"), ("ref_id", "ask_size")):
+        with pytest.raises(ConfigurationError, match=f"constants: {field} is where {other} goes"):
+            ParquetFeed(path, constants={field: 7})
+        ticks, error = read(ParquetFeed(path, constants={field: 7}, columns={other: None}))
+        assert error is None
+        assert ticks[field].tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("kind", [float, Decimal, int])
+def test_a_scaled_ask_size_may_be_larger_than_a_bid_size(tmp_path: Path, kind: Any) -> None:
+    sizes = [kind(50), kind(4)]
+    quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
+    path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array(sizes)))
+    ticks, error = read(ParquetFeed(path, size_unit="1e-8"))
+    assert error is None
+    assert ticks["ref_id"].tolist() == [5_000_000_000, 400_000_000]
+    assert ticks["size"].tolist() == [100_000_000, 200_000_000]
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_text_that_is_not_utf8_is_its_own_rows_matter(tmp_path: Path, dictionary: bool) -> None:
+    words = [b"add"] * 300
+    words[250] = b"\xff\xfe"
+    binary = pa.array(words, pa.binary())
+    actions = pa.Array.from_buffers(pa.string(), 300, binary.buffers())
+    symbols = ["A"] * 250 + ["Z"] + ["A"] * 49
+    path = parquet(tmp_path, table(300, action=actions, symbol=pa.array(symbols)), use_dictionary=dictionary)
+    ticks, error = read(ParquetFeed(path, batch_ticks=100))
+    assert len(ticks) == 200
+    assert "rows from 201: text that is not UTF-8" in str(error)
+    ticks, error = read(ParquetFeed(path, batch_ticks=100, select=Selection(symbols=["A"])))
+    assert error is None
+    assert len(ticks) == 299
+
+
+def test_an_arrow_file_without_its_stream_needs_its_end(tmp_path: Path) -> None:
+    data = without_its_stream(arrow(tmp_path, table())).read_bytes()
+    (tmp_path / "a.arrow.gz").write_bytes(gzip.compress(data))
+    with pytest.raises(FeedError, match="gzip data does not allow: decompress it into a file first"):
+        open_feed(tmp_path / "a.arrow.gz")
+
+
+def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path) -> None:
+    data = parquet(tmp_path, table()).read_bytes()
+    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(data))
+    with pytest.raises(FeedError, match="gzip data does not allow: decompress it into a file"):
+        open_feed(tmp_path / "a.parquet.gz")
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
+    writer.start()
+    with pytest.raises(FeedError, match="a pipe does not allow: store it in a file"):
+        open_feed(tmp_path / "pipe")
+    writer.join()
+
+
+def test_scaled_sizes_that_a_tick_cannot_hold_are_bad_rows(tmp_path: Path) -> None:
+    for size, why in (
+        (5e18, "units of 1e-3"),
+        (-1.5, "outside 0 to 9223372036854775807 units of 1e-3"),
+        (1.00005, "units of 1e-3"),
+    ):
+        path = parquet(tmp_path, table(3, size=pa.array([1.5, size, 2.0])))
+        error = read(ParquetFeed(path, size_unit="0.001"))[1]
+        assert "row 2: column 'size'" in str(error)
+        assert why in str(error)
+        kept = read(ParquetFeed(path, size_unit="0.001", on_error="skip"))[0]
+        assert kept["size"].tolist() == [1500, 2000]
+
+
+def test_the_first_bad_row_names_its_first_column_however_columns_are_read(tmp_path: Path) -> None:
+    # Price and size are C's to read, the side is not; each is wrong in a row of its own, and two in one.
+    columns = {
+        "price": pa.array([1.0, 1e30, 1.0, 1e30]),
+        "size": pa.array([1, 1, -1, -1]),
+        "side": pa.array(["buy", "sell", "buy", "sideways"]),
+    }
+    path = parquet(tmp_path, table(4, **columns))
+    assert "row 2: column 'price'" in str(read(ParquetFeed(path))[1])
+    feed = ParquetFeed(path, on_error="skip")
+    assert len(read(feed)[0]) == 1
+    assert feed.statistics()["skipped_rows"] == 3
+    both = parquet(tmp_path, table(4, **columns | {"price": pa.array([1.0, 1.0, 1e30, 1.0])}))
+    assert "row 3: column 'price'" in str(read(ParquetFeed(both))[1])

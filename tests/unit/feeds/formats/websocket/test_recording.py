@@ -1,0 +1,489 @@
+"""What a WebSocket sent, recorded and replayed: the same ticks, whatever ended the feed; and damaged recordings."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import zlib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import write_anew
+from websocket_server import TRADES, listen, message, serving, ticks_of, trade
+
+import strand
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds.formats.json.profile import read_profile
+from strand.feeds.formats.websocket.lines import Header, read_entry
+from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MOST_SYMBOLS, MessageRecorder, RecordedMessages
+from strand.feeds.live.websocket import WebSocketFeed
+
+HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
+
+
+def recorded(path: Path, *messages: str | bytes, header: Header = HEADER) -> Path:
+    """A recording of messages, 1 s apart."""
+    with MessageRecorder(path, header) as recorder:
+        recorder.event("connected", "to a server", 10**18)
+        for at, data in enumerate(messages, 1):
+            recorder.message(data, 10**18 + at * 10**9)
+    return path
+
+
+def taken(path: Path, **options: Any) -> tuple[np.ndarray, FeedError | None]:
+    """The ticks, and the error behind them."""
+    parts: list[np.ndarray] = []
+    try:
+        with RecordedMessages(path, **options) as feed:
+            parts.extend(batch.copy() for batch in feed.batches())
+    except FeedError as error:
+        return (np.concatenate(parts) if parts else strand.ticks.empty(0)), error
+    return np.concatenate(parts), None
+
+
+def check_same(live: WebSocketFeed, ticks: np.ndarray, record: Path) -> RecordedMessages:
+    """A replay of the recording is what was live: ticks, symbols, counts and events."""
+    feed = strand.feeds.open(record)
+    assert isinstance(feed, RecordedMessages)
+    np.testing.assert_array_equal(ticks_of(feed), ticks)
+    assert list(feed.symbols) == list(live.symbols)
+    assert feed.capacity == live.capacity
+    assert feed.statistics() == live.statistics()
+    assert list(feed.events) == list(live.events)
+    return feed
+
+
+# ---- live, and again
+
+
+def test_a_recording_has_every_message_as_it_came_and_gives_the_same_ticks(tmp_path: Path) -> None:
+    sent: list[str | bytes] = [
+        message(trade(1), trade(2, "ETH", p=0.1)),
+        '{"type":\t"trade",\n\n"data": []}\r\n',
+        message(trade(3)).encode(),
+        b'{"type": "trade",\n"data": []}',
+        '{"type": "n\u00e9ws \U0001f600"}',
+        message(trade(7), trade(3, "ETH")),
+    ]
+
+    def handle(connection: Any, _: int) -> None:
+        for data in sent:
+            connection.send(data)
+
+    record = tmp_path / "day.ws"
+    with serving(handle) as url:
+        options = {"symbols": ["XRP", "ETH"], "max_symbols": 7, "max_messages": len(sent), "record": record}
+        ticks = ticks_of(live := listen(f"{url}/trades?key=secret", **options))
+    feed = check_same(live, ticks, record)
+    assert list(feed.symbols) == ["XRP", "ETH", "BTC"]
+    assert ticks["sequence"].tolist() == [1, 2, 3, 7, 3]
+    assert feed.statistics()["gap_messages"] == 4
+    assert feed.info.details["url"] == f"{url}/trades"
+    lines = record.read_bytes().splitlines()
+    assert b"secret" not in record.read_bytes()
+    assert [entry.value for line in lines[2:-1] if (entry := read_entry(line))] == sent
+    np.testing.assert_array_equal(ticks_of(feed), ticks)  # from its start, each time anew
+    assert feed.statistics() == live.statistics()
+
+
+def test_a_replay_has_the_same_rows_and_fingerprint_for_any_batch_size(tmp_path: Path) -> None:
+    trades = [trade(n, "BTC" if n % 3 else "ETH") for n in range(1, 91)]
+
+    def handle(connection: Any, _: int) -> None:
+        for first in range(0, 90, 3):
+            connection.send(message(*trades[first : first + 3]))
+
+    record = tmp_path / "day.ws.gz"
+    with serving(handle) as url:
+        live = strand.replay(listen(url, max_messages=30, record=record), "vwap", workers=2, strands=2)
+    assert record.read_bytes()[:2] == b"\x1f\x8b"
+    for batch_ticks in (1, 7, 4096):
+        again = strand.replay(record, "vwap", workers=1, feed_options={"batch_ticks": batch_ticks})
+        assert again.ticks == live.ticks == 90
+        assert all(live.rows[name] == again.rows[name] for name in ("BTC", "ETH"))
+        assert again.fingerprint == live.fingerprint
+
+
+def test_connections_lost_and_made_again_are_in_it(tmp_path: Path) -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send(message(trade(1 + 10 * before), trade(1 + before, "ETH")))
+        if before == 1:
+            connection.socket.close()  # without a word
+
+    with serving(handle) as url:
+        ticks = ticks_of(live := listen(url, max_messages=4, record=tmp_path / "day.ws"))
+    feed = check_same(live, ticks, tmp_path / "day.ws")
+    kinds = [event.kind for event in feed.events]
+    assert (kinds.count("connected"), kinds.count("disconnected"), kinds.count("gap")) == (4, 3, 3)
+
+
+def test_messages_that_were_passed_over_are_passed_over_again(tmp_path: Path) -> None:
+    def handle(connection: Any, _: int) -> None:
+        for data in (message(trade(1), trade(2, p="ten")), "{no JSON", "[1e9999999999999999999]", message(trade(3))):
+            connection.send(data)
+
+    with serving(handle) as url:
+        ticks = ticks_of(live := listen(url, max_messages=4, on_error="skip", record=tmp_path / "day.ws"))
+    feed = check_same(live, ticks, tmp_path / "day.ws")
+    assert feed.skipped.counts == live.skipped.counts == {"not as the profile has it": 3}
+    assert [sample.line for sample in feed.skipped.samples] == [3, 4, 5]
+
+
+def test_a_message_that_ended_the_feed_ends_the_replay_too_behind_the_same_ticks(tmp_path: Path) -> None:
+    parts: list[np.ndarray] = []
+    with serving(lambda connection, _: connection.send(message(trade(1), trade(2, p="ten"), trade(3)))) as url:
+        feed = listen(url, record=tmp_path / "day.ws")
+        with pytest.raises(FormatError, match="message 1: price"):
+            parts.extend(batch.copy() for batch in feed.batches())
+    ticks, error = taken(tmp_path / "day.ws")
+    np.testing.assert_array_equal(ticks, np.concatenate(parts))
+    assert isinstance(error, FormatError)
+    assert (error.line, error.offset) == (
+        3,
+        sum(map(len, (tmp_path / "day.ws").read_bytes().splitlines(keepends=True)[:2])),
+    )
+    ticks, error = taken(tmp_path / "day.ws", on_error="skip")
+    assert (ticks["sequence"].tolist(), error) == ([1, 3], None)
+
+
+def test_a_symbol_too_many_ends_both_behind_the_ticks_before_it(tmp_path: Path) -> None:
+    parts: list[np.ndarray] = []
+    with serving(lambda connection, _: connection.send(message(trade(1), trade(1, "ETH")))) as url:
+        feed = listen(url, record=tmp_path / "day.ws", max_symbols=1)
+        with pytest.raises(FeedError, match="more than 1 symbols"):
+            parts.extend(batch.copy() for batch in feed.batches())
+    ticks, error = taken(tmp_path / "day.ws")
+    np.testing.assert_array_equal(ticks, np.concatenate(parts))
+    assert len(ticks) == 1
+    assert "more than 1 symbols" in str(error)
+
+
+def test_a_recording_has_its_name_only_when_the_feed_has_ended(tmp_path: Path) -> None:
+    def handle(connection: Any, _: int) -> None:
+        connection.send(message(trade(1)))
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    record = tmp_path / "day.ws"
+    with serving(handle) as url:
+        batches = listen(url, record=record).batches()
+        assert len(next(batches)) == 0
+        first = next(batches).copy()
+        assert not record.exists()
+        batches.close()  # type: ignore[attr-defined] - left off in the middle
+    assert [path.name for path in tmp_path.iterdir()] == ["day.ws"]
+    ticks, error = taken(record)
+    assert error is None
+    np.testing.assert_array_equal(ticks, first)
+
+
+def test_a_server_that_never_was_there_leaves_a_recording_of_nothing(tmp_path: Path) -> None:
+    with serving(lambda connection, _: None) as url:
+        pass
+    with pytest.raises(FeedError, match="no connection"):
+        ticks_of(listen(url, reconnect=0, record=tmp_path / "day.ws"))
+    with RecordedMessages(tmp_path / "day.ws") as feed:
+        assert list(feed.batches()) == []
+        assert [event.kind for event in feed.events] == ["disconnected"]
+
+
+def test_what_cannot_be_written_ends_the_feed_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(lambda connection, _: connection.send(message(trade(1)))) as url:
+        with pytest.raises(FeedError, match="cannot be written"):
+            ticks_of(listen(url, record=tmp_path / "no" / "day.ws"))
+        recorder = MessageRecorder(tmp_path / "day.ws", HEADER)
+        with pytest.raises(FeedError, match="cannot be written: No space"), recorder:
+
+            class Full:
+                def write(self, _: bytes) -> int:
+                    raise OSError(28, "No space left on device")
+
+            monkeypatch.setattr(recorder, "_file", Full())
+            recorder.message("{}", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_feed_that_no_reader_would_take_is_refused_with_a_recording(tmp_path: Path) -> None:
+    for options, words in (
+        ({"max_message_bytes": LONGEST_MESSAGE + 1}, "max_message_bytes"),
+        ({"max_symbols": MOST_SYMBOLS + 1}, "max_symbols"),
+        ({"symbols": ["S" * LONGEST_MESSAGE]}, "record: profile and symbols take"),
+    ):
+        WebSocketFeed("ws://127.0.0.1:1", TRADES, **options)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=words):
+            WebSocketFeed("ws://127.0.0.1:1", TRADES, record=tmp_path / "day.ws", **options)  # type: ignore[arg-type]
+
+
+def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupted(tmp_path: Path) -> None:
+    profile, record = tmp_path / "trades.toml", tmp_path / "day.ws"
+    profile.write_text(
+        'size_unit = "0.001"\n[[message]]\neach = "data"\nkind = "trade"\nsymbol = "s"\n'
+        '[message.fields]\nprice = "p"\nsize = "q"\n'
+    )
+    listening: list[int] = []
+
+    def handle(connection: Any, _: int) -> None:
+        for n in range(200):
+            connection.send(message(trade(n, "BTC" if n % 2 else "ETH")) + " " * 5_000)
+        connection.ping().wait(10)  # answered once most have been taken: the others fit the client's queue
+        os.kill(listening[0], signal.SIGINT)
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    def command(*arguments: object) -> list[str]:
+        return [sys.executable, "-m", "strand", *map(str, arguments), "--json"]
+
+    with serving(handle) as url:
+        asked = ("--websocket", url, "--profile", profile, "--for", 30, "--record", record, "--handler", "vwap")
+        with subprocess.Popen(command("listen", *asked), stdout=subprocess.PIPE, text=True) as running:
+            listening.append(running.pid)
+            live = json.loads(running.communicate(timeout=60)[0])
+        assert running.returncode == 0
+    again, info = (
+        json.loads(subprocess.run(command(*asked), capture_output=True, text=True, timeout=60, check=True).stdout)
+        for asked in (("replay", record, "--handler", "vwap"), ("info", record))
+    )
+    assert live["ticks"] == again["ticks"] == info["ticks"] > 0
+    assert live["fingerprint"] == again["fingerprint"]
+    assert live["live"]["messages"] == live["ticks"]
+    assert info["format"] == "websocket"
+
+
+# ---- damage
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """Five messages of one tick each; the third has a line's end in it. Short: every byte of it is damaged."""
+    profile = read_profile({"message": [{"symbol": "s", "fields": {"sequence": "n"}}]})
+    texts = [json.dumps({"s": f"S{n % 2}", "n": n}, indent=1 if n == 2 else None) for n in range(5)]
+    return recorded(tmp_path / "whole.ws", *texts, header=Header(profile, HEADER.url, "raise", (), 16, 1 << 16))
+
+
+def test_a_recording_cut_at_any_byte_gives_the_lines_before_the_cut_and_says_where_it_is(
+    whole: Path, tmp_path: Path
+) -> None:
+    data, (ticks, _) = whole.read_bytes(), taken(whole)
+    starts = np.cumsum([0, *map(len, data.splitlines(keepends=True))])
+    cut = tmp_path / "cut.ws"
+    for size in range(len(data)):
+        write_anew(cut, data[:size])
+        lines = int(np.searchsorted(starts, size, side="right")) - 1
+        found, error = taken(cut)
+        np.testing.assert_array_equal(found, ticks[: min(max(lines - 2, 0), 5)])
+        if size < len(b"strand-websocket "):
+            assert isinstance(error, FeedError)
+            continue
+        assert isinstance(error, TruncatedFeedError), size
+        assert (error.offset, error.line) == (size, lines + 1)
+
+
+def test_a_flipped_bit_anywhere_is_an_error_behind_the_lines_before_it(whole: Path, tmp_path: Path) -> None:
+    data, (ticks, _) = whole.read_bytes(), taken(whole)
+    starts = np.cumsum([0, *map(len, data.splitlines(keepends=True))])
+    flipped = tmp_path / "flipped.ws"
+    for at in range(len(data)):
+        write_anew(flipped, data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        found, error = taken(flipped)
+        line = int(np.searchsorted(starts, at, side="right"))
+        assert isinstance(error, FeedError), at
+        assert error.line == line
+        np.testing.assert_array_equal(found, ticks[: min(max(line - 3, 0), 5)])
+
+
+def test_damaged_lines_can_be_passed_over_and_are_counted_with_their_places(whole: Path, tmp_path: Path) -> None:
+    lines, (ticks, _) = whole.read_bytes().splitlines(keepends=True), taken(whole)
+    lines[3] = lines[3].replace(b'"n": 1', b'"n": 2')
+    lines[5] = b"x" * 2_000_000 + b"\n"  # longer than any may be, and than what is read at once
+    path = tmp_path / "damaged.ws"
+    path.write_bytes(b"".join(lines))
+    feed = RecordedMessages(path, on_error="skip")
+    np.testing.assert_array_equal(ticks_of(feed), ticks[[0, 2, 4]])
+    assert feed.skipped.counts == {"damaged line": 2}
+    places = [(sample.line, sample.offset) for sample in feed.skipped.samples]
+    assert places == [(4, len(b"".join(lines[:3]))), (6, len(b"".join(lines[:5])))]
+    assert "longer than lines" in feed.skipped.samples[1].text
+
+
+def test_lines_that_are_missing_or_too_many_are_noticed(whole: Path, tmp_path: Path) -> None:
+    lines, path = whole.read_bytes().splitlines(keepends=True), tmp_path / "other.ws"
+    for some, words, made in (
+        ([*lines[:4], *lines[5:]], "says that 7 lines are before it, where 6 are", 4),
+        ([*lines, lines[2]], "is behind the recording's end", 5),
+    ):
+        path.write_bytes(b"".join(some))
+        ticks, error = taken(path)
+        assert len(ticks) == made
+        assert isinstance(error, FormatError)
+        assert words in str(error)
+        ticks, error = taken(path, on_error="skip")
+        assert (len(ticks), error) == (made, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"1700000000000000000 text", "is damaged"),
+        (b"-1 text {}", "begins with no time"),
+        (b"9999999999999999999 text {}", "begins with no time"),
+        (b"1 sound {}", "is of an unknown kind, 'sound'"),
+        (b"1 text \xff", "can't decode"),
+        (b"1 text64 e30", "is no base64"),
+        (b"1 connected 7", "says no text"),
+        (b"1 connected {", "Expecting"),
+        (b"1 end many", "says no number of lines"),
+    ],
+)
+def test_a_line_with_a_right_checksum_that_says_nothing_is_an_error(tmp_path: Path, line: bytes, words: str) -> None:
+    path = tmp_path / "odd.ws"
+    with MessageRecorder(path, HEADER) as recorder:
+        recorder._write(b"%08x %s\n" % (zlib.crc32(line), line))
+    _, error = taken(path)
+    assert isinstance(error, FormatError)
+    assert words in str(error)
+    assert error.line == 2
+
+
+def _first_line(text: str, version: bytes = b"1") -> bytes:
+    return b"strand-websocket %s %08x %s\n" % (version, zlib.crc32(text.encode()), text.encode())
+
+
+def _told(**changes: Any) -> str:
+    told = json.loads(HEADER.line().split(b" ", 3)[3])
+    return json.dumps({key: value for key, value in (told | changes).items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (_first_line(_told(), b"2"), "is of version '2' of the format, and this reader knows version 1"),
+        (_first_line(_told()).replace(b"raise", b"skip!"), "the checksum is another"),
+        (_first_line("[]"), "no object"),
+        (_first_line("[" * 100_000), "cannot be used"),
+        (_first_line(_told(profile=None)), "profile: no object"),
+        (
+            _first_line(_told(profile={"message": [{"symbol": "s", "kind": []}]})),
+            r"profile.message\[1\].kind: give 'none' or 'order' or .*, not \[\]",
+        ),
+        (_first_line(_told(on_error="stop")), "on_error: 'stop'"),
+        (_first_line(_told(url=7)), "url: 7"),
+        (_first_line(_told(symbols=[1])), "symbols: no list of names"),
+        (_first_line(_told(symbols=["S"] * 17)), "symbols: 17 of them"),
+        (_first_line(_told(max_symbols=1 << 40)), "max_symbols: 1099511627776"),
+        (_first_line(_told(max_message_bytes=True)), "max_message_bytes: True"),
+        (b"strand-websocket 1\n", "is no recording"),
+    ],
+)
+def test_a_first_line_that_cannot_be_used_is_an_error_that_says_why(tmp_path: Path, first: bytes, words: str) -> None:
+    path = tmp_path / "day.ws"
+    path.write_bytes(first)
+    with pytest.raises(FormatError, match=words) as caught:
+        strand.feeds.open(path)
+    assert caught.value.line == 1
+
+
+def test_a_cut_is_an_error_however_bad_lines_are_taken(whole: Path) -> None:
+    whole.write_bytes(whole.read_bytes()[:-5])
+    for on_error in ("raise", "skip"):
+        ticks, error = taken(whole, on_error=on_error)
+        assert len(ticks) == 5
+        assert isinstance(error, TruncatedFeedError)
+
+
+def test_compressed_and_cut_gives_what_came_out_before(whole: Path, tmp_path: Path) -> None:
+    path, (ticks, _) = tmp_path / "cut.ws.gz", taken(whole)
+    packed = gzip.compress(whole.read_bytes())
+    path.write_bytes(packed)
+    np.testing.assert_array_equal(taken(path)[0], ticks)
+    path.write_bytes(packed[:-40])
+    found, error = taken(path)
+    assert isinstance(error, TruncatedFeedError)
+    np.testing.assert_array_equal(found, ticks[: len(found)])
+
+
+def test_lines_longer_than_what_is_read_at_once_are_whole(tmp_path: Path) -> None:
+    header = Header(HEADER.profile, HEADER.url, "raise", (), 16, 1 << 21)
+    texts = [message(trade(n)) + " " * (n * 400_000) for n in range(1, 5)]
+    ticks, error = taken(recorded(tmp_path / "long.ws", *texts, header=header))
+    assert (ticks["sequence"].tolist(), error) == ([1, 2, 3, 4], None)
+
+
+def test_it_is_told_by_content_whatever_it_is_called(whole: Path, tmp_path: Path) -> None:
+    for name in ("day.csv", "day.itch", "day.pitch", "day"):
+        path = tmp_path / name
+        path.write_bytes(whole.read_bytes())
+        assert len(ticks_of(strand.feeds.open(path))) == 5
+
+
+def test_another_profile_can_read_the_messages(whole: Path) -> None:
+    profile = {"message": [{"symbol": {"constant": "ALL"}, "fields": {"size": "n"}}]}
+    with strand.feeds.open(whole, format="websocket", profile=profile) as feed:
+        ticks = ticks_of(feed)
+        assert list(feed.symbols) == ["ALL"]
+    assert ticks["sequence"].tolist() == [1, 2, 3, 4, 5]
+    assert ticks["size"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_recording_whose_profile_has_the_keys_of_before_is_read(whole: Path, tmp_path: Path) -> None:
+    fields = {"sequence": {"path": "n"}, "ts_event": {"constant": "2023-11-14T22:13:20Z", "unit": "iso"}}
+    told = {**json.loads(HEADER.line().split(b" ", 3)[3]), "profile": {"message": [
+        {"where": {"path": 1}, "symbol_constant": "X", "fields": {}}, {"symbol_constant": "Y", "fields": fields},
+    ]}}  # fmt: skip
+    lines = whole.read_bytes().splitlines(keepends=True)
+    path = tmp_path / "before.ws"
+    path.write_bytes(_first_line(json.dumps(told)) + b"".join(lines[1:]))
+    with strand.feeds.open(path) as feed:
+        ticks = ticks_of(feed)
+        assert list(feed.symbols) == ["Y"]
+    assert ticks["sequence"].tolist() == [0, 1, 2, 3, 4]
+    assert set(ticks["ts_event"].tolist()) == {1_700_000_000_000_000_000}
+
+
+def test_a_profile_written_down_is_the_same_read_again() -> None:
+    where = {"a": True, "b": 1.5, "c": dt.date(2026, 1, 5), "d": None, "e": {"f": 2.5}, "g": float("nan")}
+    given = {
+        "name": "seven",
+        "size_unit": 0.001,
+        "message": [
+            {
+                "where": where, "symbol": {"constant": "1.5"}, "gapless": False, "more": False, "kind": "trade",
+                "fields": {
+                    "side": {"column": "m", "map": {True: "A", None: "B"}}, "price": {"constant": Decimal("1.5")},
+                    "ts_event": {"column": "T", "unit": "stamp"},
+                },
+            }
+        ],
+    }  # fmt: skip
+    profile = read_profile(given)
+    again = read_profile(json.loads(json.dumps(profile.source, allow_nan=False)))
+    assert again.source == profile.source
+    assert again.name == profile.name
+    (rule,), (same,) = profile.rules, again.rules
+    assert (rule.where, rule.symbol, rule.gapless, rule.more) == (same.where, same.symbol, same.gapless, same.more)
+    assert [(field.rule, field.paths) for field in rule.fields] == [(field.rule, field.paths) for field in same.fields]
+    item = {"m": None}
+    record = {**item, "m": True, "T": "2026-01-05T00:00:00Z"}
+    assert [field.of(record, {}) for field in rule.fields] == [field.of(record, {}) for field in same.fields]
+
+
+def test_a_closed_feed_ends_and_stays_closed(whole: Path) -> None:
+    feed = RecordedMessages(whole, batch_ticks=1)
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        list(feed.batches())
+    for options in ({"batch_ticks": 0}, {"on_error": "ignore"}):
+        with pytest.raises(ConfigurationError):
+            RecordedMessages(whole, **options)  # type: ignore[arg-type]

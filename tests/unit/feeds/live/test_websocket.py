@@ -1,0 +1,369 @@
+"""JSON over a WebSocket, from a server on this machine that drops connections; and what profiles say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from websocket_server import TRADES, listen, message, serving, ticks_of, trade
+
+import strand
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.feeds.formats.json.profile import BadRecord, Record, read_profile
+from strand.feeds.live.websocket import FeedEvent, WebSocketFeed, backoff_s
+from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
+
+
+def test_records_become_ticks_with_exact_prices_and_sizes() -> None:
+    with serving(lambda connection, _: connection.send(message(trade(1), trade(2, "ETH", p=0.1, q="2")))) as url:
+        ticks = ticks_of(feed := listen(url, max_messages=1))
+    assert list(feed.symbols) == ["BTC", "ETH"]
+    assert ticks["instrument_id"].tolist() == [0, 1]
+    assert ticks["price"].tolist() == [100_250_000_000, 100_000_000]
+    assert ticks["size"].tolist() == [500, 2_000]
+    assert ticks["side"].tolist() == [b"B", b"A"]
+    assert ticks["action"].tolist() == [b"T", b"T"]
+    assert set(ticks["kind"].tolist()) == {KIND_TRADE}
+    assert ticks["ts_event"].tolist() == [1_700_000_000_001_000_000, 1_700_000_000_002_000_000]
+    assert np.all(ticks["ts_recv"] > ticks["ts_event"])
+
+
+def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_again() -> None:
+    asked: list[str] = []
+
+    def handle(connection: Any, before: int) -> None:
+        asked.append(connection.recv())
+        connection.send(message(trade(before + 1)))
+        if before == 1:
+            connection.socket.close()  # without a word
+
+    told: list[FeedEvent] = []
+    with serving(handle) as url:
+        options = {"subscribe": [{"op": "subscribe"}], "on_event": told.append, "reconnect": 1}
+        ticks = ticks_of(feed := listen(url, max_messages=4, **options))
+    assert ticks["sequence"].tolist() == [1, 2, 3, 4]
+    assert asked == ['{"op": "subscribe"}'] * 4
+    assert [event.kind for event in told] == ["connected", "disconnected"] * 3 + ["connected"]
+    assert list(feed.events) == told
+    assert feed.statistics()["disconnected"] == 3
+
+
+def test_an_address_that_never_answers_is_told_when_the_time_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"ws://127.0.0.1:{silent.getsockname()[1]}"
+        # The time allowed ends the attempt, not the ten minutes that one may take.
+        feed = listen(url, max_seconds=2.0, open_timeout_s=600.0)
+        assert len(ticks_of(feed)) == 0
+    assert [event.kind for event in feed.events] == ["disconnected"]
+    assert "timed out" in feed.events[0].text
+
+
+def test_what_was_missed_while_away_is_an_event_that_says_how_much() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send(message(trade(1 + 10 * before), trade(1 + before, "ETH")))
+
+    with serving(handle) as url:
+        feed = listen(url, max_messages=2)
+        assert len(ticks_of(feed)) == 4
+    gaps = [event for event in feed.events if event.kind == "gap"]
+    assert [(gap.symbol, gap.missing, gap.text) for gap in gaps] == [("BTC", 9, "BTC: 2 to 10")]
+    counts = feed.statistics()
+    assert (counts["gap"], counts["gap_messages"]) == (1, 9)
+
+
+def test_a_server_that_stays_away_is_given_up_after_so_many_attempts() -> None:
+    with serving(lambda connection, _: connection.send(message(trade(1)))) as url:
+        pass
+    feed = listen(url, reconnect=2, reconnect_most_s=0.01)
+    with pytest.raises(FeedError, match="no connection after 2 attempts to reconnect"):
+        ticks_of(feed)
+    assert feed.statistics()["disconnected"] == 3
+
+
+def test_a_server_that_falls_silent_is_left() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send(message(trade(before + 1)))
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    with serving(handle) as url:
+        feed = listen(url, max_messages=2, silence_s=0.2)
+        assert len(ticks_of(feed)) == 2
+    assert [event.text for event in feed.events if event.kind == "disconnected"] == ["nothing came for 0.2 s"]
+
+
+def test_waits_between_attempts_double_up_to_a_bound_less_a_share_by_chance() -> None:
+    assert [backoff_s(n, 1.0, 10.0, lambda: 0.0) for n in range(6)] == [1, 2, 4, 8, 10, 10]
+    assert [backoff_s(n, 1.0, 10.0, lambda: 1.0) for n in range(6)] == [0.5, 1, 2, 4, 5, 5]
+    assert backoff_s(10_000, 1.0, 10.0, lambda: 0.0) == 10
+
+
+def test_a_message_that_cannot_be_read_is_an_error_after_the_ticks_before_it() -> None:
+    def handle(connection: Any, _: int) -> None:
+        connection.send(message(trade(1), trade(2, p="ten"), trade(3)))
+
+    with serving(handle) as url:
+        taken: list[int] = []
+        with pytest.raises(FormatError, match="message 1: price: 'ten' is not a number"):
+            for batch in listen(url).batches():
+                taken += batch["sequence"].tolist()
+    assert taken == [1]
+
+
+def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted() -> None:
+    def handle(connection: Any, _: int) -> None:
+        connection.send(message(trade(1), trade(2, p="ten"), trade(3)))
+        connection.send("{no JSON")
+        connection.send('{"type": "trade"}')
+        connection.send('{"type": "news"}')
+        connection.send("[" * 100_000)
+        connection.send(message(trade(4)))
+
+    with serving(handle) as url:
+        ticks = ticks_of(feed := listen(url, max_messages=6, on_error="skip"))
+    assert ticks["sequence"].tolist() == [1, 3, 4]
+    assert feed.skipped.total == 4
+    assert feed.statistics()["other_messages"] == 1
+
+
+def test_a_message_beyond_the_bound_ends_the_connection_and_not_the_feed() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send("x" * 100_000 if before == 0 else message(trade(1)))
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    with serving(handle) as url:
+        feed = listen(url, max_messages=1, max_message_bytes=10_000)
+        assert len(ticks_of(feed)) == 1
+    assert feed.statistics()["disconnected"] == 1
+
+
+def test_more_symbols_than_allowed_are_an_error() -> None:
+    with (
+        serving(lambda connection, _: connection.send(message(trade(1), trade(1, "ETH")))) as url,
+        pytest.raises(FeedError, match="more than 1 symbols"),
+    ):
+        ticks_of(listen(url, max_symbols=1))
+
+
+def test_a_feed_is_stopped_from_another_thread() -> None:
+    def handle(connection: Any, _: int) -> None:
+        with contextlib.suppress(Exception):
+            connection.recv(timeout=10)
+
+    with serving(handle) as url:
+        feed = listen(url)
+        timer = threading.Timer(0.1, feed.stop)
+        timer.start()
+        assert len(ticks_of(feed)) == 0
+        timer.join()
+
+
+def test_handlers_run_on_it_as_on_any_feed() -> None:
+    trades = [trade(n, "BTC" if n % 3 else "ETH") for n in range(1, 31)]
+    with serving(lambda connection, _: connection.send(message(*trades))) as url:
+        result = strand.replay(listen(url, max_messages=1), "vwap", workers=1)
+    assert result.ticks == 30
+    assert result.rows["BTC"]["trades"] == 20
+    assert result.rows["ETH"]["volume"] == 5_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"p": "1.0000000001"}, "price: '1.0000000001' is no whole number of units of 1e-9: inexact='round'"),
+        ({"p": "1." + "0" * 90 + "1"}, "is no whole number of units of 1e-9"),
+        ({"p": "1e400"}, "not a number that a tick can hold"),
+        ({"p": "NaN"}, "not a number that a tick can hold"),
+        ({"p": None}, "price: p is null, which optional = true takes for none"),
+        ({"p": True}, "is not a number"),
+        ({"q": "0.0001"}, "no whole number of units of 1e-3"),
+        ({"q": -1}, "size: -1"),
+        ({"q": 1 << 62}, "size: give a larger size_unit: 4611686018427387904 is more than 2^63 - 1 units of 1e-3"),
+        ({"n": 1.5}, "sequence"),
+        ({"n": 1 << 64}, "sequence"),
+        ({"T": "yesterday"}, "ts_event"),
+        ({"T": -1}, "is not a time"),
+        ({"m": "maybe"}, "side: 'maybe' is none of true, false"),
+        ({"s": ""}, "symbol: '' is not a name"),
+        ({"s": 7}, "symbol: 7 is not a name"),
+    ],
+)
+def test_a_value_that_a_tick_cannot_hold_exactly_is_refused(changes: dict[str, Any], words: str) -> None:
+    (found,) = read_profile(TRADES).records({"type": "trade", "data": [trade(1) | changes]}) or ()
+    assert isinstance(found, BadRecord)
+    assert words in str(found)
+
+
+def test_times_are_read_in_every_unit() -> None:
+    for unit, value in (
+        ("s", "1700000000.123456789"), ("ms", "1700000000123.456789"), ("us", "1700000000123456.789"),
+        ("ns", 1_700_000_000_123_456_789), ("stamp", "2023-11-14T22:13:20.123456789Z"),
+        ("stamp", "2023-11-14 23:13:20.123456789+01:00"),
+    ):  # fmt: skip
+        fields = {"ts_event": {"column": "t", "unit": unit}}
+        profile = read_profile({"message": [{"symbol": {"constant": "X"}, "fields": fields}]})
+        (found,) = profile.records({"t": value}) or ()
+        assert isinstance(found, Record), found
+        assert found.values["ts_event"] == 1_700_000_000_123_456_789
+
+
+def test_what_is_optional_empty_or_zero_is_no_value_and_maps_say_what_texts_mean() -> None:
+    fields = {
+        "price": {"column": ["p", "price"], "zero": "none", "empty": "none"},
+        "ref_id": {"column": "id", "optional": True},
+        "kind": {"column": "k", "map": {"t": "trade"}, "otherwise": "quote"}, "side": "s",
+    }  # fmt: skip
+    profile = read_profile({"message": [{"symbol": {"constant": "X"}, "fields": fields}]})
+    items = ({"p": 0, "k": "t", "s": "A", "id": 7}, {"price": "1.5", "k": "t", "s": "B"}, {"p": "", "k": "x", "s": "N"})
+    found = [record.values for item in items for record in profile.records(item) or () if isinstance(record, Record)]
+    assert found == [
+        {"price": UNDEF_PRICE, "ref_id": 7, "kind": KIND_TRADE, "side": b"A", "action": b"T"},
+        {"price": 1_500_000_000, "kind": KIND_TRADE, "side": b"B", "action": b"T"},
+        {"price": UNDEF_PRICE, "kind": KIND_QUOTE, "side": b"N", "action": b"N"},
+    ]
+
+
+def test_fields_that_a_profile_does_not_have_are_undefined() -> None:
+    profile = {"message": [{"symbol": {"constant": "X"}, "kind": "quote"}]}
+    with serving(lambda connection, _: connection.send('{"anything": 1}')) as url:
+        (tick,) = ticks_of(listen(url, max_messages=1, profile=profile))
+    assert tick["price"] == UNDEF_PRICE
+    assert (tick["side"], tick["action"], tick["size"], tick["sequence"]) == (b"N", b"N", 0, 1)
+    assert tick["ts_event"] == tick["ts_recv"] > 0
+
+
+def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\n[[message]]\nwhere = { "a.b" = 7 }\nkind = "trade"\nsymbol = "d.0"\n'
+        '[message.fields]\nprice = "d.1"\nside = { constant = "A" }\n'
+    )
+    profile = read_profile(path)
+    (found,) = profile.records({"a": {"b": 7}, "d": ["X", 3]}) or ()
+    assert isinstance(found, Record)
+    assert (found.symbol, found.values["price"], found.values["side"]) == ("X", 3_000_000_000, b"A")
+    assert profile.records({"a": {"b": 8}}) is None
+    path.write_text("not = [toml")
+    with pytest.raises(ConfigurationError, match="cannot be read as a profile"):
+        read_profile(path)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ({}, "at least one"),
+        ({"messages": []}, "messages: is no key here"),
+        ({"size_unit": 3, "message": [{}]}, "size_unit: give a power of ten"),
+        (
+            {"message": [{"symbol": "s", "kind": "tick"}]},
+            "kind: give 'none' or 'order' or 'trade' or 'quote' or 'status', not 'tick'",
+        ),
+        ({"message": [{}]}, "symbol: give"),
+        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "fields.cost: is no field of a tick"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "fields.ts_event.unit: is needed"),
+        ({"message": [{"symbol": "s", "gapless": True}]}, "gapless: give the column"),
+        ({"message": [{"symbol": "s..t"}]}, "is not a path"),
+        ({"message": [{"symbol_constant": "s"}]}, "symbol_constant: is called symbol.constant now"),
+        ({"message": [{"symbol": "s", "fields": {"price": {"path": "p"}}}]}, "price.path: is called column now"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "iso"}}}]}, "called stamp now"),
+        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]}, "give one of s, ms"),
+        ({"message": [{"symbol": "s", "fields": {"ts_recv": {"column": "t", "unit": "s"}}}]}, "ts_recv: leave it out"),
+        ({"message": [{"symbol": "s", "fields": {"order_id": {"later_of": ["a", "b"]}}}]}, "later_of: is no key here"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is none of A, B, N"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "b"}}}}]}, "'b' is none of"),
+    ],
+)
+def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match="profile") as caught:
+        read_profile(profile)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": "http://127.0.0.1"}, "ws://"),
+        ({"subscribe": "one"}, "a sequence of messages"),
+        ({"reconnect": -1}, "reconnect"),
+        ({"silence_s": 0}, "silence_s"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"symbols": ["A", "B"], "max_symbols": 1}, "max_symbols"),
+    ],
+)
+def test_an_option_that_cannot_work_is_named(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        WebSocketFeed(**{"url": "ws://127.0.0.1:1", "profile": TRADES, **options})
+
+
+def test_strand_listen_runs_handlers_on_it_and_reports_events(tmp_path: Path) -> None:
+    profile = tmp_path / "trades.toml"
+    profile.write_text(
+        'size_unit = "0.001"\n[[message]]\neach = "data"\nkind = "trade"\nsymbol = "s"\n'
+        '[message.fields]\nprice = "p"\nsize = "q"\n'
+    )
+
+    def handle(connection: Any, before: int) -> None:
+        assert connection.recv() == '{"op": "all"}'
+        connection.send(message(trade(before)))
+
+    with serving(handle) as url:
+        asked = [url, "--profile", str(profile), "--subscribe", '{"op": "all"}', "--messages", "2", "--for", "20"]
+        done = subprocess.run(
+            [sys.executable, "-m", "strand", "listen", "--handler", "vwap", "--json", "--websocket", *asked],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["ticks"] == 2
+        assert [event["kind"] for event in found["live"]["events"]] == ["connected", "disconnected", "connected"]
+        done = subprocess.run(
+            [sys.executable, "-m", "strand", "listen", "--websocket", *asked, "--group", "239.0.0.1"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "--group is for --line, not for --websocket" in done.stderr
+
+
+def test_what_opens_a_url_is_shown_nowhere(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    profile, page = tmp_path / "trades.toml", tmp_path / "run.html"
+    profile.write_text('[[message]]\nkind = "trade"\nsymbol = "s"\n[message.fields]\nprice = "p"\n')
+    asked = ["--websocket", "ws://me:secret@127.0.0.1:1/trades?key=secret", "--profile", str(profile), "--for", "60"]
+    for more in (["--json"], ["--report", str(page)]):
+        with subprocess.Popen(
+            [sys.executable, "-m", "strand", "listen", *asked, *more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as listener:  # fmt: skip
+            try:
+                assert listener.stderr is not None
+                # An address where nobody answers is told while it is tried.
+                told = listener.stderr.readline()
+                listener.send_signal(signal.SIGINT)
+                output, errors = listener.communicate(timeout=60)
+            finally:
+                listener.kill()
+        assert told.startswith("disconnected: "), told + errors
+        assert listener.returncode == 0, errors
+        assert "secret" not in output + told + errors
+        assert "127.0.0.1:1/trades" in output
+    assert "secret" not in page.read_text("utf-8")
+    with pytest.raises(FeedError, match="no connection after 0 attempts") as raised:
+        ticks_of(listen("ws://me:secret@127.0.0.1:1/trades?key=secret", reconnect=0))
+    assert "secret" not in str(raised.value)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[live\]"):
+        WebSocketFeed("ws://127.0.0.1:1", TRADES)

@@ -1,0 +1,427 @@
+"""Columns of Parquet, numpy files and arrays take the keys of profiles of CSV and JSON, which mean the same."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import strand
+from strand import Dispatcher, feeds
+from strand.errors import ConfigurationError, FormatError
+from strand.feeds.formats.csv.reader import CsvFeed
+from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.parquet.reader import ParquetFeed
+from strand.feeds.mapping.records import ArrayColumns
+from strand.feeds.option_texts import option_values
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
+
+MS = 1_700_000_000_000
+ROWS: dict[str, list[Any]] = {
+    "when": [MS, MS + 1, MS + 2, MS + 2],
+    "px": [101, 0, 99, 12345],
+    "qty": [5, 7, 0, 3],
+    "way": ["buy", "sell", "buy", "both"],
+    "what": ["new", "gone", "deal", "new"],
+    "id": [7, 8, 9, 10],
+}
+RULES: dict[str, Any] = {
+    "ts_event": {"column": "when", "unit": "ms"},
+    "price": {"column": "px", "unit": "0.01", "zero": "none"},
+    "size": {"column": "qty", "unit": "10"},
+    "order_id": {"column": ["number", "id"]},
+    "side": {"column": "way", "map": {"buy": "B", "sell": "A"}, "otherwise": "N"},
+    "action": {"column": "what", "map": {"new": "A", "gone": "C", "deal": "T"}},
+    "kind": {"column": "what", "map": {"deal": "trade"}, "otherwise": "order"},
+    "flags": {"constant": 3},
+    "ref_id": {"column": "matched", "optional": True},
+}
+WANTED: dict[str, list[Any]] = {
+    "ts_event": [ms * 10**6 for ms in ROWS["when"]],
+    "price": [1_010_000_000, UNDEF_PRICE, 990_000_000, 123_450_000_000],
+    "size": [50, 70, 0, 30],
+    "order_id": [7, 8, 9, 10],
+    "side": [b"B", b"A", b"B", b"N"],
+    "action": [b"A", b"C", b"T", b"A"],
+    "kind": [KIND_ORDER, KIND_ORDER, KIND_TRADE, KIND_ORDER],
+    "flags": [3] * 4,
+    "ref_id": [0] * 4,
+}
+
+
+def table(path: Path, rows: dict[str, Any] = ROWS) -> Path:
+    pq.write_table(pa.table(rows), path)
+    return path
+
+
+def records(rows: dict[str, list[Any]] = ROWS) -> npt.NDArray[Any]:
+    columns = {name: np.array(values) for name, values in rows.items()}
+    made = np.zeros(len(next(iter(columns.values()))), [(name, column.dtype) for name, column in columns.items()])
+    for name, column in columns.items():
+        made[name] = column
+    return made
+
+
+def read(feed: Any) -> npt.NDArray[Any]:
+    with feed:
+        return np.concatenate([batch.copy() for batch in feed.batches()])
+
+
+def profile(folder: Path) -> Path:
+    """The same rules as a profile of CSV."""
+    lines = ['name = "own"', 'about = "own"', "[symbol]", 'constant = "X"']
+    for field, keys in RULES.items():
+        lines.append(f"[fields.{field}]")
+        for key, value in keys.items():
+            if isinstance(value, dict):
+                value = "{ " + ", ".join(f'"{text}" = "{stands}"' for text, stands in value.items()) + " }"
+            else:
+                value = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
+            lines.append(f"{key} = {value}")
+    path = folder / "own.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def of_csv(folder: Path) -> npt.NDArray[Any]:
+    path = folder / "rows.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(ROWS)
+        writer.writerows(zip(*ROWS.values(), strict=True))
+    return read(CsvFeed(path, profile=profile(folder)))
+
+
+def of_parquet(folder: Path) -> npt.NDArray[Any]:
+    return read(ParquetFeed(table(folder / "rows.parquet"), columns=RULES, symbol="X"))
+
+
+def of_npy(folder: Path) -> npt.NDArray[Any]:
+    np.save(folder / "rows.npy", records())
+    return read(NpyFeed(folder / "rows.npy", columns=RULES, symbol="X"))
+
+
+def of_array(folder: Path) -> npt.NDArray[Any]:
+    rows = ROWS | {"key": [0] * 4}
+    made: npt.NDArray[Any] = ArrayColumns(RULES | {"instrument_id": "key"}, {}).ticks(records(rows))
+    return made
+
+
+@pytest.mark.parametrize("way", [of_csv, of_parquet, of_npy, of_array])
+def test_the_same_rules_make_the_same_ticks_of_all_columns(tmp_path: Path, way: Any) -> None:
+    ticks = way(tmp_path)
+    assert {field: ticks[field].tolist() for field in WANTED} == WANTED
+
+
+def test_a_dispatcher_takes_them(tmp_path: Path) -> None:
+    rows = records(ROWS | {"key": [0] * 4})
+    with Dispatcher(["X"], "trade_stats", workers=1, cores=None, feed="plain",
+                    columns=RULES | {"instrument_id": "key"}) as dispatcher:  # fmt: skip
+        dispatcher.publish(rows)
+    assert dispatcher.statistics().handled == 4
+
+
+def test_a_command_line_says_them_in_text(tmp_path: Path) -> None:
+    texts = {
+        "columns.ts_event": "when", "columns.ts_event.unit": "ms", "columns.price.unit": "0.01", "columns.price": "px",
+        "columns.price.zero": "none", "columns.size.column": "qty", "columns.size.unit": "10", "columns.side": "way",
+        "columns.side.map.buy": "B", "columns.side.map.sell": "A", "columns.side.otherwise": "N",
+        "columns.ref_id.column": "matched", "columns.ref_id.optional": "true", "columns.order_id": "id",
+        "columns.action": "", "columns.flags.constant": "3",
+    }  # fmt: skip
+    options = option_values(texts)
+    path = table(tmp_path / "rows.parquet")
+    ticks = read(feeds.open(path, symbol="X", constants={"kind": "trade"}, **options))
+    for field in ("ts_event", "price", "size", "side", "ref_id", "order_id", "flags"):
+        assert ticks[field].tolist() == WANTED[field], field
+
+
+@pytest.mark.parametrize(
+    ("values", "keys", "wanted"),
+    [
+        ([1, 2, 1], {"map": {"1": "B", "2": "A"}}, [b"B", b"A", b"B"]),
+        ([True, False, True], {"map": {"true": "A", "false": "B"}}, [b"A", b"B", b"A"]),
+        (["x", "", "y"], {"map": {"x": "B", "": "N"}, "otherwise": "A"}, [b"B", b"N", b"A"]),
+        (["BUY", "s", "Ask"], {}, [b"B", b"A", b"A"]),
+    ],
+)
+def test_a_map_is_of_texts_whole_numbers_and_truths(
+    tmp_path: Path, values: list[Any], keys: dict[str, Any], wanted: list[bytes]
+) -> None:
+    rows = {"ts": [1, 2, 3], "way": values}
+    columns = {"side": {"column": "way", **keys}}
+    constants = {"kind": "trade"}
+    ticks = read(ParquetFeed(table(tmp_path / "a.parquet", rows), columns=columns, constants=constants, symbol="X"))
+    assert ticks["side"].tolist() == wanted
+    np.save(tmp_path / "a.npy", records(rows))
+    ticks = read(NpyFeed(tmp_path / "a.npy", columns=columns, constants=constants, symbol="X"))
+    assert ticks["side"].tolist() == wanted
+
+
+def test_dictionaries_and_nulls_are_mapped_too(tmp_path: Path) -> None:
+    way = pa.array(["buy", None, "sell", "buy"]).dictionary_encode()
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2, 3, 4], "way": way})
+    rule = {"column": "way", "map": {"buy": "B", "sell": "A"}}
+    with pytest.raises(FormatError, match=r"row 2: column 'way' .*null"):
+        read(ParquetFeed(path, columns={"side": rule}, symbol="X"))
+    ticks = read(ParquetFeed(path, columns={"side": {**rule, "empty": "none"}}, symbol="X"))
+    assert ticks["side"].tolist() == [b"B", b"N", b"A", b"B"]
+
+
+def test_a_text_that_the_map_lacks_is_a_bad_row(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "way": ["buy", "up"]})
+    columns = {"side": {"column": "way", "map": {"buy": "B"}}}
+    with pytest.raises(FormatError, match=r"row 2: column 'way' .*up.* is none of the map's texts"):
+        read(ParquetFeed(path, columns=columns, symbol="X"))
+
+
+def test_kinds_are_words_or_their_numbers(tmp_path: Path) -> None:
+    rows = {"ts": [1, 2, 3], "kind": ["quote", "trade", "order"]}
+    ticks = read(ParquetFeed(table(tmp_path / "a.parquet", rows), symbol="X"))
+    assert ticks["kind"].tolist() == [KIND_QUOTE, KIND_TRADE, KIND_ORDER]
+    rows = {"ts": [1, 2], "kind": ["quote", "deal"]}
+    with pytest.raises(FormatError, match=r"row 2: column 'kind' .*deal.* is none of none, order, trade"):
+        read(ParquetFeed(table(tmp_path / "b.parquet", rows), symbol="X"))
+
+
+def test_a_unit_is_the_columns_own_beside_the_files(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "bid": [10], "ask": [3.25], "bid_size": [4], "asks": [2]})
+    columns = {
+        "bid_price": {"column": "bid", "unit": "0.01"},
+        "ask_price": "ask",
+        "ask_size": {"column": "asks", "unit": "100"},
+    }
+    with ParquetFeed(path, columns=columns, symbol="X", size_unit="0.1") as feed:
+        (ticks,) = feed.batches()
+    assert (ticks["price"][0], ticks["order_id"][0]) == (100_000_000, 3_250_000_000)
+    assert (ticks["size"][0], ticks["ref_id"][0]) == (40, 2000)
+    assert (ticks["kind"][0], ticks["side"][0]) == (KIND_QUOTE, b"N")
+
+
+def test_a_constant_is_in_the_units_of_its_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    said: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {"price": "12.5", "size": 3}),
+        ({"price": {"constant": "12.5"}, "size": {"constant": 3}}, {}),
+    ]
+    units: list[tuple[dict[str, str], int, int]] = [
+        ({}, 12_500_000_000, 3),
+        ({"price_unit": "0.1"}, 1_250_000_000, 3),
+        ({"size_unit": "0.01"}, 12_500_000_000, 300),
+    ]
+    for options, price, size in units:
+        for columns, constants in said:
+            feed = ParquetFeed(path, symbol="X", columns=columns, constants=constants, **options)  # type: ignore[arg-type]
+            tick = read(feed)[0]
+            assert (int(tick["price"]), int(tick["size"])) == (price, size), options
+
+
+@pytest.mark.parametrize("options", [{}, {"price_unit": "0.01"}])
+@pytest.mark.parametrize("price", [[15, 20], [1.25, 2.5]])
+def test_a_table_without_a_unit_is_the_columns_name_alone(tmp_path: Path, price: list[Any], options: Any) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "p": price, "q": [3, 4]})
+    said: list[dict[str, Any]] = [
+        {"price": "p", "size": "q"},
+        {"price": {"column": "p"}, "size": {"column": "q"}},
+    ]
+    one, other = (read(ParquetFeed(path, columns=columns, symbol="X", **options)) for columns in said)
+    assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("field", "said", "wanted"),
+    [
+        ("side", "buy", b"B"), ("side", "ASK", b"A"), ("side", "", b"N"), ("side", ord("S"), b"A"),
+        ("side", b"B", b"B"),
+        ("action", "trade", b"T"), ("action", "Delete", b"C"), ("action", "d", b"C"), ("action", ord("F"), b"F"),
+    ],
+)  # fmt: skip
+def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, said: Any, wanted: bytes) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    text = said.decode() if isinstance(said, bytes) else said
+    held = table(tmp_path / "held.parquet", {"ts": [5], field: [text]})
+    ticks = [
+        read(ParquetFeed(path, symbol="X", constants={field: said})),
+        read(ParquetFeed(path, symbol="X", columns={field: {"constant": text}})),
+        read(ParquetFeed(held, symbol="X")),
+    ]
+    assert [bytes(tick[field][0]) for tick in ticks] == [wanted] * 3
+    assert len({tick.tobytes() for tick in ticks}) == 1
+    for wrong in ("buyer", ord("x"), True, 5.5):
+        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is none of A"):
+            ParquetFeed(path, symbol="X", constants={field: wrong})
+
+
+def test_a_whole_price_is_currency_as_a_constant_and_1e_9_in_a_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "px": [100]})
+    for columns, price in (
+        ({"price": {"constant": 100}}, 100 * 10**9),
+        ({"price": {"constant": 100, "unit": "0.01"}}, 10**9),
+        ({"price": "px"}, 100),
+    ):
+        assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
+
+
+def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000
+
+
+def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"at": [1, 2, 3, 4, 5, 6], "price": [1.0] * 6}), path, row_group_size=2)
+    columns = {"ts_recv": {"column": "at", "unit": "s"}}
+    with feeds.open(path, symbol="X", columns=columns, start=3 * 10**9, end=5 * 10**9) as feed:
+        ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+        assert ticks["ts_recv"].tolist() == [3 * 10**9, 4 * 10**9]
+        assert feed.statistics()["row_groups_passed_over"] == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            {"price": {"column": "px", "units": "0.01"}},
+            r"columns\.price\.units: is no key here; there are unit, zero, column",
+        ),
+        ({"price": {"column": "px", "unit": "0.3"}}, r"columns\.price\.unit: give a power of ten"),
+        ({"price": {"column": "px", "worth": "0.1"}}, r"columns\.price\.worth: is called unit now"),
+        ({"price": {}}, r"columns\.price: takes one of column, constant"),
+        ({"price": {"column": "no"}}, r"there is no column 'no' for price; there are when"),
+        ({"ts_recv": {"column": "when", "unit": "clock"}}, r"columns\.ts_recv\.unit: give one of s, ms, us, ns"),
+        ({"ts_recv": {"column": "when", "since": "midnight"}}, r"columns\.ts_recv\.since: is no key here"),
+        ({"side": {"column": "way", "map": {"buy": "long"}}}, r"columns\.side\.map\.buy: 'long' is none of A, B, N"),
+        ({"symbol": {"column": "way"}}, r"columns\.symbol: give the name of a column"),
+        ({"price": "px", "ask_price": "qty"}, r"columns\.price: is called bid_price beside ask_price"),
+        ({"bid_price": "px"}, r"columns\.bid_price: name ask_price too"),
+        ({"ts_recv": {"column": "when", "empty": "none"}}, r"columns\.ts_recv\.empty: leave it out"),
+        ({"side": {"column": "way", "otherwise": "N"}}, r"columns\.side\.otherwise: give a map too"),
+        ({"bid_price": "px", "ask_price": "qty", "side": "way"}, r"columns\.side: leave it out: a quote has both"),
+        ({"prize": {"column": "px"}}, r"there is no field 'prize'"),
+        ({"price": 3}, r"columns\.price: .*3"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_key(tmp_path: Path, columns: dict[str, Any], words: str) -> None:
+    path = table(tmp_path / "rows.parquet")
+    with pytest.raises(ConfigurationError, match=words):
+        ParquetFeed(path, columns=columns, symbol="X")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.date32(), pa.time64("us"), pa.duration("ns")])
+def test_a_column_of_an_unusable_type_is_told_with_what_to_do(tmp_path: Path, kind: Any) -> None:
+    bools = pa.nulls(1, pa.bool_())
+    pq.write_table(pa.table({"ts": pa.nulls(1, kind), "at": [5], "price": [1.5], "px": bools}), tmp_path / "a.parquet")
+
+    def said(**columns: Any) -> str:
+        with pytest.raises(FormatError) as caught:
+            read(ParquetFeed(tmp_path / "a.parquet", symbol="X", columns=columns))
+        return str(caught.value)
+
+    cure = "convert it, or name another column by columns={'%s': NAME} (--feed columns.%s=NAME): column "
+    assert cure % ("ts_event", "ts_event") + f"'ts' ({kind}) for ts_event is neither a timestamp" in said()
+    quote = said(ts_event="at", bid_price="px", ask_price="price")
+    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is no number" in quote
+
+
+@pytest.mark.parametrize("values", [[1.5, 2.5], [MS, MS]])
+def test_a_map_of_what_has_no_texts_is_refused(tmp_path: Path, values: list[Any]) -> None:
+    times = pa.array(values, pa.timestamp("ms")) if values[0] == MS else values
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "way": times})
+    feed = ParquetFeed(path, columns={"side": {"column": "way", "map": {"1": "B"}}}, symbol="X")
+    with pytest.raises(FormatError, match="neither text nor a whole number, which a map needs"):
+        read(feed)
+
+
+# ---- what the ticks mean
+
+
+def own_profile(path: Path, text: str) -> Path:
+    path.write_text(f'name = "own"\n{text}')
+    return path
+
+
+@pytest.mark.parametrize("column", [[10050, 7], [100.5, 7.25]])
+def test_a_second_unit_is_of_whole_numbers_of_sizes_too(tmp_path: Path, column: list[Any]) -> None:
+    rule = {"column": "q", "unit": ["1", "0.01"]}
+    wanted = [round(value * (1 if isinstance(value, int) else 100)) for value in column]
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "q": column})
+    ticks = read(ParquetFeed(path, columns={"size": rule}, symbol="X", size_unit="0.01"))
+    assert ticks["size"].tolist() == wanted
+    (tmp_path / "a.csv").write_text("ts,q\n" + "".join(f"{at},{value}\n" for at, value in enumerate(column, 1)))
+    own = own_profile(
+        tmp_path / "own.toml",
+        'size_unit = "0.01"\n[symbol]\nconstant = "X"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n'
+        '[fields.size]\ncolumn = "q"\nunit = ["1", "0.01"]\n',
+    )
+    assert read(CsvFeed(tmp_path / "a.csv", profile=own))["size"].tolist() == wanted
+
+
+@pytest.mark.parametrize("said", [{"kind": "trade"}, {"action": "T"}])
+def test_an_action_and_a_kind_follow_from_each_other(tmp_path: Path, said: dict[str, str]) -> None:
+    """In files of columns, in arrays and in CSV alike."""
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "price": [10.0, 11.0], "size": [3, 4]})
+    rows = np.array([(1, 10.0, 3), (2, 11.0, 4)], [("ts", "i8"), ("price", "f8"), ("size", "i8")])
+    np.save(tmp_path / "a.npy", rows)
+    (tmp_path / "a.csv").write_text("ts,price,size\n1,10,3\n2,11,4\n")
+    ((field, word),) = said.items()
+    own = own_profile(
+        tmp_path / "own.toml",
+        '[symbol]\nconstant = "X"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n[fields.price]\ncolumn = "price"\n'
+        f'[fields.size]\ncolumn = "size"\n[fields.{field}]\nconstant = "{word}"\n',
+    )
+    made = [
+        ParquetFeed(path, constants=said, symbol="X"),
+        ParquetFeed(path, columns={field: {"constant": word}}, symbol="X"),
+        NpyFeed(
+            tmp_path / "a.npy",
+            columns={"ts_event": "ts", "price": "price", "size": "size"},
+            constants=said,
+            symbol="X",
+        ),
+        CsvFeed(tmp_path / "a.csv", profile=own),
+    ]
+    for feed in made:
+        ticks = read(feed)
+        assert (ticks["kind"].tolist(), ticks["action"].tolist()) == ([KIND_TRADE] * 2, [b"T"] * 2), feed
+    for handler in ("vwap", "trades", "bars"):
+        result = strand.replay(path, handler, feed_options={"constants": said, "symbol": "X"}, workers=0)
+        assert int(result.rows["X"]["volume"]) == 7, handler
+        assert result.warnings == ()
+
+
+def test_a_column_of_kinds_gives_actions(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2, 3], "kind": [KIND_TRADE, KIND_ORDER, KIND_QUOTE]})
+    assert read(ParquetFeed(path, symbol="X"))["action"].tolist() == [b"T", b"A", b"N"]
+
+
+def test_trades_that_nobody_calls_so_are_a_warning(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "price": [10.0, 11.0], "size": [3, 4]})
+    result = strand.replay(path, "vwap", feed_options={"symbol": "X"}, workers=0)
+    assert [(w.kind, w.count) for w in result.warnings] == [("unusable ticks", 2)]
+
+
+def test_orders_of_which_nobody_says_what_they_mean_are_a_warning(tmp_path: Path) -> None:
+    """A fill beside the trade that it is of counts twice where it is taken for a plain one."""
+    rows: dict[str, list[Any]] = {
+        "ts": [1, 2, 3, 4], "price": [10.0, 11.0, 11.0, 11.0], "size": [5, 5, 2, 2], "order_id": [1, 2, 0, 2],
+        "action": ["A", "A", "T", "F"], "side": ["B", "A", "B", "A"],
+    }  # fmt: skip
+    path = table(tmp_path / "a.parquet", rows)
+    volume = {"plain": 4, "dbn-orders": 2}
+    for ticks, wanted in volume.items():
+        options = {"ticks": ticks, "symbol": "X"}
+        result = strand.replay(path, "vwap", feed_options=options, workers=0)
+        assert (int(result.rows["X"]["volume"]), result.warnings, result.info.ticks) == (wanted, (), ticks)
+    result = strand.replay(path, "bbo", feed_options={"ticks": "orders", "symbol": "X"}, workers=0)
+    assert int(result.rows["X"]["changes"]) > 0
+    unsaid = strand.replay(path, "vwap", feed_options={"symbol": "X"}, workers=0)
+    assert [(w.kind, w.count) for w in unsaid.warnings] == [("orders of an unsaid kind", 3)]
+    assert "'orders' where fills" in unsaid.warnings[0].cure
+    with pytest.raises(ConfigurationError, match="ticks: give 'plain' or 'orders' or 'dbn' or 'dbn-orders'"):
+        ParquetFeed(path, symbol="X", ticks="order")  # type: ignore[arg-type]

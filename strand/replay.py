@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from strand import feeds
-from strand.configuration import RENAMED, yes_or_no
 from strand.days import DayRecorder, NoDays
-from strand.dispatcher import Dispatcher
+from strand.dispatch.configuration import RENAMED, yes_or_no
+from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds._open import APART

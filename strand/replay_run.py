@@ -11,12 +11,12 @@ import numpy as np
 
 from strand._bindings.tally import Seen, tally
 from strand.days import NoDays
-from strand.dispatcher import Dispatcher
+from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.flow import Flow
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds._decoded import DecodedFeed
 from strand.feeds.selected import feeds_of_batch, tick_feeds_of
-from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs
 from strand.recorder import NoRecorder

@@ -18,23 +18,17 @@ import numpy.typing as npt
 from strand._bindings.engine_words import histogram_floors_ns
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
-from strand.configuration import RENAMED, assign_handlers, check_timed
+from strand.dispatch.base import RunBase
+from strand.dispatch.configuration import RENAMED, check_timed
+from strand.dispatch.python_handlers import stop_objects
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
-from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
-from strand.order_watch import OrderWatch
-from strand.outputs import Outputs
-from strand.python_handlers import stop_objects
-from strand.records import RecordReader
-from strand.rows import Rows
-from strand.run_view import RunView
 from strand.serial_emitted import AT_END, TIMER, SerialEmitted
 from strand.serial_python import PythonStumble, SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
-from strand.symbols import SymbolTable
 from strand.ticks import TICK, named
 
 if TYPE_CHECKING:
@@ -51,7 +45,7 @@ _OF_QUEUES: Final = frozenset(
 )  # fmt: skip
 
 
-class SerialLoop(RunView):
+class SerialLoop(RunBase):
     """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
     when all of them are handled.
 
@@ -80,23 +74,26 @@ class SerialLoop(RunView):
         refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
-        self._table = SymbolTable(symbols)
-        self._reader = RecordReader(dtype, key, columns, column_options)
-        dtype = self._reader.dtype
-        self._handlers, self._handler_of_symbol = assign_handlers(self._table, handler, handlers, dtype, feed)
-        self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
+        super().__init__(
+            symbols,
+            handler,
+            handlers,
+            dtype=dtype,
+            key=key,
+            columns=columns,
+            column_options=column_options,
+            feed=feed,
+            out=out,
+            escape_formulas=escape_formulas,
+        )
         self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
-        self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
-        record = self._reader.dtype
-        opening = Opening(self._table, record, key, self._memory.stride)
-        self._opened = [open_handler(h, opening) for h in self._handlers]
-        self._makers = opening.makers
-        self._outputs = Outputs(self._handlers, self._table, out or {}, escape_formulas=escape_formulas)
+        self._open(self._memory, self._memory.stride)
         self._emitted = SerialEmitted(self._outputs.record_bytes)
-        self._numbers = [self._outputs.numbers(h) for h in self._handlers]
         self._wishes = np.zeros(len(self._table), np.uint64)
-        self._runs = [self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._numbers, strict=True)]
+        self._runs = [
+            self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._output_numbers, strict=True)
+        ]
         self._python: SerialPython = SerialPython(
             self._table,
             self._reader,
@@ -136,7 +133,7 @@ class SerialLoop(RunView):
         if self._closed:
             raise StoppedError("the loop has been stopped: nothing more can be published")
         if self._orders.is_needed:
-            self._orders.look(array)
+            self._orders.look(array, stacklevel=2)
         keys = array[self._reader.key]
         outside = np.flatnonzero(keys >= len(self._table))
         end = int(outside[0]) if len(outside) else len(array)
@@ -201,7 +198,7 @@ class SerialLoop(RunView):
 
     def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
         try:
-            self._python.run(self._handlers[number], self._opened[number], self._numbers[number], records, marks)
+            self._python.run(self._handlers[number], self._opened[number], self._output_numbers[number], records, marks)
         except PythonStumble as error:
             at = error.stumble.index
             self._handled += at
@@ -240,7 +237,7 @@ class SerialLoop(RunView):
     def _act(self, key: int, ns: int, *, at_end: bool = False) -> None:
         """Runs a symbol's timer, or its end."""
         number = int(self._handler_of_symbol[key])
-        run, numbers = self._runs[number], self._numbers[number]
+        run, numbers = self._runs[number], self._output_numbers[number]
         if run is not None:
             stumble = run.finish(key, ns) if at_end else run.wake(key, ns)
             if stumble is not None:

@@ -116,10 +116,18 @@ class Engine:
 
     def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """All symbols' rows, shape (n_symbols,), a view of the engine's memory."""
-        stride = ffi.new("uint64_t *")
-        address = int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride)))
-        memory = Memory(self, address, self.config.n_symbols, int(stride[0]), dtype)
+        address, stride = self._rows_at()
+        memory = Memory(self, address, self.config.n_symbols, stride, dtype)
         return np.asarray(memory).view(dtype)
+
+    @property
+    def row_stride(self) -> int:
+        """Bytes from one symbol's row to the next."""
+        return self._rows_at()[1]
+
+    def _rows_at(self) -> tuple[int, int]:
+        stride = ffi.new("uint64_t *")
+        return int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
 
     # ---- workers
 

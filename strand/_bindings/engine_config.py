@@ -33,7 +33,7 @@ CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Sizes and choices as the core takes them; strand.dispatcher checks them and fills them in."""
+    """Sizes and choices as the core takes them; strand.dispatch.dispatcher checks them and fills them in."""
 
     n_symbols: int
     n_strands: int

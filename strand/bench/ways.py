@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strand._bindings import route
 from strand._bindings.engine_words import Code, histogram_floors_ns
 from strand._bindings.native import NativeFunction
-from strand.dispatcher import Dispatcher
+from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import EngineError
 from strand.grouping import StrandsLike
 from strand.handlers import SPIN_ROW, Handler

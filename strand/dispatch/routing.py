@@ -12,9 +12,9 @@ import numpy.typing as npt
 from strand._bindings.engine import Engine
 from strand._bindings.engine_words import PythonHandler
 from strand._bindings.native import NativeFunction
+from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
 from strand.grouping import strands_for
-from strand.python_handlers import PythonHandlers
 from strand.threads import WAITS_FOR_ITSELF, Inside
 
 __all__ = ["Routing"]

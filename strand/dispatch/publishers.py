@@ -1,48 +1,69 @@
-"""The publishers' side of a dispatcher: slots for threads that publish or drain, and waiting in slices."""
+"""The part of a dispatcher that publishes and drains: slots for threads that do, and waiting in slices."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Engine, PublisherSlot
+from strand._bindings.engine import PublisherSlot
 from strand._bindings.engine_words import Code
-from strand._bindings.itch_flow import ItchFlow
+from strand._bindings.tally import Seen
+from strand.dispatch.flow import Flow
+from strand.dispatch.order_watch import OrderWatch
+from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.routing import Routing
+from strand.dispatch.state import NOT_STARTED, RunState
 from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
 from strand.numbers import seconds
-from strand.threads import Inside
+from strand.records import RecordReader
+from strand.threads import WAITS_FOR_ITSELF
 
-__all__ = ["NONE", "NOT_STARTED", "Publishers", "publish_error"]
+__all__ = ["Publishers"]
 
 #: How long C waits before it lets Python look for signals.
 SLICE_NS = 20_000_000
 #: No positions of records.
 NONE = np.empty(0, dtype=np.int64)
-NOT_STARTED = "no worker runs: use the dispatcher as a context manager, or call start()"
 
 
 class Publishers:
     """A thread that publishes, or helps to drain, holds one of the engine's slots for publishers meanwhile.
 
     It is marked as inside for as long: a signal handler that publishes would wait for the slot of its own thread.
+    """
 
-    ``workers``: their threads, once they run: without any there is nothing to wait for."""
-
-    def __init__(self, engine: Engine, workers: Sequence[threading.Thread], inside: Inside) -> None:
-        self._engine = engine
-        self._workers = workers
-        self._inside = inside
+    def __init__(
+        self, state: RunState, reader: RecordReader, orders: OrderWatch, routing: Routing, python: PythonHandlers
+    ) -> None:
+        self._state = state
+        self._reader = reader
+        self._orders = orders
+        self._routing = routing
+        self._python = python
+        self._engine = state.engine
+        self._inside = state.inside
+        #: The workers: without any there is nothing to wait for.
+        self._workers = state.threads
         #: Of each thread, by its ident, that was ever here.
         self._slots: dict[int, PublisherSlot] = {}
 
-    def publish(self, array: npt.NDArray[Any], timeout_s: float | None) -> tuple[int, npt.NDArray[np.int64]]:
-        """Publishes records, and waits for room for as long as it may: the engine's code, and the positions of those
-        that were not accepted."""
+    def publish(self, records: npt.NDArray[Any] | np.void, timeout_s: float | None) -> int:
+        """See ``Dispatcher.publish``, which alone calls it."""
+        array = self._reader.read(records)
+        if self._state.closing:
+            raise self._state.stopped_error()
+        if len(array) == 0:
+            return 0
+        if self._orders.is_needed:
+            self._orders.look(array, stacklevel=3)
+        if not self._routing.is_known:
+            self._routing.by_keys(array[self._reader.key])
+        if self._inside.here:
+            return self._publish_nested(array)
         deadline = _deadline(timeout_s)
         me, held = threading.get_ident(), self._slot()
         try:
@@ -50,20 +71,41 @@ class Publishers:
             self._inside.threads.append(me)
             slot = _enter(held, deadline)
             if slot is None:
-                return Code.AGAIN, np.arange(len(array))
-            code = self._engine.publish(slot, array, _slice_ns(deadline))
-            while code == Code.AGAIN and self._workers and not _passed(deadline):
-                code = self._engine.publish_more(slot, _slice_ns(deadline))
-            return code, NONE if code == Code.OK else self._engine.rejected(slot)
+                code, rejected = Code.AGAIN, np.arange(len(array))
+            else:
+                code = self._engine.publish(slot, array, _slice_ns(deadline))
+                while code == Code.AGAIN and self._workers and not _passed(deadline):
+                    code = self._engine.publish_more(slot, _slice_ns(deadline))
+                rejected = NONE if code == Code.OK else self._engine.rejected(slot)
         finally:
             try:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
+        if code == Code.OK:
+            return len(array)
+        raise self._error(code, array, rejected)
 
-    def flow(self, flow: ItchFlow, *, flush: bool) -> tuple[int, npt.NDArray[np.int64]]:
-        """Lets a flow decode and publish: the engine's code, AGAIN where time is over and nothing half published, and
-        the positions in what it holds that were not accepted."""
+    def _publish_nested(self, array: npt.NDArray[Any]) -> int:
+        """By a handler."""
+        slot = self._python.slot
+        if slot is None:
+            raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array)))
+        code = self._engine.publish_nested(slot, array)
+        if code == Code.OK:
+            return len(array)
+        raise self._error(code, array, self._engine.rejected(slot, nested=True))
+
+    def flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
+        """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
+        ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), and ``seen``, added to; ``limit``: ticks to
+        end after."""
+        return Flow(self._flow_on, counts, seen, limit)
+
+    def _flow_on(self, flow: Flow, flush: bool) -> None:
+        """Lets a flow decode and publish, until time is over and nothing half published."""
+        if self._state.closing:
+            raise self._state.stopped_error()
         me, held = threading.get_ident(), self._slot()
         try:
             self._inside.threads.append(me)
@@ -72,16 +114,25 @@ class Publishers:
             code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
             while code == Code.AGAIN and flow.is_open:
                 code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
-            return code, NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
+            rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
         finally:
             try:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
+        if code not in (Code.OK, Code.AGAIN):
+            raise self._error(code, flow.held, rejected)
 
-    def drain(self, timeout_s: float | None) -> int:
-        """Waits until all is handled, for as long as it may: the engine's code, AGAIN where it is not. Raises
-        StoppedError where nobody will."""
+    def drain(self, timeout_s: float | None) -> bool:
+        """See ``Dispatcher.drain``."""
+        if self._inside.here:
+            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published")
+        return self.drain_inside(timeout_s)
+
+    def drain_inside(self, timeout_s: float | None) -> bool:
+        """The same for a thread that has been found to be outside, and may be marked as inside since."""
+        if self._state.closing:
+            raise self._state.stopped_error()
         deadline = _deadline(timeout_s)
         me, held = threading.get_ident(), self._slot()
         try:
@@ -93,12 +144,21 @@ class Publishers:
                     break
                 if not self._workers:
                     raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
-            return code
         finally:
             try:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
+        if code in (Code.OK, Code.AGAIN):
+            return code == Code.OK
+        raise self._state.stopped_error()
+
+    def _error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
+        """What to raise for a code of publishing. ``rejected``: positions in the array."""
+        if code == Code.STOPPED:
+            return self._state.stopped_error()
+        key, symbols, started = self._reader.key, len(self._state.table), bool(self._workers)
+        return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
 
     def _slot(self) -> PublisherSlot:
         """The calling thread's: what an interrupted call left in it is used again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,8 @@ from strand._bindings.engine_config import (
     block_records,
 )
 from strand.errors import ConfigurationError
-from strand.grouping import strands_for
+from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.handlers.state import padded
 from strand.numbers import is_whole, whole
 from strand.records import RecordReader
 from strand.symbols import SymbolTable
@@ -33,17 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RENAMED",
+    "WorkerCores",
     "assign_handlers",
-    "check_conflate",
-    "check_limits",
     "check_memory",
     "check_timed",
-    "choice",
     "engine_config",
     "memory_there",
     "merging_cores",
-    "padded",
-    "pool_blocks",
     "symbol_counts",
     "worker_cores",
     "yes_or_no",
@@ -73,7 +68,7 @@ def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
     return bool(timed)
 
 
-def choice(name: str, value: str, choices: Mapping[str, int]) -> None:
+def _choice(name: str, value: str, choices: Mapping[str, int]) -> None:
     """One of the words in ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
@@ -101,17 +96,35 @@ def yes_or_no(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_limits(ticks: Mapping[str, int], quantum_us: float, words: Mapping[str, str]) -> None:
+def _check_limits(given: Mapping[str, Any]) -> None:
     """What bounds queues and visits, and the choices that are words."""
     for name, most in _MOST.items():
-        whole(name, ticks[name], 1, most)
+        whole(name, given[name], 1, most)
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
-        choice(name, words[name], choices)
+        _choice(name, given[name], choices)
+    quantum_us = given["quantum_us"]
     if isinstance(quantum_us, bool) or not isinstance(quantum_us, (int, float, np.number)) or not 0 < quantum_us < 1e9:
         raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
 
 
-def worker_cores(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
+class WorkerCores(NamedTuple):
+    """How many ``workers`` there are, and the core of each, ``pinned``: None where nothing is pinned. ``allowed``: the
+    cores that this process may use; ``are_given``: the user has named them."""
+
+    workers: int
+    pinned: list[int] | None
+    allowed: list[int]
+    are_given: bool
+
+
+def worker_cores(cores: Sequence[int] | str | None, workers: int | None) -> WorkerCores:
+    """From a dispatcher's arguments ``cores`` and ``workers``."""
+    allowed = sorted(os.sched_getaffinity(0))
+    n = whole("workers", max(1, len(allowed) - 1) if workers is None else workers, 1, 1024)
+    return WorkerCores(n, _pinned(cores, allowed, n), allowed, not isinstance(cores, str))
+
+
+def _pinned(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
     """The core of each worker, taken in turn; None where nothing is pinned."""
     if cores is None:
         return None
@@ -203,7 +216,7 @@ def assign_handlers(
     return distinct, of_symbol
 
 
-def pool_blocks(
+def _pool_blocks(
     memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, marked: bool
 ) -> int:
     """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
@@ -230,7 +243,7 @@ def pool_blocks(
     return min(blocks, 2**31)
 
 
-def check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
+def _check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
     """Refuses a bound that cannot hold the latest tick of every symbol on a strand."""
     spread = strands_for(n_strands, handler_of, alone, None)
     most = int(np.bincount(spread.strand_of_symbol).max())
@@ -245,14 +258,26 @@ def check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uin
 def engine_config(
     reader: RecordReader,
     handlers: Sequence[Handler],
+    handler_of_symbol: npt.NDArray[np.uint16],
+    cores: WorkerCores,
     *,
+    strands: StrandsLike,
     quantum_us: float,
+    max_publishers: int,
     memory_bytes: int | None,
+    publisher_drains: bool,
     emits: bool,
+    counters_start: int,
     **given: Any,
 ) -> EngineConfig:
-    """The engine's sizes and choices, from a dispatcher's arguments that have been checked: ``given`` as EngineConfig
-    has them. ``emits``: there are outputs."""
+    """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
+    ``emits``: there are outputs."""
+    _check_limits(given | {"max_publishers": max_publishers, "quantum_us": quantum_us})
+    alone = [not h.is_native for h in handlers]
+    n_symbols, n_strands = len(handler_of_symbol), strand_count(strands, handler_of_symbol, alone, cores.workers)
+    check_memory(n_symbols, n_strands)
+    if given["on_full"] == "conflate":
+        _check_conflate(given["capacity_ticks"], n_strands, handler_of_symbol, alone)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
     ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
@@ -264,10 +289,14 @@ def engine_config(
         sequence_high=reader.sequence_high,
         time_offset=reader.time_offset,
         row_bytes=max(h.state.itemsize for h in handlers),
-        n_blocks=pool_blocks(
+        n_symbols=n_symbols,
+        n_strands=n_strands,
+        n_workers=cores.workers,
+        n_publishers=max_publishers,
+        n_blocks=_pool_blocks(
             memory_bytes,
-            slots=given["n_workers"] + given["n_publishers"],
-            n_strands=given["n_strands"],
+            slots=cores.workers + max_publishers,
+            n_strands=n_strands,
             ahead=ahead,
             capacity=given["capacity_ticks"],
             record=reader.dtype.itemsize,
@@ -276,5 +305,8 @@ def engine_config(
         quantum_ns=int(quantum_us * 1000),
         ahead_ticks=ahead,
         marked=marked,
+        publisher_drains=yes_or_no("publisher_drains", publisher_drains),
+        one_core=len(cores.allowed) == 1,
+        counters_start=counters_start,
         **given,
     )

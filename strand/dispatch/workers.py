@@ -1,59 +1,44 @@
-"""Worker threads: what each does, which is to live in C and run the handlers that are Python's, and how they end."""
+"""The part of a dispatcher that drains: threads that live in C, and run the handlers that are Python's."""
 
 from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from strand._bindings.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
-from strand._bindings.engine import Engine
-from strand.calls import Calls
+from strand.dispatch.calls import Calls
+from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
 from strand.failures import RAISED, describe
 from strand.handlers.context import FailedOnTick
-from strand.python_handlers import PythonHandlers
-from strand.threads import Inside, join
-
-if TYPE_CHECKING:
-    from strand.dispatcher import Dispatcher
+from strand.threads import join
 
 __all__ = ["Workers"]
 
 
-class WorkerContext(NamedTuple):
-    """What a worker works with."""
-
-    engine: Engine
-    python: PythonHandlers
-    dtype: np.dtype[Any]
-    asked: Calls
-
-
 class Workers:
-    """The threads that drain, ``threads`` once they are started; ``broken``: what ended one otherwise than a stop.
-    ``inside``: they are, all their lives."""
+    """The threads that drain. They are inside, all their lives, and hold no dispatcher: dropping that ends them."""
 
-    def __init__(self, inside: Inside) -> None:
-        self._inside = inside
-        self.threads: list[threading.Thread] = []
-        self.broken: BaseException | None = None
+    def __init__(self, state: RunState, python: PythonHandlers, calls: Calls, dtype: np.dtype[Any]) -> None:
+        self._state = state
+        self._python = python
+        self._calls = calls
+        self._dtype = dtype
+        self._inside = state.inside
         self._at_work = 0
         self._lock = threading.Lock()
 
-    def start(self, dispatcher: Dispatcher, n: int) -> None:
-        """Starts ``n`` of them."""
-        self._at_work = n
+    def start(self) -> None:
+        """Starts as many as the engine has been made for."""
+        n = self._at_work = self._state.engine.config.n_workers
         for slot in range(n):
-            # Who drops the dispatcher ends the thread, which holds only what it works with.
-            own = WorkerContext(dispatcher._engine, dispatcher._python, dispatcher._reader.dtype, dispatcher._asked)
-            args = (own, weakref.ref(dispatcher), slot)
-            thread = threading.Thread(target=self._run, args=args, name=f"strand-worker-{slot}", daemon=True)
-            self.threads.append(thread)
+            thread = threading.Thread(target=self._run, args=(slot,), name=f"strand-worker-{slot}", daemon=True)
+            self._state.threads.append(thread)
             thread.start()
 
     def pin(self, cores: Sequence[int | None], *, must: bool) -> tuple[list[int | None], OSError | None]:
@@ -62,7 +47,7 @@ class Workers:
         Raises ConfigurationError for that where they ``must`` be pinned."""
         pinned: list[int | None] = []
         refused: OSError | None = None
-        for thread, core in zip(self.threads, cores, strict=True):
+        for thread, core in zip(self._state.threads, cores, strict=True):
             assert thread.native_id is not None
             assert core is not None
             try:
@@ -82,33 +67,32 @@ class Workers:
         return pinned, refused
 
     def join(self) -> None:
-        for thread in self.threads:
+        for thread in self._state.threads:
             join(thread)
 
-    def _run(self, own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) -> None:
+    def _run(self, slot: int) -> None:
         """The body of worker ``slot``, until the dispatcher stops."""
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
-            _work(own, dispatcher, slot)
+            _work(self._state, self._python, self._calls, self._dtype, slot)
         except BaseException as error:
             # Nothing may wait for what it was to do.
-            self.broken = self.broken or error
-            own.engine.stop()
+            self._state.broken = self._state.broken or error
+            self._state.engine.stop()
         finally:
             with self._lock:
                 self._at_work -= 1
                 last = self._at_work == 0
             if last:
                 # Who waits for an answer has to hear that there will be none.
-                own.asked.end(dispatcher())
+                self._calls.end()
             self._inside.threads.remove(me)
 
 
-def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) -> None:
+def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], slot: int) -> None:
     """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
-    python = own.python
-    claims = own.engine.claims(slot, own.dtype)
+    claims = state.engine.claims(slot, dtype)
     python.enter(slot, claims)
     calls, meet = python.calls, python.meet
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
@@ -122,7 +106,7 @@ def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) ->
         else:
             what = claims.what
             if what == TASK:
-                own.asked.run(dispatcher(), claims.task)
+                asked.run(claims.task)
                 strand = claims.task_done()
                 continue
             if what == WAKE:

@@ -30,8 +30,9 @@ class OrderWatch:
         self.is_needed: Final = any(taken)
         self.count = 0
 
-    def look(self, ticks: npt.NDArray[Any]) -> None:
-        """Counts those among ticks that are about to be handled."""
+    def look(self, ticks: npt.NDArray[Any], *, stacklevel: int) -> None:
+        """Counts those among ticks that are about to be handled. ``stacklevel``: as warnings.warn has it, from the
+        caller on."""
         keys = ticks["instrument_id"][ticks["kind"] == KIND_ORDER]
         found = int(np.count_nonzero(self._of_symbol[keys[keys < len(self._of_symbol)]]))
         if not found:
@@ -43,5 +44,5 @@ class OrderWatch:
                 f"feed: give feed='orders', or another of FeedInfo.ticks: single orders come to {self._names}, which "
                 "takes ticks as they are without it, and fills have no price then; feed='plain' says that it is right",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=stacklevel + 1,
             )

@@ -1,4 +1,4 @@
-"""Functions that run on a symbol's strand, between two of its ticks: ``Dispatcher.call`` and ``submit_call``."""
+"""The part of a dispatcher for functions that run on a symbol's strand, between two of its ticks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 from strand._bindings.engine_words import Code
+from strand.dispatch.control import Control
+from strand.dispatch.state import NOT_STARTED, RunState
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,
@@ -23,12 +25,11 @@ from strand.errors import (
 )
 from strand.failures import interrupts
 from strand.numbers import seconds
-from strand.threads import WAITS_FOR_ITSELF, Inside
+from strand.threads import WAITS_FOR_ITSELF
 
 if TYPE_CHECKING:
-    from strand._bindings.engine import Engine
-    from strand.books import Book
-    from strand.dispatcher import Dispatcher
+    from strand.books import Book, Books
+    from strand.rows import Rows
 
 __all__ = ["CallFuture", "Calls", "SymbolView"]
 
@@ -36,7 +37,6 @@ __all__ = ["CallFuture", "Calls", "SymbolView"]
 SLICE_S = 0.02
 #: Where Future says what an Exception of a callback was.
 _log = logging.getLogger("concurrent.futures")
-DROPPED = "the dispatcher was dropped without a stop"
 
 
 class SymbolView:
@@ -46,22 +46,24 @@ class SymbolView:
     copies, which may be kept and returned.
     """
 
-    __slots__ = ("_dispatcher", "index", "symbol")
+    __slots__ = ("_books", "_rows", "index", "symbol")
 
-    def __init__(self, dispatcher: Dispatcher, index: int) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, index: int, symbol: str, rows: Rows, books: Books) -> None:
         self.index = index
-        self.symbol = dispatcher._table.name(index)
+        self.symbol = symbol
+        self._rows = rows
+        self._books = books
 
     @property
     def row(self) -> Any:
         """A copy of the symbol's row."""
-        return self._dispatcher._rows.at(self.index).copy()
+        return self._rows.at(self.index).copy()
 
     @property
     def book(self) -> Book | None:
         """The symbol's order book; None where its handler keeps none."""
-        return self._dispatcher._book(self.index)
+        found: Book | None = self._books.find(self.index)
+        return found
 
     def __repr__(self) -> str:
         return f"<SymbolView of {self.symbol}>"
@@ -102,32 +104,31 @@ class CallFuture(Future[Any]):
 class Calls:
     """The calls of one dispatcher that are under way, by the tag the engine knows each by."""
 
-    def __init__(self, engine: Engine, inside: Inside) -> None:
-        self._engine = engine
-        self._inside = inside
+    def __init__(self, state: RunState, control: Control, rows: Rows, books: Books) -> None:
+        self._state = state
+        self._control = control
+        self._rows = rows
+        self._books = books
+        self._engine = state.engine
+        self._inside = state.inside
         self._tags = itertools.count(1)
         self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
 
     def submit(
-        self,
-        dispatcher: Dispatcher,
-        symbol: str | int,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        deadline: float = 0.0,
+        self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], deadline: float = 0.0
     ) -> CallFuture:
         """Queues a call. ``deadline``: until when to wait for a place among those that wait."""
         if not callable(function):
             raise TypeError(f"fn: {function!r} cannot be called")
-        index = dispatcher._table.index(symbol)
-        strand = dispatcher.strand_of(index)
-        if dispatcher._closing:
-            raise dispatcher._stopped_error()
-        if not dispatcher._threads:
-            raise StoppedError("no worker runs: use the dispatcher as a context manager, or call start()")
-        _refuse_quarantined(dispatcher, index)
+        index = self._state.table.index(symbol)
+        strand = self._control.strand_of(index)
+        if self._state.closing:
+            raise self._state.stopped_error()
+        if not self._state.threads:
+            raise StoppedError(NOT_STARTED)
+        self._refuse_quarantined(index)
         tag = next(self._tags)
-        future = CallFuture(self, strand, tag, dispatcher._table.name(index))
+        future = CallFuture(self, strand, tag, self._state.table.name(index))
         self._waiting[tag] = (future, index, function, arguments)
         while self._engine.queue_task(strand, tag) == Code.AGAIN:
             if time.monotonic() >= deadline or self._engine.stopping:
@@ -136,23 +137,18 @@ class Calls:
             time.sleep(0.001)
         # A stop in between may have found nothing to tell.
         if self._engine.stopping and self._waiting.pop(tag, None) is not None:
-            raise dispatcher._stopped_error()
+            raise self._state.stopped_error()
         return future
 
     def call(
-        self,
-        dispatcher: Dispatcher,
-        symbol: str | int,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        timeout_s: float | None,
+        self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float | None
     ) -> Any:
         """Queues a call and waits for its answer."""
         if self._inside.here:
             raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call")
         limit = seconds("timeout_s", timeout_s)
         deadline = math.inf if limit is None else time.monotonic() + limit
-        future = self.submit(dispatcher, symbol, function, arguments, deadline)
+        future = self.submit(symbol, function, arguments, deadline)
         me = threading.get_ident()
         try:
             # It holds locks of the future, which a worker needs to answer.
@@ -164,7 +160,7 @@ class Calls:
                     if not future.done():
                         raise CallTimeoutError(f"the call to {future.symbol} still runs after {timeout_s} s", True)
                 elif not future.running():
-                    _refuse_quarantined(dispatcher, dispatcher._table.index(symbol), future)
+                    self._refuse_quarantined(self._state.table.index(symbol), future)
         except BaseException:
             future.cancel()
             raise
@@ -185,19 +181,19 @@ class Calls:
         finally:
             self._inside.threads.remove(me)
 
-    def run(self, dispatcher: Dispatcher | None, tag: int) -> None:
-        """By the worker that holds the strand: runs a call, unless it was given up, or there is no dispatcher."""
+    def run(self, tag: int) -> None:
+        """By the worker that holds the strand: runs a call, unless it was given up, or nobody holds the dispatcher."""
         found = self._waiting.pop(tag, None)
         if found is None:
             return
         future, index, function, arguments = found
         if not future.set_running_or_notify_cancel():
             return
-        if dispatcher is None:
-            _answer(future.set_exception, StoppedError(DROPPED))
+        if self._state.dropped:
+            _answer(future.set_exception, self._state.stopped_error())
             return
         try:
-            answer = function(SymbolView(dispatcher, index), *arguments)
+            answer = function(SymbolView(index, self._state.table.name(index), self._rows, self._books), *arguments)
         except BaseException as error:
             _answer(future.set_exception, error)
         else:
@@ -208,7 +204,7 @@ class Calls:
         if self._waiting.pop(tag, None) is not None:
             self._engine.give_up_task(strand, tag)
 
-    def end(self, dispatcher: Dispatcher | None) -> None:
+    def end(self) -> None:
         """Nothing runs any more: those that wait are told."""
         for tag in list(self._waiting):
             found = self._waiting.pop(tag, None)
@@ -216,8 +212,26 @@ class Calls:
                 continue
             future = found[0]
             if future.set_running_or_notify_cancel():
-                error = StoppedError(DROPPED) if dispatcher is None else dispatcher._stopped_error()
-                _answer(future.set_exception, error)
+                _answer(future.set_exception, self._state.stopped_error())
+
+    def _refuse_quarantined(self, index: int, future: CallFuture | None = None) -> None:
+        """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
+        if not self._control.look(index).quarantined or (future is not None and not future.cancel()):
+            return
+        if self._engine.config.on_error == "stop":
+            raise self._state.stopped_error()
+        name, strand = self._state.table.name(index), self._control.strand_of(index)
+        error = QuarantinedError(
+            f"{name}: its strand is quarantined since a handler failed; release({name!r}) lets it go on"
+        )
+        error.__cause__ = next((f for f in self._state.failures if self._strand_of_failure(f) == strand), None)
+        raise error
+
+    def _strand_of_failure(self, failure: HandlerError) -> int | None:
+        try:
+            return self._control.strand_of(failure.symbol)
+        except UnknownSymbolError:
+            return None
 
 
 def _answer(tell: Callable[[Any], None], answer: Any) -> None:
@@ -228,27 +242,6 @@ def _answer(tell: Callable[[Any], None], answer: Any) -> None:
         if interrupts(error):
             raise
         _log.exception("exception calling callback")
-
-
-def _refuse_quarantined(dispatcher: Dispatcher, index: int, future: CallFuture | None = None) -> None:
-    """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
-    if not dispatcher.look(index).quarantined or (future is not None and not future.cancel()):
-        return
-    if dispatcher._engine.config.on_error == "stop":
-        raise dispatcher._stopped_error()
-    name, strand = dispatcher._table.name(index), dispatcher.strand_of(index)
-    error = QuarantinedError(
-        f"{name}: its strand is quarantined since a handler failed; release({name!r}) lets it go on"
-    )
-    error.__cause__ = next((f for f in dispatcher.failures if _strand(dispatcher, f) == strand), None)
-    raise error
-
-
-def _strand(dispatcher: Dispatcher, failure: HandlerError) -> int | None:
-    try:
-        return dispatcher.strand_of(failure.symbol)
-    except UnknownSymbolError:
-        return None
 
 
 def _slice_s(deadline: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings.text import holds
+from strand.binding.text import holds
 from strand.feeds._csv_lines import Block
 from strand.feeds._csv_match import Match
 from strand.feeds._csv_profile import Part, Profile, SymbolRule

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand._bindings.dbn import MAX_TICKS, DbnDecoder
+from strand.binding.dbn import MAX_TICKS, DbnDecoder
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds._write_check import check_read_back
 from strand.feeds.base import FeedInfo, TickBatch

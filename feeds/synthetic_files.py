@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from strand._bindings import market as _market
-from strand._bindings.market_files import MBO, MOST_LEVELS, Events, LobsterWriter, MboWriter, PitchWriter
+from strand.binding import market as _market
+from strand.binding.market_files import MBO, MOST_LEVELS, Events, LobsterWriter, MboWriter, PitchWriter
 from strand.errors import ConfigurationError
 from strand.feeds.destinations import check_outputs
 from strand.feeds.synthetic import SyntheticFeed, WrittenFile

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.books import LEVEL, ORDER, BookMemory
-from strand._bindings.depths import DEPTH_LEVEL, DepthMemory
+from strand.binding.books import LEVEL, ORDER, BookMemory
+from strand.binding.depths import DEPTH_LEVEL, DepthMemory
 from strand.errors import ConfigurationError
 from strand.numbers import whole
 

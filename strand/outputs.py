@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_words import Until
 from strand.behind import Behind
+from strand.binding.engine_words import Until
 from strand.emitted_records import EmittedRecords
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.destinations import check_outputs, output_paths

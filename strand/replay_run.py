@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from strand._bindings.tally import Seen, tally
+from strand.binding.tally import Seen, tally
 from strand.days import NoDays
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.flow import Flow

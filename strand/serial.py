@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_words import histogram_floors_ns
-from strand._bindings.native import NativeFunction
-from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
+from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.native import NativeFunction
+from strand.binding.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_words import Until
-from strand._bindings.serial import MARK, SerialOutput
+from strand.binding.engine_words import Until
+from strand.binding.serial import MARK, SerialOutput
 from strand.output_records import HEAD_BYTES, NO_SEQUENCE
 from strand.ticks import joined
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.chain import Chained
-from strand._bindings.engine_words import Stumbled
-from strand._bindings.native import NativeFunction
-from strand._bindings.serial import PlainRows, SerialRun, Stumble
+from strand.binding.chain import Chained
+from strand.binding.engine_words import Stumbled
+from strand.binding.native import NativeFunction
+from strand.binding.serial import PlainRows, SerialRun, Stumble
 from strand.failures import RAISED, describe, interrupts
 from strand.handlers.context import Context, FailedOnTick
 from strand.handlers.opened import Opened, meet

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
-from strand._bindings.engine_words import Code
+from strand.binding.gate import NOT_STARTED, Code
 from strand.dispatch.control import Control
-from strand.dispatch.state import NOT_STARTED, RunState
+from strand.dispatch.state import RunState
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,

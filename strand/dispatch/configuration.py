@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_config import (
+from strand.binding.engine_config import (
     CACHED_BLOCKS,
     IDLE,
     ON_ERROR,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_words import PAUSED, QUARANTINED, StrandLook
+from strand.binding.engine_words import PAUSED, QUARANTINED, StrandLook
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Engine
-from strand._bindings.engine_words import PythonHandler, StrandLook
-from strand._bindings.tally import Seen
+from strand.binding.engine import Engine
+from strand.binding.engine_words import PythonHandler, StrandLook
+from strand.binding.tally import Seen
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import CallFuture, Calls
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
@@ -360,7 +360,7 @@ class Dispatcher(RunBase):
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """What reads every slot's counters, for who looks often: much cheaper than ``statistics()``. It fills one array
         of shape (slots, fields): workers in their order, then publishers; fields as ``COUNTERS`` of
-        strand._bindings.engine_words names them."""
+        strand.binding.engine_words names them."""
         return self._engine.counters_reader()
 
     def check(self) -> None:

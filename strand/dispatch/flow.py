@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.itch_flow import CAPACITY, ItchFlow
-from strand._bindings.tally import Seen
+from strand.binding.itch_flow import CAPACITY, ItchFlow
+from strand.binding.tally import Seen
 from strand.numbers import MOST
 from strand.ticks import aligned_ticks
 

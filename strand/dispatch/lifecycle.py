@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 
-from strand._bindings.trades import TradeMaker
+from strand.binding.trades import TradeMaker
 from strand.dispatch.calls import Calls
 from strand.dispatch.configuration import WorkerCores, merging_cores
 from strand.dispatch.publishers import Publishers

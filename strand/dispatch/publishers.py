@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import PublisherSlot
-from strand._bindings.engine_words import Code
-from strand._bindings.tally import Seen
+from strand.binding.engine import PublisherSlot
+from strand.binding.gate import NOT_STARTED, Code, publish_error
+from strand.binding.tally import Seen
 from strand.dispatch.flow import Flow
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.routing import Routing
-from strand.dispatch.state import NOT_STARTED, RunState
-from strand.errors import BackpressureError, EngineError, StoppedError, UnknownSymbolError, WouldDeadlockError
+from strand.dispatch.state import RunState
+from strand.errors import StoppedError, WouldDeadlockError
 from strand.numbers import seconds
 from strand.records import RecordReader
 from strand.threads import WAITS_FOR_ITSELF
@@ -196,24 +196,3 @@ def _slice_ns(deadline: float | None) -> int:
 
 def _passed(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() >= deadline
-
-
-def publish_error(
-    code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64], *, key: str, symbols: int, started: bool
-) -> Exception:
-    """What to raise for a code of publishing, but for that of a stop. ``rejected``: positions in the array; ``key``:
-    its field for one of so many ``symbols``; ``started``: workers run."""
-    if code == Code.KEY:
-        at = int(rejected[0])
-        return UnknownSymbolError(
-            f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
-            f"the {at} records before it were published",
-            position=at,
-        )
-    text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "
-    if code == Code.WOULD_DEADLOCK:
-        return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
-    if code in (Code.FULL, Code.AGAIN):
-        why = "their strands are full, or all blocks are in use"
-        return BackpressureError(text + (why if started else f"{why}, and {NOT_STARTED}"), rejected)
-    return EngineError(f"publishing ended with code {code}")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.chain import Chained
-from strand._bindings.claims import Claims, EndClaim
-from strand._bindings.engine import Engine
-from strand._bindings.engine_words import Stumbled
+from strand.binding.chain import Chained
+from strand.binding.claims import Claims, EndClaim
+from strand.binding.engine import Engine
+from strand.binding.engine_words import Stumbled
 from strand.errors import ConfigurationError, HandlerError
 from strand.failures import RAISED, describe, interrupts
 from strand.handlers.context import Context

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine import Engine
-from strand._bindings.engine_words import PythonHandler
-from strand._bindings.native import NativeFunction
+from strand.binding.engine import Engine
+from strand.binding.engine_words import PythonHandler
+from strand.binding.native import NativeFunction
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
 from strand.grouping import strands_for

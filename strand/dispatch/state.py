@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from strand._bindings.engine import Engine
+from strand.binding.engine import Engine
 from strand.errors import EngineError, HandlerError, StoppedError
 from strand.failures import describe, failures_of
 from strand.outputs import Outputs
@@ -16,9 +16,8 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.handlers import Handler
 
-__all__ = ["NOT_STARTED", "RunState"]
+__all__ = ["RunState"]
 
-NOT_STARTED = "no worker runs: use the dispatcher as a context manager, or call start()"
 FORKED = "this process was forked from the one that has the dispatcher's workers: make a new one here"
 DROPPED = "the dispatcher was dropped without a stop"
 

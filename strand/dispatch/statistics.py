@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strand._bindings.engine_words import histogram_floors_ns
+from strand.binding.engine_words import histogram_floors_ns
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.state import RunState
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
+from strand.binding.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
 from strand.dispatch.calls import Calls
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState

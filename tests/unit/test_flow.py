@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import strand
-from strand._bindings.itch_flow import CAPACITY
+from strand.binding.itch_flow import CAPACITY
 from strand.dispatch.publishers import Publishers
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
 from strand.feeds.itch import ItchFeed

@@ -9,7 +9,7 @@ import pytest
 
 import strand
 from strand import UNDEF_PRICE, Dispatcher, Trade, batch_handler, handler, object_handler
-from strand._bindings import ffi
+from strand.binding import ffi
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path

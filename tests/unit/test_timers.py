@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
-from strand._bindings.claims import Claims
+from strand.binding.claims import Claims
 from strand.errors import ConfigurationError, HandlerError
 from strand.outputs import Outputs
 from strand.serial import SerialLoop

@@ -294,7 +294,7 @@ CODE = {
     strand.dispatch.publishers.__file__,
     strand.dispatch.dispatcher.__file__,
     strand.dispatch.calls.__file__,
-    strand._bindings.engine.__file__,
+    strand.binding.engine.__file__,
 }
 CALLS: dict[str, Callable[[Dispatcher], object]] = {
     "publish": lambda d: d.publish(ticks_for([0] * 10)),

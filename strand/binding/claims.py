@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import bytes_of
-from strand.errors import EngineError
+from strand.binding import ffi, lib
+from strand.binding.gate import refusal, text_of
+from strand.binding.memory import bytes_of
 from strand.ticks import named
 
 __all__ = ["END", "FIRST", "RECORDS", "TASK", "WAKE", "Claims", "EndClaim"]
@@ -44,7 +44,7 @@ def _whole(memory: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[A
 
 def _check(code: int, message: Any) -> None:
     if code != lib.SD_OK:
-        raise EngineError(ffi.string(message).decode() or "records were emitted for ticks that are not there")
+        raise refusal(code, text_of(message) or "records were emitted for ticks that are not there")
 
 
 class Memories(Protocol):
@@ -127,8 +127,8 @@ class Claims:
     def arm(self, handled: int, wish: int) -> None:
         """Says when the timer of the claim's symbol is due from now on, as of its first ``handled`` records; 0: never.
         It is after the last of them."""
-        if lib.sd_claim_wake_at(self._d, self._claim, handled, wish) != lib.SD_OK:
-            raise EngineError(f"a timer at {wish} ns cannot be asked for by record {handled - 1} of {self.n}")
+        if code := lib.sd_claim_wake_at(self._d, self._claim, handled, wish):
+            raise refusal(code, f"a timer at {wish} ns cannot be asked for by record {handled - 1} of {self.n}")
 
     def stopped(self, handled: int) -> int:
         """The first ``handled`` records were; the others come again, behind a timer. The next strand, as ``more``."""
@@ -139,8 +139,8 @@ class Claims:
         return self._done(handled, code, _text(message))
 
     def _done(self, handled: int, code: int, message: bytes) -> int:
-        if lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, message) != lib.SD_OK:
-            raise EngineError(f"{handled} of {self._claim.n} records cannot have been handled")
+        if refused := lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, message):
+            raise refusal(refused, f"{handled} of {self._claim.n} records cannot have been handled")
         return self.more()
 
     # ---- tasks and timers
@@ -164,8 +164,8 @@ class Claims:
         """The timer has run, or (``code`` not 0) failed; ``wish``: when the symbol's next one is due, 0: never. The
         next strand, as ``more``."""
         self.at_timer = False
-        if lib.sd_worker_wake_done(self._d, self._slot, self._claim, wish, code, _text(message)) != lib.SD_OK:
-            raise EngineError("a timer of a handler without timers")
+        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._claim, wish, code, _text(message)):
+            raise refusal(refused, "a timer of a handler without timers")
         return self.more()
 
 

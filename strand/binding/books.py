@@ -7,10 +7,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
-from strand._bindings.native import NativeFunction, builtin
-from strand._bindings.trades import TradeRules
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
+from strand.binding.trades import TradeRules
 
 __all__ = ["LEVEL", "ORDER", "BookMemory"]
 
@@ -40,9 +41,10 @@ class BookMemory:
 
     def __init__(self, n_symbols: int, rules: TradeRules | None = None, *, start: int = 0) -> None:
         rules = rules or TradeRules(orders=True)
-        books = lib.sd_books_create(n_symbols, start, rules.fills_report)
-        if books == ffi.NULL:
-            raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
+        books = made(
+            lib.sd_books_create(n_symbols, start, rules.fills_report),
+            f"no memory for the books of {n_symbols:,} symbols",
+        )
         self._books = owned(books, lib.sd_books_destroy)
         self._n_symbols = n_symbols
         params = ffi.new("sd_book_params *", {"books": self._books})

@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.engine import Engine
-from strand._bindings.memory import owned
-from strand._bindings.native import NativeFunction
-from strand.errors import ConfigurationError, EngineError
+from strand.binding import ffi, lib
+from strand.binding.engine import Engine
+from strand.binding.gate import checked, made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction
+from strand.errors import ConfigurationError
 
 __all__ = ["MAX_WORKERS", "RING_TICKS", "Neighbour", "Probe", "RunResult", "publish_paced", "serial", "static"]
 
@@ -45,9 +46,10 @@ class Probe:
 
     def __post_init__(self) -> None:
         params = ffi.new("char[]", self.inner.params) if self.inner.params else ffi.NULL
-        probe = lib.sd_bench_probe_create(self.inner.pointer, params, self.slots)
-        if probe == ffi.NULL:
-            raise MemoryError(f"no memory for the histograms of {self.slots} threads")
+        probe = made(
+            lib.sd_bench_probe_create(self.inner.pointer, params, self.slots),
+            f"no memory for the histograms of {self.slots} threads",
+        )
         self._probe = owned(probe, lib.sd_bench_probe_destroy)
         pointer = ffi.addressof(lib, "sd_bench_handle_probed")
         address = struct.pack("P", int(ffi.cast("uintptr_t", self._probe)))
@@ -85,13 +87,13 @@ def _run(
             **more,
         },
     )
-    code = call(run)
-    if code == lib.SD_E_HANDLER:
-        raise EngineError("a benchmark's handler did not take all it was given")
-    if code == lib.SD_E_NO_MEMORY:
-        raise MemoryError("no memory, or no threads, for the rings")
-    if code != lib.SD_OK:
-        raise ConfigurationError("cores: a worker cannot be pinned to the core it was given")
+    checked(
+        call(run),
+        "cores: a worker cannot be pinned to the core it was given",
+        ConfigurationError,
+        handler="a benchmark's handler did not take all it was given",
+        no_memory="no memory, or no threads, for the rings",
+    )
     return RunResult(float(run.seconds), float(run.publish_ns))
 
 
@@ -141,9 +143,9 @@ class Neighbour:
         self._neighbour: Any = None
 
     def __enter__(self) -> Neighbour:
-        self._neighbour = lib.sd_bench_neighbour_start(self._core, self._most_ns)
-        if self._neighbour == ffi.NULL:
-            raise MemoryError("no thread for the busy neighbour")
+        self._neighbour = made(
+            lib.sd_bench_neighbour_start(self._core, self._most_ns), "no thread for the busy neighbour"
+        )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
+from strand.binding import ffi, lib
 
 __all__ = ["Book", "now_ns", "wait_until"]
 

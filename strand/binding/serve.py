@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
-from strand.errors import FeedError, FormatError
+from strand.binding import ffi, lib
+from strand.binding.gate import Code, check_system, fault_error, made
+from strand.binding.memory import owned
+from strand.errors import FeedError
 
 __all__ = ["LineOptions", "Sender"]
 
@@ -72,9 +72,7 @@ class Sender:
                 line.loss = lines[at].loss
                 line.reorder = lines[at].reorder
                 line.duplicate = lines[at].duplicate
-        state = lib.sd_serve_new(options)
-        if state == ffi.NULL:
-            raise FeedError("there is no memory for the history of what was sent")
+        state = made(lib.sd_serve_new(options), "there is no memory for the history of what was sent", FeedError)
         self._state: Any = owned(state, lib.sd_serve_free)
 
     def send(self, data: memoryview, limit_ns: int) -> tuple[int, bool]:
@@ -82,21 +80,22 @@ class Sender:
         frames. Raises FormatError, OSError."""
         used = ffi.new("uint64_t *")
         code = lib.sd_serve_send(self._state, ffi.from_buffer("uint8_t[]", data), len(data), limit_ns, used)
-        if code == lib.SD_E_FORMAT:
-            raise FormatError(
-                "no ITCH 5.0 message: its length and type do not agree; serve a whole, undamaged file",
+        if code == Code.FORMAT:
+            raise fault_error(
+                {code: "no ITCH 5.0 message: its length and type do not agree; serve a whole, undamaged file"},
+                code,
                 offset=int(lib.sd_serve_look(self._state).fault_offset),
             )
-        _check(code)
+        check_system(code, _ERRNO_BASE)
         return int(used[0]), code == lib.SD_OK
 
     def end(self) -> None:
         """Sends what is kept back, and the session's end. Raises OSError."""
-        _check(lib.sd_serve_end(self._state))
+        check_system(lib.sd_serve_end(self._state), _ERRNO_BASE)
 
     def idle(self, for_ns: int) -> None:
         """Answers requests for so long. Raises OSError."""
-        _check(lib.sd_serve_idle(self._state, for_ns))
+        check_system(lib.sd_serve_idle(self._state, for_ns), _ERRNO_BASE)
 
     def counts(self) -> dict[str, int]:
         """The numbers of ``sd_serve_counts``."""
@@ -117,8 +116,3 @@ class Sender:
             return []
         pairs = np.frombuffer(ffi.buffer(ranges, count[0] * ffi.sizeof("sd_range")), np.uint64).reshape(-1, 2)
         return [(first, end) for first, end in pairs.tolist()]
-
-
-def _check(code: int) -> None:
-    if code <= -_ERRNO_BASE:
-        raise OSError(-code - _ERRNO_BASE, os.strerror(-code - _ERRNO_BASE))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings import ffi, lib
-from strand._bindings.itch import LOCATES, PREFIX_BYTES, ItchDecoder, message_length, new_state
+from strand.binding import ffi, lib
+from strand.binding.itch import LOCATES, PREFIX_BYTES, ItchDecoder, message_length, new_state
 from strand.ticks import empty
 
 __all__ = ["Outlook", "Stripe", "StripeDecoder"]

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
+from strand.binding import ffi, lib
+from strand.binding.gate import checked
+from strand.binding.memory import owned
 from strand.errors import ConfigurationError
 
 __all__ = [
@@ -48,13 +49,13 @@ ORDER_BEFORE: Final = np.dtype([("price", "<i8"), ("shares", "<u4"), ("side", "S
 
 
 def _checked(code: int) -> int:
-    if code >= 0:
-        return code
-    if code == lib.SD_E_NO_MEMORY:
-        raise MemoryError("the generator could not get the memory it needs")
-    if code == lib.SD_E_CORRUPT:
-        raise AssertionError("a generated order book does not hold what its header says")
-    raise ConfigurationError("the generator was given a size or a weight out of its range")
+    return checked(
+        code,
+        "the generator was given a size or a weight out of its range",
+        ConfigurationError,
+        no_memory="the generator could not get the memory it needs",
+        corrupt="a generated order book does not hold what its header says",
+    )
 
 
 def zipf_weights(symbols: int, exponent_q32: int) -> npt.NDArray[np.uint64]:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand._bindings import ffi, lib
-from strand._bindings.native import NativeFunction, builtin
+from strand.binding import ffi, lib
+from strand.binding.native import NativeFunction, builtin
 
 __all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
-from strand._bindings.native import NativeFunction, builtin
-from strand._bindings.trades import TradeRules
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
+from strand.binding.trades import TradeRules
 
 __all__ = ["TapeMemory", "source_bytes", "tape_function"]
 
@@ -43,9 +44,10 @@ class TapeMemory:
     def __init__(
         self, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, timers: bool, ends: bool
     ) -> None:
-        tape = lib.sd_tape_create(n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed))
-        if tape == ffi.NULL:
-            raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
+        tape = made(
+            lib.sd_tape_create(n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed)),
+            f"no memory for the books of {n_symbols:,} symbols",
+        )
         self._tape = owned(tape, lib.sd_tape_destroy)
         source = source_bytes(rules, int(ffi.cast("uintptr_t", self._tape)))
         self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=self._tape)

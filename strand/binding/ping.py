@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.engine_config import IDLE
-from strand.errors import ConfigurationError, EngineError
+from strand.binding import ffi, lib
+from strand.binding.engine_config import IDLE
+from strand.binding.gate import checked
 
 __all__ = ["PingResult", "ping"]
 
@@ -51,11 +51,11 @@ def ping(n: int, idle: str, gap_ns: int, publisher_core: int | None, worker_core
         },
     )
     code = lib.sd_bench_ping_run(ping)
-    if code == lib.SD_E_ARGUMENT:
-        raise ConfigurationError(f"cores: a thread cannot be pinned to core {publisher_core} or {worker_core}")
-    if code == lib.SD_E_NO_MEMORY:
-        raise MemoryError("no memory, or no threads, to measure with")
-    if code != lib.SD_OK:
-        raise EngineError(f"a single tick was not published: code {code}")
+    checked(
+        code,
+        f"a single tick was not published: code {code}",
+        argument=f"cores: a thread cannot be pinned to core {publisher_core} or {worker_core}",
+        no_memory="no memory, or no threads, to measure with",
+    )
     times = (ping.wall_ns, ping.worker_cpu_ns, ping.quiet_ns, ping.quiet_cpu_ns, ping.parks)
     return PingResult(latency_ns, *map(int, times))

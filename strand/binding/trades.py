@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.engine_words import Stumbled
-from strand._bindings.memory import owned
-from strand._bindings.native import NativeFunction, builtin
+from strand.binding import ffi, lib
+from strand.binding.engine_words import Stumbled
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
 from strand.ticks import TRADE
 
 __all__ = ["TradeMaker", "TradeRules", "TradeSource"]
@@ -62,9 +63,10 @@ class TradeMaker:
         self._params = ffi.new("sd_traded_params *")
         ffi.buffer(ffi.addressof(self._params.source, "rules"))[:] = source.rules.packed
         if source.books:
-            tape = lib.sd_tape_create(n_symbols, ffi.addressof(self._params.source, "rules"))
-            if tape == ffi.NULL:
-                raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
+            tape = made(
+                lib.sd_tape_create(n_symbols, ffi.addressof(self._params.source, "rules")),
+                f"no memory for the books of {n_symbols:,} symbols",
+            )
             self._tape = owned(tape, lib.sd_tape_destroy)
             self._params.source.tape = self._tape
         self._unpriced = np.zeros(n_symbols, np.int64)

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.memory import held, owned
-from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.binding import ffi, lib
+from strand.binding.decoding import decode
+from strand.binding.gate import Code, fault_error, made, refusal
+from strand.binding.itch import ItchDecoder
+from strand.binding.memory import owned
+from strand.errors import FeedError
 
 __all__ = ["MAX_HELD", "MAX_RECORD", "PcapDecoder"]
 
@@ -70,9 +72,7 @@ class PcapDecoder:
         given up. Ticks are made of what was captured from ``start_ns`` to
         before ``end_ns``."""
         self.itch = itch
-        state = lib.sd_pcap_new(itch.state, int(skip))
-        if state == ffi.NULL:
-            raise MemoryError("there is no memory for a capture's decoder")
+        state = made(lib.sd_pcap_new(itch.state, int(skip)), "there is no memory for a capture's decoder")
         self._state: Any = owned(state, lib.sd_pcap_free)
         state.blank_headers = int(blank_headers)
         state.hold = hold
@@ -94,19 +94,10 @@ class PcapDecoder:
         Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
         The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
         """
-        state = self._state
-        ticks, size, room = ffi.from_buffer("sd_tick[]", out, require_writable=True), len(data), len(out)
-        made = used = 0
-        with held(data) as source:
-            while True:
-                code = lib.sd_pcap_decode(state, source + used, size - used, int(last), ticks + made, room - made)
-                made += state.made
-                used += state.consumed
-                if code == lib.SD_E_NO_MEMORY:
-                    raise MemoryError("there is no memory for a packet")
-                if code != lib.SD_AGAIN:
-                    return made, used, code == lib.SD_OK
-                self.itch.decide()
+        made, used, code = decode(lib.sd_pcap_decode, self._state, data, last=last, out=out, decide=self.itch.decide)
+        if code == Code.NO_MEMORY:
+            raise refusal(code, "there is no memory for a packet", MemoryError)
+        return made, used, code == Code.OK
 
     @property
     def first_ns(self) -> int:
@@ -123,7 +114,7 @@ class PcapDecoder:
         found = self._state.fault
         if found.fault == lib.SD_PCAP_FAULT_ITCH:
             return self.itch.fault(path, offset=found.offset, place=f"message {found.sequence}: ")
-        text = {
+        texts = {
             lib.SD_PCAP_FAULT_TRUNCATED: "the capture ends inside a record; get the whole file, or keep what was read",
             lib.SD_PCAP_FAULT_RECORD: (
                 f"a record's length, time or mark cannot be ({found.value}): the capture is damaged; on_error='skip' "
@@ -148,9 +139,9 @@ class PcapDecoder:
                 f"message {found.sequence} has {found.value} bytes, which its type does not have; on_error='skip' "
                 "passes over such messages"
             ),
-        }[found.fault]
-        error = TruncatedFeedError if found.fault == lib.SD_PCAP_FAULT_TRUNCATED else FormatError
-        return error(text, path=path, offset=found.offset)
+        }
+        cut = lib.SD_PCAP_FAULT_TRUNCATED
+        return fault_error(texts, found.fault, cut=cut, path=path, offset=found.offset)
 
     def skips(self) -> dict[str, int]:
         """What was passed over since the first byte, by reason, and ``missing messages`` of gaps."""

@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
-from strand._bindings.native import NativeFunction, builtin
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
 
 __all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
 
@@ -26,9 +27,7 @@ class DepthMemory:
     """
 
     def __init__(self, n_symbols: int, *, top: int, max_levels: int) -> None:
-        depths = lib.sd_depths_create(n_symbols)
-        if depths == ffi.NULL:
-            raise MemoryError(f"no memory for the books of {n_symbols:,} symbols")
+        depths = made(lib.sd_depths_create(n_symbols), f"no memory for the books of {n_symbols:,} symbols")
         self._depths = owned(depths, lib.sd_depths_destroy)
         params = ffi.new("sd_depth_params *", {"depths": self._depths, "top": top, "max_levels": max_levels})
         self.function: Final = NativeFunction(builtin("depth"), bytes(ffi.buffer(params)), pure=True, keep=self._depths)

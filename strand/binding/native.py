@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from strand._bindings import ffi, lib
+from strand.binding import ffi, lib
 
 __all__ = [
     "CONTEXT_OFFSETS",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
+from strand.binding import ffi, lib
+from strand.binding.gate import check_system, made
+from strand.binding.memory import owned
 from strand.errors import FeedError
 
 __all__ = ["LINES", "OUT_BYTES", "RUN", "Receiver", "stamp"]
@@ -66,9 +66,7 @@ class Receiver:
         options.any_session = session is None
         if session is not None:
             ffi.memmove(options.session, session.ljust(10), 10)
-        state = lib.sd_mold_new(options)
-        if state == ffi.NULL:
-            raise FeedError("there is no memory, or no file descriptor, for a receiver")
+        state = made(lib.sd_mold_new(options), "there is no memory, or no file descriptor, for a receiver", FeedError)
         self._state: Any = owned(state, lib.sd_mold_free)
         self._out = np.empty(OUT_BYTES, np.uint8)
         self._runs = np.empty(_OUT_RUNS, RUN)
@@ -78,7 +76,7 @@ class Receiver:
 
     def attach(self, line: int, fd: int, receive_bytes: int) -> None:
         """Receives a line on a UDP socket. Raises OSError."""
-        _check(lib.sd_mold_attach(self._state, line, fd, receive_bytes))
+        check_system(lib.sd_mold_attach(self._state, line, fd, receive_bytes))
 
     def rerequest(self, address: bytes, port: int) -> None:
         """Where retransmissions are asked for: four bytes and a port."""
@@ -88,7 +86,7 @@ class Receiver:
 
     def poll(self, timeout_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
         """What has arrived: frames, and runs; both valid until the next call. Raises OSError."""
-        _check(lib.sd_mold_poll(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
+        check_system(lib.sd_mold_poll(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
         return self._delivered()
 
     def take(self, line: int, packet: bytes, ts_recv: int, now_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
@@ -192,8 +190,3 @@ def _bucket_top(bucket: int) -> int:
 
 def _text(session: Any) -> str:
     return bytes(session).decode("latin-1").rstrip(" \0")
-
-
-def _check(code: int) -> None:
-    if code < 0:
-        raise OSError(-code, os.strerror(-code))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi
+from strand.binding import ffi
 
 __all__ = ["Memory", "bytes_of", "held", "owned"]
 

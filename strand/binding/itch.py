@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import held
-from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.binding import ffi, lib
+from strand.binding.decoding import decode
+from strand.binding.gate import fault_error
+from strand.errors import FeedError
 from strand.ticks import TICK, empty
 
 __all__ = [
@@ -181,7 +182,6 @@ class ItchDecoder:
         The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``. Ticks of stripes
         that were adopted come first, and ``data`` is what follows those.
         """
-        state = self._state
         if len(self._adopted):
             given = min(len(self._adopted), len(out))
             out[:given].view(_WHOLE)[:] = self._adopted[:given].view(_WHOLE)
@@ -190,16 +190,8 @@ class ItchDecoder:
             return given + made, used, sound
         if not data and not last:
             return 0, 0, True
-        ticks, size, room = ffi.from_buffer("sd_tick[]", out, require_writable=True), len(data), len(out)
-        with held(data) as source:
-            code = lib.sd_itch_decode(state, source, size, int(last), ticks, room)
-            made, used = state.made, state.consumed
-            while code == lib.SD_AGAIN:
-                self.decide()
-                code = lib.sd_itch_decode(state, source + used, size - used, int(last), ticks + made, room - made)
-                made += state.made
-                used += state.consumed
-            return made, used, code == lib.SD_OK
+        made, used, code = decode(lib.sd_itch_decode, self._state, data, last=last, out=out, decide=self.decide)
+        return made, used, code == lib.SD_OK
 
     def adopt(self, stripe: Any, ticks: npt.NDArray[Any]) -> bool:
         """Whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended. If so, what follows it is
@@ -287,10 +279,9 @@ class ItchDecoder:
         ``offset``, ``place``: where it is, when the messages travel in something else.
         """
         state = self._state
-        kind = state.fault
         letter = letter_of(state.fault_type)
         length = state.fault_length
-        text = {
+        texts = {
             lib.SD_ITCH_FAULT_TRUNCATED: "the input ends inside a message; get the whole file, or keep what was read",
             lib.SD_ITCH_FAULT_UNKNOWN_TYPE: (
                 f"message type {letter} is not one of ITCH 5.0's"
@@ -321,9 +312,9 @@ class ItchDecoder:
                 f"the shares of a {letter} message are beyond 2**63 - 1, which no tick holds; "
                 "on_error='skip' passes over such messages"
             ),
-        }[kind]
-        error = TruncatedFeedError if kind == lib.SD_ITCH_FAULT_TRUNCATED else FormatError
-        return error(place + text, path=path, offset=state.fault_offset if offset is None else offset)
+        }
+        at = state.fault_offset if offset is None else offset
+        return fault_error(texts, state.fault, cut=lib.SD_ITCH_FAULT_TRUNCATED, path=path, offset=at, place=place)
 
     @property
     def named_locates(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
+from strand.binding import ffi, lib
 from strand.ticks import TICK, empty
 
 __all__ = ["Field", "look_up", "value_ticks", "whole"]

@@ -9,9 +9,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
-from strand._bindings.native import NativeFunction
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction
 
 __all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
 
@@ -57,9 +58,9 @@ class SerialOutput:
     """What is emitted to one output by native handlers, until it is taken. Raises MemoryError."""
 
     def __init__(self, record_bytes: int) -> None:
-        output = lib.sd_serial_output_create(record_bytes)
-        if output == ffi.NULL:
-            raise MemoryError(f"no memory for an output of {record_bytes} bytes a record")
+        output = made(
+            lib.sd_serial_output_create(record_bytes), f"no memory for an output of {record_bytes} bytes a record"
+        )
         self.output = owned(output, lib.sd_serial_output_destroy)
         size = int(self.output.sink.entry_bytes)
         self.dtype = np.dtype(

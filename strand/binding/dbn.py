@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
-from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.binding import ffi, lib
+from strand.binding.gate import checked, fault_error, made
+from strand.binding.memory import owned
+from strand.errors import FeedError
 
 __all__ = [
     "IMBALANCE",
@@ -42,6 +43,7 @@ SHORT_SELL_RESTRICTED: Final[int] = lib.SD_DBN_SHORT_SELL_RESTRICTED
 STATISTIC: Final[int] = lib.SD_DBN_STATISTIC
 IMBALANCE: Final[int] = lib.SD_DBN_IMBALANCE
 
+_NO_TABLE: Final = "no memory for a table of instruments"
 _SKIPPABLE: Final = {
     lib.SD_DBN_FAULT_LENGTH: "length not the type's",
     lib.SD_DBN_FAULT_UNKNOWN_TYPE: "unknown type",
@@ -71,9 +73,7 @@ class DbnDecoder:
 
     def __init__(self, *, version: int, skip: bool, tail: int, levels: int, span: tuple[int, int]) -> None:
         """``tail``: bytes behind each record. ``span``: the first and the last receive time wanted."""
-        instruments = lib.sd_dbn_instruments_create()
-        if instruments == ffi.NULL:
-            raise MemoryError("no memory for a table of instruments")
+        instruments = made(lib.sd_dbn_instruments_create(), _NO_TABLE)
         self._instruments: Any = owned(instruments, lib.sd_dbn_instruments_destroy)
         self._state: Any = ffi.new("sd_dbn *")
         lib.sd_dbn_init(self._state, version, self._instruments)
@@ -142,9 +142,9 @@ class DbnDecoder:
     def fault(self, path: str | Path, base: int) -> FeedError:
         """The error that ended the last ``decode``, to be raised. ``base``: where the first record lies."""
         state = self._state
-        kind, length, value = state.fault, state.fault_length, state.fault_value
+        length, value = state.fault_length, state.fault_value
         skippable = "; on_error='skip' passes over such records"
-        text = {
+        texts = {
             lib.SD_DBN_FAULT_TRUNCATED: (
                 f"the input ends inside a record of {length} bytes; get the whole file, or keep what was read"
             ),
@@ -160,9 +160,9 @@ class DbnDecoder:
             lib.SD_DBN_FAULT_SIDE: f"a record's side is {_letter(value)}, not one of ABN{skippable}",
             lib.SD_DBN_FAULT_TIME: f"a record's time lies beyond 2262-04-11, which no tick holds{skippable}",
             lib.SD_DBN_FAULT_SIZE: f"a bar's volume is beyond 2**63 - 1, which no tick holds{skippable}",
-        }[kind]
-        error = TruncatedFeedError if kind == lib.SD_DBN_FAULT_TRUNCATED else FormatError
-        return error(text, path=path, offset=base + state.fault_offset)
+        }
+        cut = lib.SD_DBN_FAULT_TRUNCATED
+        return fault_error(texts, state.fault, cut=cut, path=path, offset=base + state.fault_offset)
 
     def skipped(self) -> dict[str, tuple[int, int]]:
         """Records passed over since the first one, by reason: how many, and how far behind the first record the first
@@ -191,8 +191,7 @@ class DbnDecoder:
 
 
 def _checked(code: int) -> None:
-    if code != lib.SD_OK:
-        raise MemoryError("no memory for a table of instruments")
+    checked(code, _NO_TABLE, MemoryError)
 
 
 def _letter(byte: int) -> str:

@@ -8,10 +8,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.itch import NAME_BYTES, NO_NAME, Keeps, letter_of
-from strand._bindings.memory import held, owned
-from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.binding import ffi, lib
+from strand.binding.decoding import decode
+from strand.binding.gate import Code, fault_error, made, refusal
+from strand.binding.itch import NAME_BYTES, NO_NAME, Keeps, letter_of
+from strand.binding.memory import owned
+from strand.errors import FeedError
 
 __all__ = [
     "ATTRIBUTED",
@@ -67,9 +69,7 @@ class PitchDecoder:
         end_ns: int | None = None,
     ) -> None:
         """``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``."""
-        state = lib.sd_pitch_new(midnight_ns, int(skip))
-        if state == ffi.NULL:
-            raise MemoryError("there is no memory for a PITCH decoder")
+        state = made(lib.sd_pitch_new(midnight_ns, int(skip)), "there is no memory for a PITCH decoder")
         self._state: Any = owned(state, lib.sd_pitch_free)
         self._keeps = keeps
         if keeps is not None:
@@ -84,20 +84,17 @@ class PitchDecoder:
         Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
         The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
         """
+        made, used, code = decode(lib.sd_pitch_decode, self._state, data, last=last, out=out, decide=self._decide)
+        if code == Code.NO_MEMORY:
+            orders = self._state.live_orders
+            raise refusal(code, f"there is no memory for more than {orders} live orders", MemoryError)
+        return made, used, code == Code.OK
+
+    def _decide(self) -> None:
+        """Judges the symbol that the decoder has just met."""
+        assert self._keeps is not None
         state = self._state
-        ticks, size, room = ffi.from_buffer("sd_tick[]", out, require_writable=True), len(data), len(out)
-        made = used = 0
-        with held(data) as source:
-            while True:
-                code = lib.sd_pitch_decode(state, source + used, size - used, int(last), ticks + made, room - made)
-                made += state.made
-                used += state.consumed
-                if code == lib.SD_E_NO_MEMORY:
-                    raise MemoryError(f"there is no memory for more than {state.live_orders} live orders")
-                if code != lib.SD_AGAIN:
-                    return made, used, code == lib.SD_OK
-                assert self._keeps is not None
-                state.wanted[state.asked] = int(self._keeps(self._name(state.asked))[0])
+        state.wanted[state.asked] = int(self._keeps(self._name(state.asked))[0])
 
     def _name(self, index: int) -> npt.NDArray[np.bytes_]:
         return np.array([bytes(ffi.buffer(self._state.symbols[index]))], f"S{NAME_BYTES}")
@@ -106,7 +103,7 @@ class PitchDecoder:
         """The error that ended the last ``decode``, to be raised."""
         found = self._state.fault
         letter = letter_of(found.type)
-        text = {
+        texts = {
             lib.SD_PITCH_FAULT_TRUNCATED: "the input ends inside a line; get the whole file, or keep what was read",
             lib.SD_PITCH_FAULT_UNKNOWN_TYPE: (
                 f"message type {letter} is not one of PITCH's" if found.type else "the line is too short for a message"
@@ -119,10 +116,16 @@ class PitchDecoder:
                 f"a message of type {letter} has a character at column {found.column + 1} that its field cannot have"
             ),
             lib.SD_PITCH_FAULT_SYMBOLS: f"the file names more than {SYMBOLS - 1} symbols",
-        }[found.fault]
-        error = TruncatedFeedError if found.fault == lib.SD_PITCH_FAULT_TRUNCATED else FormatError
-        advice = "" if error is TruncatedFeedError else ": the file is damaged or not PITCH; on_error='skip' goes on"
-        return error(text + advice, path=path, offset=found.offset, line=found.line)
+        }
+        return fault_error(
+            texts,
+            found.fault,
+            cut=lib.SD_PITCH_FAULT_TRUNCATED,
+            path=path,
+            offset=found.offset,
+            line=found.line,
+            advice=": the file is damaged or not PITCH; on_error='skip' goes on",
+        )
 
     def skips(self) -> dict[str, int]:
         """Lines passed over since the first byte, by reason."""

@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.market import ORDER_BEFORE
-from strand._bindings.memory import owned
+from strand.binding import ffi, lib
+from strand.binding.gate import checked
+from strand.binding.market import ORDER_BEFORE
+from strand.binding.memory import owned
 
 __all__ = ["MBO", "MBO_EVENT_RECORDS", "MOST_LEVELS", "Events", "LobsterWriter", "MboWriter", "PitchWriter"]
 
@@ -28,11 +29,12 @@ MOST_LEVELS: Final[int] = lib.SD_LOBSTER_MOST_LEVELS
 
 
 def _checked(code: int) -> int:
-    if code >= 0:
-        return code
-    if code == lib.SD_E_NO_MEMORY:
-        raise MemoryError("the writer could not get the memory it needs")
-    raise AssertionError("the generated events do not fit each other")
+    return checked(
+        code,
+        "the generated events do not fit each other",
+        AssertionError,
+        no_memory="the writer could not get the memory it needs",
+    )
 
 
 class Events:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import held
-from strand._bindings.tally import Seen
+from strand.binding import ffi, lib
+from strand.binding.memory import held
+from strand.binding.tally import Seen
 
 __all__ = ["CAPACITY", "ItchFlow"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
+from strand.binding import ffi, lib
 
 __all__ = ["UNMAPPED", "Merger", "Need", "ordered"]
 

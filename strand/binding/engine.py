@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.claims import Claims, EndClaim
-from strand._bindings.engine_config import EngineConfig, config_struct
-from strand._bindings.engine_words import (
+from strand.binding import ffi, lib
+from strand.binding.claims import Claims, EndClaim
+from strand.binding.engine_config import EngineConfig, config_struct
+from strand.binding.engine_words import (
     COUNTERS,
     HISTOGRAMS,
     PAUSED,
@@ -24,10 +24,11 @@ from strand._bindings.engine_words import (
     Until,
     stumbled,
 )
-from strand._bindings.itch_flow import ItchFlow
-from strand._bindings.memory import Memory, bytes_of, owned
-from strand._bindings.native import NativeFunction
-from strand.errors import ConfigurationError, EngineError
+from strand.binding.gate import checked, refusal, text_of
+from strand.binding.itch_flow import ItchFlow
+from strand.binding.memory import Memory, bytes_of, owned
+from strand.binding.native import NativeFunction
+from strand.errors import ConfigurationError
 
 __all__ = ["Engine", "PublisherSlot"]
 
@@ -57,11 +58,12 @@ class Engine:
 
     def __init__(self, config: EngineConfig) -> None:
         out = ffi.new("sd_dispatcher **")
-        code = lib.sd_dispatcher_create(config_struct(config), out)
-        if code == lib.SD_E_NO_MEMORY:
-            raise MemoryError(f"no memory for {config.n_strands} strands and {config.n_blocks} blocks of 2 KB")
-        if code != lib.SD_OK:
-            raise ConfigurationError(f"the engine refused its configuration: {config}")
+        checked(
+            lib.sd_dispatcher_create(config_struct(config), out),
+            f"the engine refused its configuration: {config}",
+            ConfigurationError,
+            no_memory=f"no memory for {config.n_strands} strands and {config.n_blocks} blocks of 2 KB",
+        )
         self.config = config
         self._d = owned(out[0], lib.sd_dispatcher_destroy)
         self._keep: list[Any] = []
@@ -73,17 +75,14 @@ class Engine:
             ffi.cast("uint32_t *", ffi.from_buffer(strand_of_symbol)),
             ffi.cast("uint16_t *", ffi.from_buffer(handler_of_strand)),
         )
-        if code != lib.SD_OK:
-            raise EngineError("a symbol was routed to a strand that does not exist")
+        checked(code, "a symbol was routed to a strand that does not exist")
 
     def set_outputs(self, record_bytes: Sequence[int], memory_bytes: int) -> None:
         """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
-        if lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory_bytes) != lib.SD_OK:
+        if code := lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory_bytes):
             least = int(lib.sd_outputs_least(self._d, len(record_bytes)))
-            raise ConfigurationError(
-                f"output_memory: {memory_bytes} cannot hold what {len(record_bytes)} outputs take; "
-                f"give at least {least}"
-            )
+            what = f"output_memory: {memory_bytes} cannot hold what {len(record_bytes)} outputs take"
+            raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
 
     def set_handlers(
         self, functions: Sequence[NativeFunction | PythonHandler], outputs: Sequence[Sequence[int]]
@@ -99,8 +98,8 @@ class Engine:
                 entry.wakes, entry.finishes = function.wakes, function.finishes
             else:
                 self._fill(entry, function)
-        if lib.sd_dispatcher_handlers(self._d, table, len(functions)) != lib.SD_OK:
-            raise EngineError("a strand names a handler that does not exist")
+        code = lib.sd_dispatcher_handlers(self._d, table, len(functions))
+        checked(code, "a strand names a handler that does not exist")
 
     def _fill(self, entry: Any, function: NativeFunction) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
@@ -190,8 +189,7 @@ class Engine:
     def settle_outputs(self, until: Until) -> int:
         """Finds out up to where all is final, and reads what slots have collected. One thread at a time. Returns the
         ns for which that looked at lines that workers write."""
-        if lib.sd_outputs_round(self._d, until) != lib.SD_OK:
-            raise MemoryError("no memory for what handlers emit")
+        checked(lib.sd_outputs_round(self._d, until), "no memory for what handlers emit", MemoryError)
         return int(lib.sd_outputs_look_ns(self._d))
 
     def take_output(self, output: int, to: npt.NDArray[np.uint8], room: int) -> int:
@@ -247,12 +245,10 @@ class Engine:
         return bool(lib.sd_dispatcher_stopping(self._d))
 
     def hold(self, strand: int, why: int) -> None:
-        if lib.sd_dispatcher_hold(self._d, strand, why) != lib.SD_OK:
-            raise EngineError(f"strand {strand} cannot be held")
+        checked(lib.sd_dispatcher_hold(self._d, strand, why), f"strand {strand} cannot be held")
 
     def resume(self, strand: int, why: int) -> None:
-        if lib.sd_dispatcher_resume(self._d, strand, why) != lib.SD_OK:
-            raise EngineError(f"strand {strand} cannot be resumed")
+        checked(lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
 
     def finish(self) -> bool:
         """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
@@ -314,8 +310,7 @@ class Engine:
 
     def look(self, strand: int) -> StrandLook:
         k = ffi.new("sd_look *")
-        if lib.sd_strand_look(self._d, strand, k) != lib.SD_OK:
-            raise EngineError(f"there is no strand {strand}")
+        checked(lib.sd_strand_look(self._d, strand, k), f"there is no strand {strand}")
         dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
         owner = int(k.owner) - 1 if k.owner else None
         return StrandLook(
@@ -325,8 +320,8 @@ class Engine:
 
     def time_strands(self) -> None:
         """Before workers run: keeps what handlers take by strand. Raises MemoryError."""
-        if lib.sd_dispatcher_time_strands(self._d) != lib.SD_OK:
-            raise MemoryError(f"no memory for the times of {self.config.n_strands:,} strands")
+        lacking = f"no memory for the times of {self.config.n_strands:,} strands"
+        checked(lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
 
     def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """By strand: ns that handlers took, and the records that this was for; 0 where it was not kept."""
@@ -337,8 +332,8 @@ class Engine:
 
     def accepted_at_rest(self, strand: int, scratch: Any) -> int | None:
         """Records a strand has accepted, where none of them is pending; else None. ``scratch`` from ``new_look``."""
-        if lib.sd_strand_look(self._d, strand, scratch) != lib.SD_OK:
-            raise EngineError(f"there is no strand {strand}")
+        if code := lib.sd_strand_look(self._d, strand, scratch):
+            raise refusal(code, f"there is no strand {strand}")
         return None if scratch.pending else int(scratch.accepted)
 
     def new_look(self) -> Any:
@@ -351,13 +346,13 @@ class Engine:
         while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
             sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
-            message = ffi.string(f.message).decode(errors="replace")
-            found.append(Failure(int(f.strand), key, sequence, int(f.handler), int(f.slot), int(f.code), message))
+            place = int(f.strand), key, sequence, int(f.handler), int(f.slot)
+            found.append(Failure(*place, int(f.code), text_of(f.message)))
         return found
 
     def check(self) -> None:
         """The books at rest. Raises EngineError naming the strand where they do not balance."""
         strand = ffi.new("uint32_t *")
         what = ffi.new("char[128]")
-        if lib.sd_dispatcher_check(self._d, strand, what) != lib.SD_OK:
-            raise EngineError(f"strand {strand[0]}: {ffi.string(what).decode()}")
+        if code := lib.sd_dispatcher_check(self._d, strand, what):
+            raise refusal(code, f"strand {strand[0]}: {text_of(what)}")

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
-from strand._bindings.memory import owned
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
 from strand.ticks import empty
 
 __all__ = [
@@ -217,9 +218,7 @@ class Names:
     """Names by the order in which they first appear, at most ``capacity`` of them."""
 
     def __init__(self, capacity: int) -> None:
-        names = lib.sd_names_new(capacity)
-        if names == ffi.NULL:
-            raise MemoryError("no memory for a table of names")
+        names = made(lib.sd_names_new(capacity), "no memory for a table of names")
         self._names = owned(names, lib.sd_names_free)
         self._known: list[bytes] = []
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import ffi, lib
+from strand.binding import ffi, lib
+from strand.binding.gate import text_of
 
 __all__ = [
     "COUNTERS",
     "HISTOGRAMS",
     "PAUSED",
     "QUARANTINED",
-    "Code",
     "Failure",
     "PythonHandler",
     "StrandLook",
@@ -34,17 +34,6 @@ COUNTERS: Final = (
     "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
 HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
-
-
-class Code:
-    """The core's result codes."""
-
-    OK: Final[int] = lib.SD_OK
-    AGAIN: Final[int] = lib.SD_AGAIN
-    KEY: Final[int] = lib.SD_E_KEY
-    FULL: Final[int] = lib.SD_E_FULL
-    WOULD_DEADLOCK: Final[int] = lib.SD_E_WOULD_DEADLOCK
-    STOPPED: Final[int] = lib.SD_E_STOPPED
 
 
 class Until(IntEnum):
@@ -72,7 +61,8 @@ class Stumbled:
 
 
 def stumbled(failure: Any) -> Stumbled:
-    return Stumbled(int(failure.code), ffi.string(failure.message).decode(errors="replace"))
+    """From an ``sd_failure``."""
+    return Stumbled(int(failure.code), text_of(failure.message))
 
 
 @dataclass(frozen=True, slots=True)

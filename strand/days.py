@@ -17,7 +17,7 @@ from strand.rows import Rows
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
-    from strand.serial import SerialLoop
+    from strand.reference.loop import SerialLoop
 
 __all__ = ["Day", "DayRecorder", "NoDays"]
 

@@ -18,7 +18,7 @@ from strand.outputs import output_digests
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
-    from strand.serial import SerialLoop
+    from strand.reference.loop import SerialLoop
 
 __all__ = ["NoRecorder", "Recorder", "recorder_for"]
 

@@ -20,7 +20,7 @@ from strand.feeds.selected import feeds_of_batch, tick_feeds_of
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs
 from strand.recorder import NoRecorder
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 

@@ -32,6 +32,7 @@ __all__ = [
     "check_system",
     "checked",
     "fault_error",
+    "key_error",
     "made",
     "publish_error",
     "refusal",
@@ -131,18 +132,23 @@ def fault_error(
     return FormatError(text + advice, path=path, offset=offset, line=line)
 
 
+def key_error(array: npt.NDArray[Any], at: int, *, key: str, symbols: int) -> UnknownSymbolError:
+    """What to raise where the record at a position has no symbol, and those before it were published. ``key``: its
+    field for one of so many ``symbols``."""
+    return UnknownSymbolError(
+        f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
+        f"the {at} records before it were published",
+        position=at,
+    )
+
+
 def publish_error(
     code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64], *, key: str, symbols: int, started: bool
 ) -> Exception:
     """What to raise for a code of publishing, but for that of a stop. ``rejected``: positions in the array; ``key``:
     its field for one of so many ``symbols``; ``started``: workers run."""
     if code == Code.KEY:
-        at = int(rejected[0])
-        return UnknownSymbolError(
-            f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
-            f"the {at} records before it were published",
-            position=at,
-        )
+        return key_error(array, int(rejected[0]), key=key, symbols=symbols)
     text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "
     if code == Code.WOULD_DEADLOCK:
         return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)

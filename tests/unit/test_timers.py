@@ -22,7 +22,7 @@ from strand import handler as compiled
 from strand.binding.claims import Claims
 from strand.errors import ConfigurationError, HandlerError
 from strand.outputs import Outputs
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
 
 #: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.

@@ -16,18 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.gate import key_error
 from strand.binding.native import NativeFunction
 from strand.binding.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects
-from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
+from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
-from strand.serial_emitted import AT_END, TIMER, SerialEmitted
-from strand.serial_python import PythonStumble, SerialPython
+from strand.reference.emitted import AT_END, TIMER, SerialEmitted
+from strand.reference.python_handlers import PythonStumble, SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 from strand.ticks import TICK, named
 
@@ -160,11 +161,7 @@ class SerialLoop(RunBase):
             self._emitted.outputs_below = self._accepted
             self._outputs.hand_out()
         if end < len(array):
-            raise UnknownSymbolError(
-                f"record {end}: {self._reader.key} is {keys[end]}, but there are {len(self._table)} symbols (0 to "
-                f"{len(self._table) - 1}); the {end} records before it were published",
-                position=end,
-            )
+            raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
         return len(array)
 
     def _mark(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:

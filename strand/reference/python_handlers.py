@@ -17,7 +17,7 @@ from strand.handlers.context import Context, FailedOnTick
 from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
 from strand.records import RecordReader
-from strand.serial_emitted import SerialEmitted
+from strand.reference.emitted import SerialEmitted
 
 if TYPE_CHECKING:
     from strand.handlers import Handler

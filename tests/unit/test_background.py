@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand import behind
-from strand.behind import Behind
+from strand import background
+from strand.background import BackgroundWriter
 from strand.errors import EngineError
 
 ALLOWED = sorted(os.sched_getaffinity(0))
@@ -43,8 +43,8 @@ def work() -> Work:
 
 
 @pytest.fixture
-def thread(work: Work) -> Iterator[Behind]:
-    found = Behind(work, work.failures.append, "test-behind", ALLOWED)
+def thread(work: Work) -> Iterator[BackgroundWriter]:
+    found = BackgroundWriter(work, work.failures.append, "test-behind", ALLOWED)
     found.start()
     yield found
     work.gate.set()
@@ -58,7 +58,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_everything_is_worked_on_in_order(thread: Behind, work: Work) -> None:
+def test_everything_is_worked_on_in_order(thread: BackgroundWriter, work: Work) -> None:
     work.gate.set()
     for i in range(1000):
         thread.put(BATCH + i)
@@ -71,7 +71,7 @@ def test_everything_is_worked_on_in_order(thread: Behind, work: Work) -> None:
 
 def test_it_is_done_in_a_thread_of_its_own_on_the_cores_that_are_allowed() -> None:
     found: list[tuple[str, set[int]]] = []
-    one = Behind(
+    one = BackgroundWriter(
         lambda _: found.append((threading.current_thread().name, os.sched_getaffinity(0))), print, "one", ALLOWED[:1]
     )
     one.start()
@@ -81,8 +81,8 @@ def test_it_is_done_in_a_thread_of_its_own_on_the_cores_that_are_allowed() -> No
     assert os.sched_getaffinity(0) == set(ALLOWED)
 
 
-def test_so_much_may_wait_and_no_more(thread: Behind, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(behind, "MOST_BYTES", 4 * BATCH.nbytes)
+def test_so_much_may_wait_and_no_more(thread: BackgroundWriter, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MOST_BYTES", 4 * BATCH.nbytes)
     put: list[int] = []
 
     def put_all() -> None:
@@ -102,7 +102,7 @@ def test_so_much_may_wait_and_no_more(thread: Behind, work: Work, monkeypatch: p
     assert work.seen == list(range(20))
 
 
-def test_a_failure_is_told_once_and_the_rest_dropped(thread: Behind, work: Work) -> None:
+def test_a_failure_is_told_once_and_the_rest_dropped(thread: BackgroundWriter, work: Work) -> None:
     work.bad = 3
     work.gate.set()
     for i in range(100):
@@ -118,8 +118,8 @@ def test_whatever_ends_the_thread_is_told_and_nobody_waits_for_it(work: Work, mo
     def leave(_: Any) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr(behind, "MOST_BYTES", BATCH.nbytes)
-    one = Behind(leave, work.failures.append, "leaving", ALLOWED)
+    monkeypatch.setattr(background, "MOST_BYTES", BATCH.nbytes)
+    one = BackgroundWriter(leave, work.failures.append, "leaving", ALLOWED)
     one.start()
     for _ in range(10):
         one.put(BATCH)
@@ -130,16 +130,16 @@ def test_whatever_ends_the_thread_is_told_and_nobody_waits_for_it(work: Work, mo
 
 
 def test_one_that_has_not_begun_can_be_dropped() -> None:
-    Behind(print, print, "never", ALLOWED).drop()
+    BackgroundWriter(print, print, "never", ALLOWED).drop()
 
 
-def test_dropping_leaves_what_waits(thread: Behind, work: Work) -> None:
+def test_dropping_leaves_what_waits(thread: BackgroundWriter, work: Work) -> None:
     for i in range(100):
         thread.put(BATCH + i)
     assert work.begun.wait(30)
     dropping = threading.Thread(target=thread.drop)
     dropping.start()
-    wait_until(lambda: thread._dropping)
+    wait_until(lambda: thread._background.stopping)
     work.gate.set()
     dropping.join(30)
     assert not dropping.is_alive()

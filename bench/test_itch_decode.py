@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from strand._bindings.itch import ItchDecoder
+from strand.binding.itch import ItchDecoder
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.selection import Selection
 from strand.ticks import zeros

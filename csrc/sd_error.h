@@ -1,4 +1,4 @@
-/* One list of error codes for the whole core. C returns a negative code; strand/_bindings turns codes into the
+/* One list of error codes for the whole core. C returns a negative code; strand/binding/gate.py turns codes into the
  * exceptions of strand/errors.py in one place. */
 #ifndef SD_ERROR_H
 #define SD_ERROR_H

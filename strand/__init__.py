@@ -6,7 +6,7 @@ from strand import _starting
 
 if _starting.is_command():
     _starting.begin()
-from strand.dispatcher import Dispatcher
+from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import StrandError
 from strand.handlers import (
     Context,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.books import LEVEL, ORDER, BookMemory
-from strand._bindings.depths import DEPTH_LEVEL, DepthMemory
+from strand.binding.books import LEVEL, ORDER, BookMemory
+from strand.binding.depths import DEPTH_LEVEL, DepthMemory
 from strand.errors import ConfigurationError
 from strand.numbers import whole
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook", "keeps_books"]
+__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook"]
 
 
 class _Levels:
@@ -147,11 +147,6 @@ class DepthBook(_Levels):
         return f"<DepthBook of {self.symbol}: {len(self)} levels>"
 
 
-def keeps_books(memory: object | None) -> bool:
-    """Whether a handler's memory is one of books."""
-    return isinstance(memory, (BookMemory, DepthMemory))
-
-
 class Books:
     """The books of a dispatcher: ``books["AAPL"]``. Memory of all of them is ``bytes``, orders ``live_orders``."""
 
@@ -168,7 +163,15 @@ class Books:
         self._memories = [m if isinstance(m, (BookMemory, DepthMemory)) else None for m in memories]
         self._handler_of_symbol = handler_of_symbol
         self._rows = rows
-        if not any(self._memories):
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether a handler here keeps books, of orders or of levels."""
+        return any(self._memories)
+
+    def check_kept(self) -> None:
+        """Raises ConfigurationError where no handler here keeps books."""
+        if not self.are_kept:
             raise ConfigurationError("books: no handler here keeps books; give handler='book' or 'depth'")
 
     def __getitem__(self, symbol: str | int) -> Any:
@@ -177,9 +180,16 @@ class Books:
         Raises UnknownSymbolError, and ConfigurationError for a symbol whose handler keeps none.
         """
         index = self._table.index(symbol)
+        found = self.find(index)
+        if found is None:
+            raise ConfigurationError(f"books: the handler of {self._table.name(index)} keeps no book")
+        return found
+
+    def find(self, index: int) -> Any:
+        """The same for the symbol with an index; None where its handler keeps none."""
         memory = self._memories[self._handler_of_symbol[index]]
         if memory is None:
-            raise ConfigurationError(f"books: the handler of {self._table.name(index)} keeps no book")
+            return None
         row = self._rows.at(index)
         for name in self._paths[self._handler_of_symbol[index]]:  # in a chain
             row = row[name]

@@ -10,8 +10,8 @@ import click
 import numpy as np
 
 from strand import feeds, report
-from strand._bindings.tally import tally
 from strand.bench.cli import bench
+from strand.binding.tally import tally
 from strand.commands.convert import convert
 from strand.commands.diff import diff
 from strand.commands.ending import run_to_its_end

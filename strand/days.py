@@ -16,8 +16,8 @@ from strand.fingerprint import fingerprint_of_rows
 from strand.rows import Rows
 
 if TYPE_CHECKING:
-    from strand.dispatcher import Dispatcher
-    from strand.serial import SerialLoop
+    from strand.dispatch.dispatcher import Dispatcher
+    from strand.reference.loop import SerialLoop
 
 __all__ = ["Day", "DayRecorder", "NoDays"]
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from strand._bindings.engine import Engine
+from strand.binding.engine import Engine
 from strand.errors import HandlerError
 from strand.handlers.compile_errors import reason_of_compiled
 

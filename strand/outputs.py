@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_words import Until
-from strand.behind import Behind
+from strand.background import BackgroundWriter
+from strand.binding.engine_words import Until
 from strand.emitted_records import EmittedRecords
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.write.destinations import check_outputs, output_paths
@@ -209,7 +209,7 @@ class Outputs(Mapping[str, Output]):
         self._files: list[OutputFile] = []
         #: What takes each output's batches, in the order of the outputs; and those that do in threads of their own.
         self._takers: list[list[Callable[[npt.NDArray[Any]], None]]] = []
-        self._behind: list[Behind] = []
+        self._writers: list[BackgroundWriter] = []
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -295,11 +295,12 @@ class Outputs(Mapping[str, Output]):
             self._files.append(file)
             found.append(self._files[-1].write)
         if len(allowed) > 1:
-            behind = [Behind(take, self._fail, f"strand-{output.name}", allowed, self._inside) for take in found]
-            self._behind += behind  # before any begins: an interrupt may come while one does
-            for one in behind:
+            name = f"strand-{output.name}"
+            writers = [BackgroundWriter(take, self._fail, name, allowed, self._inside) for take in found]
+            self._writers += writers  # before any begins: an interrupt may come while one does
+            for one in writers:
                 one.start()
-            found = [one.put for one in behind]
+            found = [one.put for one in writers]
         return found if output.path is not None else [*found, output._put]
 
     def _fail(self, error: Exception) -> None:
@@ -329,8 +330,8 @@ class Outputs(Mapping[str, Output]):
             self._thread = None
         if self._engine is not None:
             self._round(self._engine, Until.END if complete else Until.FIRST_PENDING)
-            for behind in self._behind:
-                behind.close()
+            for writer in self._writers:
+                writer.close()
             with self._round_lock:
                 self.late = self._engine.late_outputs
                 self._engine = None
@@ -340,7 +341,7 @@ class Outputs(Mapping[str, Output]):
     def forget(self) -> None:
         """In the child of a fork, where none of the threads is: what was collected by then is all there is."""
         self._engine = None
-        self._behind.clear()
+        self._writers.clear()
 
     def abandon(self) -> None:
         """Ends merging without waiting for it: nobody is left to look at what comes out. Takes no lock."""
@@ -359,8 +360,8 @@ class Outputs(Mapping[str, Output]):
         on with the run. Raises what went wrong with handing it out."""
         if self._engine is not None:
             self._round(self._engine, Until.WATERMARK)
-        for behind in self._behind:
-            behind.settle()
+        for writer in self._writers:
+            writer.settle()
         if self.failure is not None:
             raise self.failure
         return {name: output.digest for name, output in self._outputs.items()}
@@ -453,8 +454,8 @@ class Outputs(Mapping[str, Output]):
         self._files.clear()
 
     def _give_up(self) -> None:
-        for behind in self._behind:
-            behind.drop()
+        for writer in self._writers:
+            writer.drop()
         for file in self._files:
             file.give_up()
         self._files.clear()

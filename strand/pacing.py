@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import pace as _pace
+from strand.binding import pace as _pace
 from strand.errors import ConfigurationError
 from strand.numbers import whole
 from strand.stats import Latency

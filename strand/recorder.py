@@ -17,8 +17,8 @@ from strand.fingerprint_file import End, Interval, SymbolState, create_fingerpri
 from strand.outputs import output_digests
 
 if TYPE_CHECKING:
-    from strand.dispatcher import Dispatcher
-    from strand.serial import SerialLoop
+    from strand.dispatch.dispatcher import Dispatcher
+    from strand.reference.loop import SerialLoop
 
 __all__ = ["NoRecorder", "Recorder", "recorder_for"]
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from strand import feeds
-from strand.configuration import RENAMED, yes_or_no
 from strand.days import DayRecorder, NoDays
-from strand.dispatcher import Dispatcher
+from strand.dispatch.configuration import RENAMED, yes_or_no
+from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
@@ -27,10 +27,10 @@ from strand.options import check_apart, options_of, refuse_unknown
 from strand.outputs import output_digests
 from strand.pacing import Pacer
 from strand.recorder import recorder_for
+from strand.reference.loop import SerialLoop
 from strand.replay_result import ReplayResult
 from strand.replay_run import Run, Timed, chain, pinned
 from strand.run_header import run_header
-from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]

@@ -9,18 +9,18 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from strand._bindings.tally import Seen, tally
+from strand.binding.tally import Seen, tally
 from strand.days import NoDays
-from strand.dispatcher import Dispatcher
+from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.flow import Flow
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
-from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs
 from strand.recorder import NoRecorder
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 

@@ -17,7 +17,7 @@ from strand.units import Unit
 if TYPE_CHECKING:
     from strand.handlers import Handler
 
-__all__ = ["Rows"]
+__all__ = ["RowMemory", "Rows"]
 
 
 class RowMemory(Protocol):

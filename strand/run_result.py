@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.tally import TickCounts
+from strand.binding.tally import TickCounts
 from strand.books import Books
 from strand.days import Day
 from strand.emitted_records import EmittedRecords

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
-    from strand._bindings.tally import TickCounts
+    from strand.binding.tally import TickCounts
     from strand.days import Day
     from strand.feeds import FeedInfo
     from strand.pacing import Pacing

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from strand._bindings.serve import LineOptions, Sender
+from strand.binding.serve import LineOptions, Sender
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.itch.reader import recognise
 from strand.feeds.io.address import Address, ipv4, parse_address

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TRY = """
 import importlib.util, pkgutil, sys
 import strand, strand.feeds
-from strand._bindings import lib
+from strand.binding import lib
 assert lib.SD_OK == 0
 for module in (strand, strand.feeds):
     assert module.__file__.startswith(sys.prefix), f"imported from {module.__file__}"

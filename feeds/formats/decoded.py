@@ -41,7 +41,7 @@ class Decoder(Protocol):
 
 
 class Flow(Protocol):
-    """See ``strand.flow.Flow``."""
+    """See ``strand.dispatch.flow.Flow``."""
 
     def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]: ...
     def flush(self) -> None: ...

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
-from strand._bindings import itch as _itch
-from strand._bindings import pcap as _pcap
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.pcap import PcapDecoder
+from strand.binding import itch as _itch
+from strand.binding import pcap as _pcap
+from strand.binding.itch import ItchDecoder
+from strand.binding.pcap import PcapDecoder
 from strand.errors import ConfigurationError, UnknownFormatError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes

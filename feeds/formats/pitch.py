@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from strand._bindings import pitch as _pitch
-from strand._bindings.pitch import (
+from strand.binding import pitch as _pitch
+from strand.binding.pitch import (
     ATTRIBUTED,
     AUCTION,
     AUCTION_SUMMARY,

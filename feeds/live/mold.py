@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from strand._bindings import itch as _itch
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.mold import LINES, OUT_BYTES, Receiver, stamp
+from strand.binding import itch as _itch
+from strand.binding.itch import ItchDecoder
+from strand.binding.mold import LINES, OUT_BYTES, Receiver, stamp
 from strand.errors import ConfigurationError, FeedError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch.directory import ItchSymbols

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.values import Field, value_ticks, whole
+from strand.binding.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
 from strand.feeds.mapping.chosen import Reading, chosen_columns, constant_rules

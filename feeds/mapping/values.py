@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.values import Field
+from strand.binding.values import Field
 from strand.feeds.mapping.units import Units, float_units, integer_units
 from strand.ticks import FIELDS, UNDEF_PRICE, limits
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.merge import ordered
+from strand.binding.merge import ordered
 from strand.errors import DisorderError
 from strand.feeds.base import TickBatch
 from strand.feeds.merge.streams import as_ticks

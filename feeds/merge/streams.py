@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.merge import UNMAPPED, Merger, Need
+from strand.binding.merge import UNMAPPED, Merger, Need
 from strand.errors import RecordTypeError
 from strand.feeds.base import TickBatch
 from strand.feeds.merge.days import Boundaries

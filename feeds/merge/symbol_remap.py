@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.merge import UNMAPPED
+from strand.binding.merge import UNMAPPED
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed
 

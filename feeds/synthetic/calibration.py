@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import market as _market
+from strand.binding import market as _market
 from strand.errors import ConfigurationError
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import Final, SupportsIndex, overload
 
 import numpy as np
 
-from strand._bindings import market as _market
-from strand._bindings.market import Market
+from strand.binding import market as _market
+from strand.binding.market import Market
 from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.io.atomic_write import atomic_write

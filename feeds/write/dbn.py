@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand._bindings.dbn import MAX_TICKS, DbnDecoder
+from strand.binding.dbn import MAX_TICKS, DbnDecoder
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.write.check import check_read_back

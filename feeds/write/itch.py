@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.itch import (
+from strand.binding.itch import (
     ATTRIBUTED,
     BROKEN_TRADE,
     CROSS,

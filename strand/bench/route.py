@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings.route import MAX_WORKERS
 from strand.bench.ways import THROUGHPUT_WAYS, Job, Outcome, WayName, expected_rows, run
+from strand.binding.route import MAX_WORKERS
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.synthetic.market import route_stream

@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.route import MAX_WORKERS, Neighbour
 from strand.bench import streams
 from strand.bench.ways import Job, Outcome, WayName, expected_rows, run
+from strand.binding.route import MAX_WORKERS, Neighbour
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.market import route_stream
 from strand.grouping import StrandsLike

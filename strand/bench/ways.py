@@ -11,10 +11,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings import route
-from strand._bindings.engine_words import Code, histogram_floors_ns
-from strand._bindings.native import NativeFunction
-from strand.dispatcher import Dispatcher
+from strand.binding import route
+from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.gate import Code
+from strand.binding.native import NativeFunction
+from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import EngineError
 from strand.grouping import StrandsLike
 from strand.handlers import SPIN_ROW, Handler

@@ -13,7 +13,7 @@ from strand.diff.records import RecordDifference, diff_tables
 from strand.diff.rerun import Load, Ticks, handlers_of, open_input
 from strand.diff.runs import OutputParting, Parting
 from strand.diff.tables import PIECE, Columns, Table
-from strand.dispatcher import Dispatcher
+from strand.dispatch.dispatcher import Dispatcher
 from strand.fingerprint_file import OutputState
 from strand.output_records import NO_FEED
 from strand.replay_run import tell_feeds

@@ -16,8 +16,8 @@ from strand.feeds.merge.selected import batches_from, feeds_of_batch
 from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
+from strand.reference.loop import SerialLoop
 from strand.run_header import describe_source
-from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
 from strand.tick_feeds import TickFeeds
 from strand.ticks import named

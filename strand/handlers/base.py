@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from strand._bindings.books import BookMemory
-from strand._bindings.native import NativeFunction, builtin
-from strand._bindings.trades import TradeRules, TradeSource
+from strand.binding.books import BookMemory
+from strand.binding.native import NativeFunction, builtin
+from strand.binding.trades import TradeRules, TradeSource
 from strand.errors import ConfigurationError
 from strand.handlers.context import Bound, Context
 from strand.handlers.options import Builtin, Origin, built_in

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings.chain import MOST_PARTS, Part, chained
+from strand.binding.chain import MOST_PARTS, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike, resolve
 from strand.handlers.context import Context

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
+from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import Handler, On, OnTick, check_runs, name_of, source_for
 from strand.handlers.compile_errors import explain

@@ -13,7 +13,7 @@ from numba.extending import overload_attribute as numba_overload_attribute
 from numba.extending import overload_method as numba_overload_method
 from numba.extending import register_model as numba_register_model
 
-from strand._bindings.native import CONTEXT_OFFSETS
+from strand.binding.native import CONTEXT_OFFSETS
 
 # Their annotations are of their inner life.
 cgutils: Any = numba_cgutils

@@ -15,7 +15,7 @@ from numba.extending import models as numba_models
 from numba.extending import overload_method as numba_overload_method
 from numba.extending import register_model as numba_register_model
 
-from strand._bindings.native import (
+from strand.binding.native import (
     CONTEXT_OFFSETS,
     EMITTED_BYTES,
     EMITTED_OFFSETS,

@@ -17,7 +17,7 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 from numba.extending import intrinsic as numba_intrinsic
 
-from strand._bindings.native import HANDLER_LAYOUT
+from strand.binding.native import HANDLER_LAYOUT
 from strand.handlers.compiled_clock import clock_at, yields
 from strand.handlers.compiled_emit import emit_at
 

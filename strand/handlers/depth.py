@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strand._bindings.depths import MOST_TOP, DepthMemory
+from strand.binding.depths import MOST_TOP, DepthMemory
 from strand.handlers.base import Handler
 from strand.handlers.options import built_in
 from strand.numbers import whole

@@ -14,7 +14,7 @@ __all__ = ["Claim", "Emit"]
 
 
 class Claim(Protocol):
-    """The ticks, or the timer, in hand, as the engine knows them: see strand._bindings.claims."""
+    """The ticks, or the timer, in hand, as the engine knows them: see strand.binding.claims."""
 
     @property
     def n(self) -> int: ...

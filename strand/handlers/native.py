@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from strand._bindings.native import (
+from strand.binding.native import (
     HANDLER_LAYOUT,
     NativeFunction,
     address_of_pointer,

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.chain import Chained
-from strand._bindings.engine_words import Stumbled
-from strand._bindings.native import NativeFunction
-from strand._bindings.trades import TradeMaker
+from strand.binding.chain import Chained
+from strand.binding.engine_words import Stumbled
+from strand.binding.native import NativeFunction
+from strand.binding.trades import TradeMaker
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.context import Context

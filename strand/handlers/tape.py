@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand._bindings.tape import TapeMemory, source_bytes, tape_function
-from strand._bindings.trades import TradeRules
+from strand.binding.tape import TapeMemory, source_bytes, tape_function
+from strand.binding.trades import TradeRules
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, fills_of, ticks_of
 from strand.units import INNER, PRICE, SIZE, declare

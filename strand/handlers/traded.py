@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.trades import TradeMaker
+from strand.binding.trades import TradeMaker
 from strand.errors import EngineError
 from strand.handlers.context import Bound, Call, Context, FailedOnTick
 from strand.ticks import TRADE

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.tally import tally
-from strand.calls import SymbolView
-from strand.dispatcher import Dispatcher
+from strand.binding.tally import tally
+from strand.dispatch.calls import SymbolView
+from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
 from strand.observe.timeline import SymbolTimeline
 

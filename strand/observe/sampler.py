@@ -13,8 +13,8 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.engine_words import COUNTERS
-from strand.dispatcher import Dispatcher
+from strand.binding.engine_words import COUNTERS
+from strand.dispatch.dispatcher import Dispatcher
 from strand.observe.rows_over_time import RowSampler
 from strand.observe.timeline import Timeline
 from strand.threads import join

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE, Dispatcher, book, feeds, replay
-from strand._bindings.books import BookMemory
+from strand.binding.books import BookMemory
 from strand.books import Book
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand import Dispatcher, batch_handler, native
-from strand.calls import SymbolView
+from strand.dispatch.calls import SymbolView
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,

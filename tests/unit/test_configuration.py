@@ -10,7 +10,7 @@ import pytest
 from engine_support import worker_threads
 
 from strand import Dispatcher, Fifo
-from strand.configuration import merging_cores
+from strand.dispatch.configuration import merging_cores
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.policies import Policy
 from strand.symbols import SymbolTable
@@ -187,7 +187,7 @@ def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
 
 
 def test_symbols_that_no_memory_could_hold_are_refused_before_any_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.configuration.memory_there", lambda: 10**9)
+    monkeypatch.setattr("strand.dispatch.configuration.memory_there", lambda: 10**9)
     with pytest.raises(ConfigurationError, match=r"symbols: 100,000,000 on 1 strands take 1\.6 GB .* has 1\.0 GB"):
         Dispatcher(100_000_000, "count")
     with pytest.raises(ConfigurationError, match=r"symbols: 10,000,000 on 10,000,000 strands take 1\.4 GB"):

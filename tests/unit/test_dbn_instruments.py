@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand._bindings.dbn import MAX_TICKS, DbnDecoder
+from strand.binding.dbn import MAX_TICKS, DbnDecoder
 from strand.ticks import aligned_ticks
 
 MBO: Final = np.dtype(

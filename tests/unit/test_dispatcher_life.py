@@ -213,7 +213,7 @@ def test_several_threads_may_stop_and_all_of_them_find_it_stopped() -> None:
 
         def stop(d: Dispatcher = d, alive: list[int] = alive) -> None:
             d.stop()
-            alive.append(sum(t.is_alive() for t in d._threads))
+            alive.append(sum(t.is_alive() for t in d._state.threads))
 
         threads = [threading.Thread(target=stop) for _ in range(4)]
         for thread in threads:
@@ -360,8 +360,8 @@ def test_workers_are_pinned_to_the_cores_asked_for_in_turn() -> None:
     cores = allowed[:2]
     before = os.sched_getaffinity(0)
     with Dispatcher(1, counting, workers=5, cores=cores) as d:
-        wait_until(lambda: all(len(affinity_of(t)) == 1 for t in d._threads))
-        assert [affinity_of(t) for t in d._threads] == [{cores[i % len(cores)]} for i in range(5)]
+        wait_until(lambda: all(len(affinity_of(t)) == 1 for t in d._state.threads))
+        assert [affinity_of(t) for t in d._state.threads] == [{cores[i % len(cores)]} for i in range(5)]
         assert [w.core for w in d.statistics().workers] == [*(cores[i % len(cores)] for i in range(5)), None]
         d.publish(ticks_for([0] * 100))
     assert os.sched_getaffinity(0) == before
@@ -372,7 +372,7 @@ def test_workers_are_not_pinned_where_no_cores_are_named() -> None:
     with Dispatcher(1, counting, workers=2, cores=None) as d:
         d.publish(ticks_for([0]))
         d.drain()
-        assert all(affinity_of(t) == os.sched_getaffinity(0) for t in d._threads)
+        assert all(affinity_of(t) == os.sched_getaffinity(0) for t in d._state.threads)
 
 
 def test_auto_takes_the_last_cores_this_process_may_use() -> None:
@@ -438,10 +438,10 @@ def test_idle_workers_sleep_and_wake_for_a_tick(idle: str) -> None:
         d.publish(ticks_for([0, 1, 2, 3]))
         d.drain()
         wait_until(lambda: d.statistics().parks >= 3)
-        wait_until(lambda: all(state_of(t) == "S" for t in d._threads))
-        before = [cpu_ticks(t) for t in d._threads]
+        wait_until(lambda: all(state_of(t) == "S" for t in d._state.threads))
+        before = [cpu_ticks(t) for t in d._state.threads]
         time.sleep(0.5)
-        assert sum(cpu_ticks(t) for t in d._threads) - sum(before) <= 3
+        assert sum(cpu_ticks(t) for t in d._state.threads) - sum(before) <= 3
         d.publish(ticks_for([0, 1, 2, 3]))
         d.drain()
         assert d.rows.array["ticks"].tolist() == [2] * 4
@@ -449,8 +449,8 @@ def test_idle_workers_sleep_and_wake_for_a_tick(idle: str) -> None:
 
 def test_a_spinning_worker_uses_its_core_which_the_measure_above_sees() -> None:
     with Dispatcher(1, counting, workers=1, cores=None, idle="spin") as d:
-        start = cpu_ticks(d._threads[0])
-        wait_until(lambda: cpu_ticks(d._threads[0]) - start > 10)
+        start = cpu_ticks(d._state.threads[0])
+        wait_until(lambda: cpu_ticks(d._state.threads[0]) - start > 10)
 
 
 def state_of(thread: threading.Thread) -> str:

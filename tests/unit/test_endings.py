@@ -118,7 +118,7 @@ TELLS = """
 import sys
 class Told:
     def find_spec(self, name, path=None, target=None):
-        if name == "strand.dispatcher":
+        if name == "strand.dispatch.dispatcher":
             open({told!r}, "w").close()
 sys.meta_path.insert(0, Told())
 """

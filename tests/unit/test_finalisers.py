@@ -14,11 +14,11 @@ import pytest
 from engine_support import run_python
 from feed_samples import itch, pcap, pitch
 
-import strand._bindings
-from strand._bindings import ffi, lib, memory
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.pcap import PcapDecoder
-from strand._bindings.pitch import PitchDecoder
+import strand.binding
+from strand.binding import ffi, lib, memory
+from strand.binding.itch import ItchDecoder
+from strand.binding.pcap import PcapDecoder
+from strand.binding.pitch import PitchDecoder
 
 #: Each makes ``held``, which has a handle of C, and ``uses``: calls that read what the handle points to.
 HOLDERS = {
@@ -36,12 +36,12 @@ HOLDERS = {
         uses = [held.statistics, lambda: held.look(0), lambda: held.stop(drain=False)]
     """,
     "books": """
-        from strand._bindings.books import BookMemory
+        from strand.binding.books import BookMemory
         held = BookMemory(100_000)
         uses = [lambda: held.live_orders, lambda: held.levels(99_999, "B", 5)]
     """,
     "depths": """
-        from strand._bindings.depths import DepthMemory
+        from strand.binding.depths import DepthMemory
         held = DepthMemory(100_000, top=5, max_levels=50)
         uses = [lambda: held.levels(99_999, "B", 5)]
     """,
@@ -91,7 +91,7 @@ def test_a_del_may_call_what_lies_in_the_same_garbage_and_at_exit(
 
 def test_only_one_module_says_when_c_frees_what_it_made() -> None:
     """A destructor given to ffi.gc by another would run before a __del__ of the same garbage."""
-    package = Path(strand._bindings.__file__).parent.parent
+    package = Path(strand.binding.__file__).parent.parent
     users = [path for path in package.rglob("*.py") if re.search(r"\bffi\.gc\(", path.read_text())]
     assert users == [Path(memory.__file__)]
 
@@ -141,7 +141,7 @@ DECODERS: dict[str, tuple[Callable[[], bytes], Callable[[], Any]]] = {
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_an_interrupted_decoder_holds_on_to_nothing_that_the_collector_may_clear(name: str) -> None:
-    """A memoryview that is cleared while somebody holds its bytes is a crash: see ``strand._bindings.memory.held``."""
+    """A memoryview that is cleared while somebody holds its bytes is a crash: see ``strand.binding.memory.held``."""
     content, new = DECODERS[name]
     data = memoryview(bytearray(content()))
     with pytest.raises(KeyboardInterrupt) as kept:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import strand
-from strand._bindings.itch_flow import CAPACITY
-from strand.dispatcher import Dispatcher
+from strand.binding.itch_flow import CAPACITY
+from strand.dispatch.publishers import Publishers
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -180,13 +180,13 @@ def test_a_failing_handler_is_named_with_its_tick(day: Path, way: str) -> None:
 
 def test_a_full_strand_refuses_ticks_of_a_flow(day: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refused, waited = threading.Event(), set[int]()
-    error = Dispatcher._publish_error
+    error = Publishers._error
 
     def tell(*args: Any) -> Exception:
         refused.set()
         return error(*args)
 
-    monkeypatch.setattr(Dispatcher, "_publish_error", tell)
+    monkeypatch.setattr(Publishers, "_error", tell)
 
     @strand.batch_handler(state=[("n", "u8")])
     def waits(symbol: str, ticks: Any, row: Any) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE
-from strand._bindings import ffi, itch
+from strand.binding import ffi, itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.selection import Selection

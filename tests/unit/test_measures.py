@@ -27,7 +27,7 @@ from strand.handlers.measures import (
     VOLATILITY,
     VWAP,
 )
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000

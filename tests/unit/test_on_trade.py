@@ -9,11 +9,11 @@ import pytest
 
 import strand
 from strand import UNDEF_PRICE, Dispatcher, Trade, batch_handler, handler, object_handler
-from strand._bindings import ffi
+from strand.binding import ffi
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER, KIND_TRADE, TRADE, zeros
 
 DAY: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}

@@ -12,7 +12,7 @@ import strand
 from strand import Dispatcher
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER
 
 MAKES: list[Any] = [SerialLoop, Dispatcher]

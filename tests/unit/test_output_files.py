@@ -23,7 +23,7 @@ from command_here import run_here
 from engine_support import ticks_for
 
 from strand import TICK, Dispatcher, Handler, native, output_files, replay
-from strand.behind import Behind
+from strand.background import BackgroundWriter
 from strand.diff.tables import open_table
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
 from strand.output_files import OutputFile
@@ -198,7 +198,7 @@ def test_an_interrupt_while_outputs_are_completed_leaves_no_file_and_nobody_wait
     if where == "close" and not d.outputs._behind:
         d.stop()
         pytest.skip("on one core no thread writes")
-    monkeypatch.setattr(Behind if where == "close" else Outputs, where, interrupt)
+    monkeypatch.setattr(BackgroundWriter if where == "close" else Outputs, where, interrupt)
     with pytest.raises(KeyboardInterrupt):
         d.stop()
     d.stop(drain=False)

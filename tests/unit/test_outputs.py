@@ -22,7 +22,7 @@ from strand.errors import BackpressureError, ConfigurationError, HandlerError, R
 from strand.fingerprint import OutputDigest
 from strand.output_memory import PIECE_BYTES, Memory
 from strand.outputs import merged_dtype
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)

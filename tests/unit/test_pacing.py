@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from merge_support import ArrayFeed, stamped
 
 import strand
-from strand._bindings import pace
+from strand.binding import pace
 from strand.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds import TickBatch

@@ -11,7 +11,7 @@ from engine_support import COUNT_ROW, balanced, ticks_for
 
 from strand import TICK, Dispatcher, batch_handler, feeds, native
 from strand.errors import ConfigurationError, RecordTypeError, UnknownSymbolError
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import empty, zeros
 
 

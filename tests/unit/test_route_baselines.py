@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand._bindings import route as routes
 from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
 from strand.bench.ways import THROUGHPUT_WAYS, Job, WayName, run, static_homes
+from strand.binding import route as routes
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import Handler, spin

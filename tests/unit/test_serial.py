@@ -19,7 +19,7 @@ from strand.errors import (
     StoppedError,
     UnknownSymbolError,
 )
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 
 
 def test_rows_are_those_of_a_computation_in_python() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from strand import TICK
-from strand._bindings.tally import Seen, TickCounts, tally
+from strand.binding.tally import Seen, TickCounts, tally
 from strand.ticks import zeros
 
 

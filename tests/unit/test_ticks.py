@@ -11,7 +11,7 @@ import pytest
 
 import strand
 from strand import ticks
-from strand._bindings import ffi, lib
+from strand.binding import ffi, lib
 from strand.errors import RecordTypeError
 from strand.ticks import TICK, Ticks, zeros
 

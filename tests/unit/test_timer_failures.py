@@ -13,7 +13,7 @@ from engine_support import PAIR_ROW, balanced, ticks_for
 
 from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
 from strand.errors import ConfigurationError, HandlerError
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 
 ROW = [("ticks", "u8"), ("wakes", "u8"), ("ends", "u8")]
 OUT = {"said": [("ticks", "u8")]}

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
-from strand._bindings.claims import Claims
+from strand.binding.claims import Claims
 from strand.errors import ConfigurationError, HandlerError
 from strand.outputs import Outputs
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
 
 #: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from engine_support import run_python, ticks_for, wait_until
 
-import strand.calls
-import strand.dispatcher
-import strand.publishers
+import strand.dispatch.calls
+import strand.dispatch.dispatcher
+import strand.dispatch.publishers
 from strand import Dispatcher
 from strand.errors import WouldDeadlockError
 
@@ -290,7 +290,12 @@ with d:
 
 #: After these Python looks for signals.
 LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
-CODE = {strand.publishers.__file__, strand.dispatcher.__file__, strand.calls.__file__, strand._bindings.engine.__file__}
+CODE = {
+    strand.dispatch.publishers.__file__,
+    strand.dispatch.dispatcher.__file__,
+    strand.dispatch.calls.__file__,
+    strand.binding.engine.__file__,
+}
 CALLS: dict[str, Callable[[Dispatcher], object]] = {
     "publish": lambda d: d.publish(ticks_for([0] * 10)),
     "drain": lambda d: d.drain(),

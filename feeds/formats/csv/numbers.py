@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import DECIMAL, FAULT_PRECISION, FAULT_RANGE, Faults, Numbers, TextColumn
+from strand.binding.text import DECIMAL, FAULT_PRECISION, FAULT_RANGE, Faults, Numbers, TextColumn
 from strand.feeds.mapping.units import nearest_units
 
 __all__ = ["Chosen", "NumberReader"]

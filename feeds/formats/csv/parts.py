@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from strand._bindings.text import holds
+from strand.binding.text import holds
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.match import Match

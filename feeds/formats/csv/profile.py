@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from strand._bindings.text import LETTER_BYTES
+from strand.binding.text import LETTER_BYTES
 from strand.errors import ConfigurationError
 from strand.feeds.base import TicksAre
 from strand.feeds.io.files import small_text

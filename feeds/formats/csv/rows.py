@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import FAULT_RANGE, FAULT_WORDS
+from strand.binding.text import FAULT_RANGE, FAULT_WORDS
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.csv.lines import Block, blocks

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import FAULT_NAME, FAULT_NAMES, Faults, Names, holds
+from strand.binding.text import FAULT_NAME, FAULT_NAMES, Faults, Names, holds
 from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.profile import SymbolRule
 from strand.symbols import name_problem

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import (
+from strand.binding.text import (
     DECIMAL,
     FAULT_RANGE,
     HEX,

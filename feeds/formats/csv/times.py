@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.text import (
+from strand.binding.text import (
     CLOCK,
     DATE,
     DECIMAL,

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from strand._bindings import dbn as _dbn
-from strand._bindings.dbn import (
+from strand.binding import dbn as _dbn
+from strand.binding.dbn import (
     IMBALANCE,
     QUOTING,
     SHORT_SELL_RESTRICTED,

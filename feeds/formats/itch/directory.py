@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import overload
 
-from strand._bindings.itch import ItchDecoder
+from strand.binding.itch import ItchDecoder
 from strand.feeds.stock_attributes import StockAttributes
 
 __all__ = ["ItchSymbols", "MarketEvent", "market_event"]

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from strand._bindings import itch as _itch
-from strand._bindings.itch import (
+from strand.binding import itch as _itch
+from strand.binding.itch import (
     ATTRIBUTED,
     BROKEN_TRADE,
     CROSS,

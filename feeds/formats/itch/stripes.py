@@ -15,8 +15,8 @@ import time
 import weakref
 from typing import Final
 
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.itch_stripe import Outlook, Stripe, StripeDecoder
+from strand.binding.itch import ItchDecoder
+from strand.binding.itch_stripe import Outlook, Stripe, StripeDecoder
 from strand.errors import FeedError
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand._bindings.values import look_up
+from strand.binding.values import look_up
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.formats.parquet.arrays import nulls, numbers, rows_of
 from strand.feeds.mapping.columns import Columns

@@ -28,9 +28,9 @@ from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome, w
 from feed_samples import COUNT, SAMPLES, Sample, dbn_records, itch_messages, pitch
 
 from strand import feeds
-from strand._bindings.dbn import DbnDecoder
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.pitch import PitchDecoder
+from strand.binding.dbn import DbnDecoder
+from strand.binding.itch import ItchDecoder
+from strand.binding.pitch import PitchDecoder
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.lean.reader import LeanFeed
 from strand.feeds.formats.npy.reader import NpyFeed

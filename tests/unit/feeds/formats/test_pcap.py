@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand._bindings.itch import ItchDecoder
-from strand._bindings.pcap import MAX_RECORD, PcapDecoder
+from strand.binding.itch import ItchDecoder
+from strand.binding.pcap import MAX_RECORD, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
 from strand.feeds.formats.pcap import PcapFeed, recognise

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE
-from strand._bindings import pitch
+from strand.binding import pitch
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
 from strand.feeds.formats.pitch import PitchFeed, recognise

@@ -225,7 +225,7 @@ def test_a_receive_buffer_that_the_kernel_caps_is_said(monkeypatch: pytest.Monke
     with contextlib.closing(listen(receive_bytes=1 << 14)) as feed:
         assert feed.warnings == ()
     # What the kernel says after it gave 16 KiB: twice as much, its own overhead included.
-    monkeypatch.setattr("strand._bindings.mold.Receiver.line_counts", lambda self, line: {"receive_bytes": 2 << 14})
+    monkeypatch.setattr("strand.binding.mold.Receiver.line_counts", lambda self, line: {"receive_bytes": 2 << 14})
     with contextlib.closing(listen(receive_bytes=1 << 20)) as feed:
         assert len(feed.warnings) == 1
         assert "gave 16,384 bytes" in feed.warnings[0]

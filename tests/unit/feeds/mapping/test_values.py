@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand._bindings.values import Field, look_up, value_ticks, whole
+from strand.binding.values import Field, look_up, value_ticks, whole
 from strand.feeds.mapping.units import float_units
 from strand.ticks import TICK, zeros
 

@@ -18,7 +18,7 @@ from order_books import Books
 from tick_rows import tick_row
 
 from strand import TICK, UNDEF_PRICE
-from strand._bindings.market import Market
+from strand.binding.market import Market
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed
 from strand.feeds.formats.itch.reader import ItchFeed

@@ -19,7 +19,7 @@ from plain_run import plain_run
 import strand
 from strand import UNDEF_PRICE, Dispatcher, book, imbalance, replay, spread, volatility
 from strand.errors import ConfigurationError, HandlerError
-from strand.serial import SerialLoop
+from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, zeros
 
 SNAPSHOT = 32 | 8

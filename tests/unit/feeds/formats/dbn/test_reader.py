@@ -15,7 +15,7 @@ import pytest
 from bad_input import write_anew
 
 import strand
-from strand._bindings.dbn import DbnDecoder
+from strand.binding.dbn import DbnDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed

@@ -1,0 +1,71 @@
+"""Chains of native handlers in C, seen from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from strand.binding import ffi, lib
+from strand.binding.native import NativeFunction, builtin
+
+__all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
+
+MOST_PARTS: Final[int] = lib.SD_CHAIN_MOST
+#: Timers of one symbol, in u64: whole cache lines.
+_LINE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One handler of a chain, where its row begins in the chain's, and how many outputs it has."""
+
+    function: NativeFunction
+    row_offset: int
+    outputs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """Several as one. ``wish``: when the next timer of the symbol with a key is due, 0: there is none."""
+
+    function: NativeFunction
+    wish: Callable[[int], int]
+
+
+def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
+    """One function that runs all of them on each tick, and the timers of each, for symbols 0 to ``n_symbols`` - 1."""
+    chain = ffi.new("sd_chain *")
+    chain.n = len(parts)
+    kept: list[Any] = [chain]
+    first = 0
+    for entry, part in zip(chain.part, parts, strict=False):
+        function = part.function
+        params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+        kept.append((function, params))
+        if function.ahead is not None:
+            entry.ahead = function.ahead
+        entry.fn, entry.params, entry.row_offset = function.pointer, params, part.row_offset
+        entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        entry.first_output, entry.n_outputs = first, part.outputs
+        first += part.outputs
+    functions = [part.function for part in parts]
+    timers, ends = any(f.wake is not None for f in functions), any(f.finish is not None for f in functions)
+    if timers:
+        chain.wish_stride = -(-len(parts) // _LINE) * _LINE
+        wishes = np.zeros((n_symbols + 1) * chain.wish_stride, np.uint64)
+        start = -wishes.ctypes.data % (8 * _LINE) // 8
+        kept.append(wishes)
+        chain.wishes = ffi.cast("uint64_t *", wishes.ctypes.data + 8 * start)
+    function = NativeFunction(
+        builtin("chain"),
+        bytes(ffi.buffer(chain)),
+        pure=all(f.pure for f in functions),
+        keep=kept,
+        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_chain")) if timers else None,
+        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_chain")) if ends else None,
+        yields=timers,
+    )
+    return Chained(function, lambda key: int(lib.sd_chain_wish(chain, key)))

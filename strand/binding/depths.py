@@ -1,0 +1,44 @@
+"""Books of price levels in C, seen from Python."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
+
+__all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
+
+#: One price of one side: ``price`` in 1e-9, ``size`` in the feed's units (docs/handlers/depth.md).
+DEPTH_LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<i8")])
+#: Levels of a side that a row may hold.
+MOST_TOP: Final = 64
+
+
+class DepthMemory:
+    """The level books of symbols 0 to ``n_symbols`` - 1, at most ``max_levels`` a side, the best ``top`` in each row.
+
+    Raises MemoryError where there is none for them.
+    """
+
+    def __init__(self, n_symbols: int, *, top: int, max_levels: int) -> None:
+        depths = made(lib.sd_depths_create(n_symbols), f"no memory for the books of {n_symbols:,} symbols")
+        self._depths = owned(depths, lib.sd_depths_destroy)
+        params = ffi.new("sd_depth_params *", {"depths": self._depths, "top": top, "max_levels": max_levels})
+        self.function: Final = NativeFunction(builtin("depth"), bytes(ffi.buffer(params)), pure=True, keep=self._depths)
+
+    def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
+        """The best ``n`` levels of side ``"A"`` or ``"B"``, best first: an array of DEPTH_LEVEL, ``n`` rows at most."""
+        found = np.empty(n, DEPTH_LEVEL)
+        at = ffi.cast("sd_depth_level *", ffi.from_buffer(found.view(np.uint8)))
+        return found[: int(lib.sd_depths_levels(self._depths, symbol, ord(side), at, n))]
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all books, used or at hand."""
+        return int(lib.sd_depths_bytes(self._depths))

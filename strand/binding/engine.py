@@ -1,0 +1,358 @@
+"""The engine, seen from Python: codes become exceptions here, arrays become pointers here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.claims import Claims, EndClaim
+from strand.binding.engine_config import EngineConfig, config_struct
+from strand.binding.engine_words import (
+    COUNTERS,
+    HISTOGRAMS,
+    PAUSED,
+    QUARANTINED,
+    Failure,
+    PythonHandler,
+    StrandLook,
+    Stumbled,
+    Until,
+    stumbled,
+)
+from strand.binding.gate import checked, refusal, text_of
+from strand.binding.itch_flow import ItchFlow
+from strand.binding.memory import Memory, bytes_of, owned
+from strand.binding.native import NativeFunction
+from strand.errors import ConfigurationError
+
+__all__ = ["Engine", "PublisherSlot"]
+
+
+class PublisherSlot:
+    """What one thread at a time may hold of the slots for publishers.
+
+    ``take`` and ``give`` are C alone, which notes here what is held: no interrupt comes between the two steps. Taking
+    a slot where one is held, and giving none back, does nothing."""
+
+    __slots__ = ("_held", "give", "take")
+
+    def __init__(self, d: Any) -> None:
+        self._held = ffi.new("int64_t *", lib.SD_AGAIN)
+        self.take: Callable[[], None] = partial(lib.sd_publisher_take, d, self._held)
+        self.give: Callable[[], None] = partial(lib.sd_publisher_give, d, self._held)
+
+    @property
+    def number(self) -> int | None:
+        """None where none is held."""
+        held = int(self._held[0])
+        return None if held < 0 else held
+
+
+class Engine:
+    """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        out = ffi.new("sd_dispatcher **")
+        checked(
+            lib.sd_dispatcher_create(config_struct(config), out),
+            f"the engine refused its configuration: {config}",
+            ConfigurationError,
+            no_memory=f"no memory for {config.n_strands} strands and {config.n_blocks} blocks of 2 KB",
+        )
+        self.config = config
+        self._d = owned(out[0], lib.sd_dispatcher_destroy)
+        self._keep: list[Any] = []
+        self._tracked: dict[int, Any] = {}
+
+    def route(self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]) -> None:
+        code = lib.sd_dispatcher_route(
+            self._d,
+            ffi.cast("uint32_t *", ffi.from_buffer(strand_of_symbol)),
+            ffi.cast("uint16_t *", ffi.from_buffer(handler_of_strand)),
+        )
+        checked(code, "a symbol was routed to a strand that does not exist")
+
+    def set_outputs(self, record_bytes: Sequence[int], memory_bytes: int) -> None:
+        """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
+        if code := lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory_bytes):
+            least = int(lib.sd_outputs_least(self._d, len(record_bytes)))
+            what = f"output_memory: {memory_bytes} cannot hold what {len(record_bytes)} outputs take"
+            raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
+
+    def set_handlers(
+        self, functions: Sequence[NativeFunction | PythonHandler], outputs: Sequence[Sequence[int]]
+    ) -> None:
+        """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
+        table = ffi.new("sd_handler[]", len(functions))
+        for entry, function, numbers in zip(table, functions, outputs, strict=True):
+            if numbers:
+                kept = ffi.new("uint32_t[]", list(numbers))
+                self._keep.append(kept)
+                entry.outputs, entry.n_outputs = kept, len(numbers)
+            if isinstance(function, PythonHandler):
+                entry.wakes, entry.finishes = function.wakes, function.finishes
+            else:
+                self._fill(entry, function)
+        code = lib.sd_dispatcher_handlers(self._d, table, len(functions))
+        checked(code, "a strand names a handler that does not exist")
+
+    def _fill(self, entry: Any, function: NativeFunction) -> None:
+        params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+        self._keep.append((function, params))
+        entry.fn, entry.params, entry.pure = function.pointer, params, function.pure
+        entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        entry.yields = function.yields
+
+    @property
+    def bytes(self) -> int:
+        """Size of the arena's mapping; pages never touched take no memory."""
+        return int(lib.sd_dispatcher_bytes(self._d))
+
+    def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """All symbols' rows, shape (n_symbols,), a view of the engine's memory."""
+        address, stride = self._rows_at()
+        memory = Memory(self, address, self.config.n_symbols, stride, dtype)
+        return np.asarray(memory).view(dtype)
+
+    @property
+    def row_stride(self) -> int:
+        """Bytes from one symbol's row to the next."""
+        return self._rows_at()[1]
+
+    def _rows_at(self) -> tuple[int, int]:
+        stride = ffi.new("uint64_t *")
+        return int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
+
+    # ---- workers
+
+    def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:
+        """Address and bytes of what a worker's claims lie in, read-only; they hold the engine."""
+        size = ffi.new("uint64_t *")
+        address = int(ffi.cast("uintptr_t", lib.sd_claims_memory(self._d, slot, copied, size)))
+        whole = np.asarray(Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
+        whole.flags.writeable = False  # what waits after a claim lies in the same block
+        return address, whole
+
+    def claims(self, slot: int, dtype: np.dtype[Any]) -> Claims:
+        """What a Python worker has to do."""
+        return Claims(self, self._d, slot, dtype)
+
+    def track(
+        self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
+    ) -> tuple[int, Stumbled | None]:
+        """Runs a chain of native handlers over records that a slot holds, and copies the start of the row after each
+        into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
+        failed on the next one as is said then."""
+        failed, failure = ffi.new("int32_t *"), ffi.new("sd_failure *")
+        handler, n = self._tracked_handler(function), len(records)
+        done = lib.sd_chain_track(
+            self._d, slot, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
+        )
+        return int(done), stumbled(failure) if failed[0] else None
+
+    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Stumbled | None:
+        """Runs the timers of such a chain that are due for a symbol of a strand that a slot holds, or its end."""
+        failure = ffi.new("sd_failure *")
+        handler = self._tracked_handler(function)
+        failed = lib.sd_chain_act(self._d, slot, handler, key, time, at_end, failure)
+        return stumbled(failure) if failed else None
+
+    def _tracked_handler(self, function: NativeFunction) -> Any:
+        """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""
+        handler = self._tracked.get(id(function))
+        if handler is None:
+            handler = self._tracked[id(function)] = ffi.new("sd_handler *")
+            self._fill(handler, function)
+            handler.wake, handler.finish = ffi.NULL, ffi.NULL
+        return handler
+
+    def queue_task(self, strand: int, tag: int) -> int:
+        """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
+        return int(lib.sd_task_queue(self._d, strand, tag))
+
+    def give_up_task(self, strand: int, tag: int) -> bool:
+        """Whether a task will not run any more."""
+        return bool(lib.sd_task_give_up(self._d, strand, tag) == lib.SD_OK)
+
+    # ---- outputs
+
+    def count_beside(self, tick_bytes: int) -> None:
+        """Before the start: for each tick so many bytes are kept until it is final, and count toward the memory of
+        outputs."""
+        lib.sd_outputs_tick_bytes(self._d, tick_bytes)
+
+    def settle_outputs(self, until: Until) -> int:
+        """Finds out up to where all is final, and reads what slots have collected. One thread at a time. Returns the
+        ns for which that looked at lines that workers write."""
+        checked(lib.sd_outputs_round(self._d, until), "no memory for what handlers emit", MemoryError)
+        return int(lib.sd_outputs_look_ns(self._d))
+
+    def take_output(self, output: int, to: npt.NDArray[np.uint8], room: int) -> int:
+        """Fills ``to`` with up to ``room`` records of an output, in order, and returns how many; it has 8 bytes more
+        than they take. Fewer: there are no more before the next ``settle_outputs``."""
+        return int(lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
+
+    @property
+    def outputs_below(self) -> int:
+        """Of the latest ``settle_outputs``: all records of lower numbers are out when all outputs have been taken."""
+        return int(lib.sd_outputs_below(self._d))
+
+    @property
+    def late_outputs(self) -> int:
+        """Records left out: emitted on a strand that was quarantined, and passed, before it was released."""
+        return int(lib.sd_outputs_late(self._d))
+
+    # ---- publishers
+
+    def publisher_slot(self) -> PublisherSlot:
+        return PublisherSlot(self._d)
+
+    def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
+        return int(lib.sd_publish(self._d, slot, bytes_of(records), len(records), slice_ns))
+
+    def flow(self, slot: int, flow: ItchFlow, *, flush: bool, slice_ns: int) -> int:
+        return flow.step(self._d, slot, flush=flush, slice_ns=slice_ns)
+
+    def publish_more(self, slot: int, slice_ns: int) -> int:
+        return int(lib.sd_publish_more(self._d, slot, slice_ns))
+
+    def publish_nested(self, slot: int, records: npt.NDArray[Any]) -> int:
+        """From inside a handler that slot ``slot`` runs."""
+        return int(lib.sd_publish_nested(self._d, slot, bytes_of(records), len(records)))
+
+    def rejected(self, slot: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
+        positions = np.empty(lib.sd_publish_rejected(self._d, slot, nested, ffi.NULL, 0), dtype=np.int64)
+        to = ffi.cast("int64_t *", ffi.from_buffer(positions))
+        lib.sd_publish_rejected(self._d, slot, nested, to, len(positions))
+        positions.sort()
+        return positions
+
+    # ---- control
+
+    def drain(self, slot: int | None, slice_ns: int) -> int:
+        return int(lib.sd_dispatcher_drain(self._d, lib.SD_NONE if slot is None else slot, slice_ns))
+
+    def stop(self) -> None:
+        lib.sd_dispatcher_stop(self._d)
+
+    @property
+    def stopping(self) -> bool:
+        return bool(lib.sd_dispatcher_stopping(self._d))
+
+    def hold(self, strand: int, why: int) -> None:
+        checked(lib.sd_dispatcher_hold(self._d, strand, why), f"strand {strand} cannot be held")
+
+    def resume(self, strand: int, why: int) -> None:
+        checked(lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
+
+    def finish(self) -> bool:
+        """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
+        return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
+
+    def to_finish(self, key: int) -> EndClaim | None:
+        """The end of a Python handler's symbol, where it has had ticks and is not quarantined."""
+        return EndClaim(self._d, key, self.feed_time) if lib.sd_dispatcher_seen(self._d, key) else None
+
+    @property
+    def feed_time(self) -> int:
+        """The greatest time of a record published; 0 where records carry no marks."""
+        return int(lib.sd_feed_time(self._d))
+
+    # ---- looking on
+
+    def watermark(self) -> int:
+        return int(lib.sd_watermark(self._d))
+
+    def totals(self) -> dict[str, int]:
+        t = ffi.new("sd_totals *")
+        lib.sd_dispatcher_totals(self._d, t)
+        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "claimed", "stolen", "cut", "parks",
+                 "wakes", "failures", "blocks_used", "watermark_sequence")  # fmt: skip
+        totals = {name: int(getattr(t, name)) for name in names}
+        reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
+        return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
+
+    def counters(self, slot: int) -> dict[str, int]:
+        """One slot's counters by name; a worker's slot is its number, publishers' slots follow."""
+        values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
+        lib.sd_slot_counters(self._d, slot, values)
+        counters = dict(zip(COUNTERS, map(int, values), strict=True))
+        for name in ("accepted", "handled"):
+            counters[name] = (counters[name] - self.config.counters_start) % 2**64
+        return counters
+
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """Reads the counters of all slots into one array, shape (slots, len(COUNTERS)), the same at every call. Slots
+        are read one after the other while they count on."""
+        values = np.zeros((self.config.n_workers + self.config.n_publishers, len(COUNTERS)), np.uint64)
+        start, size = ffi.cast("uint64_t *", ffi.from_buffer(values)), len(COUNTERS)
+        places = [(slot, start + slot * size) for slot in range(len(values))]
+        base = np.uint64(self.config.counters_start)
+
+        def read() -> npt.NDArray[np.uint64]:
+            for slot, place in places:
+                lib.sd_slot_counters(self._d, slot, place)
+            if base:
+                values[:, :2] -= base
+            return values
+
+        return read
+
+    def histogram(self, name: str) -> npt.NDArray[np.uint64]:
+        counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
+        lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
+        return counts
+
+    def look(self, strand: int) -> StrandLook:
+        k = ffi.new("sd_look *")
+        checked(lib.sd_strand_look(self._d, strand, k), f"there is no strand {strand}")
+        dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
+        owner = int(k.owner) - 1 if k.owner else None
+        return StrandLook(
+            int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
+            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
+        )  # fmt: skip
+
+    def time_strands(self) -> None:
+        """Before workers run: keeps what handlers take by strand. Raises MemoryError."""
+        lacking = f"no memory for the times of {self.config.n_strands:,} strands"
+        checked(lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
+
+    def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """By strand: ns that handlers took, and the records that this was for; 0 where it was not kept."""
+        times = np.zeros((2, self.config.n_strands), np.uint64)
+        ns, records = (ffi.cast("uint64_t *", ffi.from_buffer(row)) for row in times)
+        lib.sd_strand_times(self._d, ns, records)
+        return times[0], times[1]
+
+    def accepted_at_rest(self, strand: int, scratch: Any) -> int | None:
+        """Records a strand has accepted, where none of them is pending; else None. ``scratch`` from ``new_look``."""
+        if code := lib.sd_strand_look(self._d, strand, scratch):
+            raise refusal(code, f"there is no strand {strand}")
+        return None if scratch.pending else int(scratch.accepted)
+
+    def new_look(self) -> Any:
+        return ffi.new("sd_look *")
+
+    def failures(self) -> list[Failure]:
+        """The first failures, in the order they happened."""
+        found: list[Failure] = []
+        f = ffi.new("sd_failure *")
+        while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
+            key = None if f.key == lib.SD_NONE else int(f.key)
+            sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
+            place = int(f.strand), key, sequence, int(f.handler), int(f.slot)
+            found.append(Failure(*place, int(f.code), text_of(f.message)))
+        return found
+
+    def check(self) -> None:
+        """The books at rest. Raises EngineError naming the strand where they do not balance."""
+        strand = ffi.new("uint32_t *")
+        what = ffi.new("char[128]")
+        if code := lib.sd_dispatcher_check(self._d, strand, what):
+            raise refusal(code, f"strand {strand[0]}: {text_of(what)}")

@@ -1,0 +1,94 @@
+"""The engine's sizes and choices, as the core takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strand.binding import ffi, lib
+
+__all__ = [
+    "CACHED_BLOCKS",
+    "IDLE",
+    "ON_ERROR",
+    "ON_FULL",
+    "EngineConfig",
+    "block_bytes",
+    "block_records",
+    "config_struct",
+]
+
+IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
+ON_FULL: Final = {
+    "block": lib.SD_BLOCK,
+    "drop_newest": lib.SD_DROP_NEWEST,
+    "drop_oldest": lib.SD_DROP_OLDEST,
+    "conflate": lib.SD_CONFLATE,
+    "raise": lib.SD_RAISE,
+}
+ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
+#: Blocks that can lie in one slot's cache.
+CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Sizes and choices as the core takes them; strand.dispatch.dispatcher checks them and fills them in."""
+
+    n_symbols: int
+    n_strands: int
+    n_workers: int
+    n_publishers: int
+    record_size: int
+    key_offset: int
+    sequence_offset: int | None
+    sequence_high: int
+    row_bytes: int
+    n_blocks: int
+    idle: str
+    on_error: str
+    on_full: str
+    capacity_ticks: int
+    quantum_ticks: int
+    quantum_ns: int
+    batch_ticks: int
+    ahead_ticks: int
+    publisher_drains: bool
+    one_core: bool
+    marked: bool = False
+    time_offset: int | None = None
+    shared: bool = False
+    counters_start: int = 0
+
+
+def block_records(record_size: int) -> int:
+    """Records of a size that lie in one block."""
+    return int((lib.SD_BLOCK_BYTES - lib.SD_BLOCK_HEADER) // record_size)
+
+
+def block_bytes(record_size: int, marked: bool) -> int:
+    """Bytes of a block: longer where records carry marks."""
+    if not marked:
+        return int(lib.SD_BLOCK_BYTES)
+    records = block_records(record_size)
+    marks_at = (lib.SD_BLOCK_HEADER + records * record_size + 7) // 8 * 8
+    return int((marks_at + records * ffi.sizeof("sd_mark") + 63) // 64 * 64)
+
+
+def config_struct(config: EngineConfig) -> Any:
+    """An sd_config."""
+    c = ffi.new("sd_config *")
+    for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
+                 "n_blocks", "counters_start"):  # fmt: skip
+        setattr(c.sizes, name, getattr(config, name))
+    c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
+    c.sizes.sequence_high = config.sequence_high
+    c.sizes.marked = config.marked
+    c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
+    c.shared = config.shared
+    c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
+    c.capacity = config.capacity_ticks
+    c.quantum_records, c.quantum_ns = config.quantum_ticks, config.quantum_ns
+    c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
+    c.publisher_drains, c.one_core = config.publisher_drains, config.one_core
+    return c

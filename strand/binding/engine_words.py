@@ -1,0 +1,103 @@
+"""What is said to the engine and what it answers: its codes and counters, a failure, a strand's books."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.gate import text_of
+
+__all__ = [
+    "COUNTERS",
+    "HISTOGRAMS",
+    "PAUSED",
+    "QUARANTINED",
+    "Failure",
+    "PythonHandler",
+    "StrandLook",
+    "Stumbled",
+    "Until",
+    "histogram_floors_ns",
+    "stumbled",
+]
+
+PAUSED: Final[int] = lib.SD_PAUSED
+QUARANTINED: Final[int] = lib.SD_QUARANTINED
+
+COUNTERS: Final = (
+    "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
+    "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
+)  # fmt: skip
+HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
+
+
+class Until(IntEnum):
+    """Up to where what handlers emitted is final, see csrc/merge/rounds.h."""
+
+    WATERMARK = lib.SD_FINAL_LIVE
+    FIRST_PENDING = lib.SD_FINAL_ABANDONED
+    END = lib.SD_FINAL_ALL
+
+
+@dataclass(frozen=True, slots=True)
+class PythonHandler:
+    """A handler that Python runs: whether it has timers, and an end."""
+
+    wakes: bool = False
+    finishes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stumbled:
+    """How the native part of a chain failed: its own code and message."""
+
+    code: int
+    message: str
+
+
+def stumbled(failure: Any) -> Stumbled:
+    """From an ``sd_failure``."""
+    return Stumbled(int(failure.code), text_of(failure.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure of a handler; ``slot`` is the worker or publisher that ran it."""
+
+    strand: int
+    key: int | None
+    sequence: int | None
+    handler: int
+    slot: int
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrandLook:
+    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
+    ``calls`` that wait or run are not in ``pending``."""
+
+    pending: int
+    owner: int | None
+    accepted: int
+    handled: int
+    failed: int
+    lost: int
+    dropped: tuple[int, int, int, int]
+    paused: bool
+    quarantined: bool
+    capacity: int
+    calls: int = 0
+
+
+def histogram_floors_ns() -> npt.NDArray[np.float64]:
+    """Lower edges of the histograms' buckets, in ns."""
+    floors = np.empty(lib.SD_BUCKETS, dtype=np.float64)
+    lib.sd_bucket_floors(ffi.cast("double *", ffi.from_buffer(floors)))
+    return floors

@@ -1,0 +1,158 @@
+"""The gate from C to Python: a code comes in, an exception goes out, with what the caller knows of the call.
+
+C says by a code (csrc/sd_error.h) that it refuses something, by a null pointer that there is no memory, and by a fault
+of its own kind where an input is not what its format allows. Nothing else in strand turns these into exceptions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.errors import (
+    BackpressureError,
+    ConfigurationError,
+    EngineError,
+    FeedError,
+    FormatError,
+    TruncatedFeedError,
+    UnknownSymbolError,
+    WouldDeadlockError,
+)
+
+__all__ = [
+    "NOT_STARTED",
+    "Code",
+    "check_system",
+    "checked",
+    "fault_error",
+    "key_error",
+    "made",
+    "publish_error",
+    "refusal",
+    "text_of",
+]
+
+NOT_STARTED: Final = "no worker runs: use the dispatcher as a context manager, or call start()"
+
+
+class Code:
+    """The core's result codes."""
+
+    OK: Final[int] = lib.SD_OK
+    AGAIN: Final[int] = lib.SD_AGAIN
+    NO_MEMORY: Final[int] = lib.SD_E_NO_MEMORY
+    ARGUMENT: Final[int] = lib.SD_E_ARGUMENT
+    KEY: Final[int] = lib.SD_E_KEY
+    FULL: Final[int] = lib.SD_E_FULL
+    WOULD_DEADLOCK: Final[int] = lib.SD_E_WOULD_DEADLOCK
+    HANDLER: Final[int] = lib.SD_E_HANDLER
+    STOPPED: Final[int] = lib.SD_E_STOPPED
+    CORRUPT: Final[int] = lib.SD_E_CORRUPT
+    FORMAT: Final[int] = lib.SD_E_FORMAT
+
+
+def text_of(message: Any) -> str:
+    """What C has written into an array of characters."""
+    return str(ffi.string(message).decode(errors="replace"))
+
+
+def made(pointer: Any, lacking: str, kind: type[Exception] = MemoryError) -> Any:
+    """The pointer, unless it is null: then raises ``kind`` with what is ``lacking``."""
+    if pointer == ffi.NULL:
+        raise kind(lacking)
+    return pointer
+
+
+def refusal(
+    code: int,
+    otherwise: str,
+    kind: type[Exception] = EngineError,
+    /,
+    *,
+    no_memory: str = "",
+    corrupt: str = "",
+    handler: str = "",
+    argument: str = "",
+) -> Exception:
+    """What to raise for a code that is no success.
+
+    ``no_memory``, ``corrupt``, ``handler``, ``argument``: what those codes mean of this call, where it may end with
+    them. All other codes mean ``otherwise``, and are of the ``kind`` given: EngineError where the call's arguments are
+    strand's own.
+    """
+    if no_memory and code == Code.NO_MEMORY:
+        return MemoryError(no_memory)
+    if corrupt and code == Code.CORRUPT:
+        return AssertionError(corrupt)
+    if handler and code == Code.HANDLER:
+        return EngineError(handler)
+    if argument and code == Code.ARGUMENT:
+        return ConfigurationError(argument)
+    return kind(otherwise)
+
+
+def checked(code: int, otherwise: str, kind: type[Exception] = EngineError, /, **texts: str) -> int:
+    """The code where it is a success, or a count. Raises the ``refusal`` of any other."""
+    if code < 0:
+        raise refusal(code, otherwise, kind, **texts)
+    return code
+
+
+def check_system(code: int, base: int = 0) -> None:
+    """Raises OSError for a code that is the negative of ``base`` and an errno together."""
+    if code < -base:
+        raise OSError(-code - base, os.strerror(-code - base))
+
+
+def fault_error(
+    texts: Mapping[int, str],
+    fault: int,
+    *,
+    cut: int | None = None,
+    path: str | Path | None = None,
+    offset: int,
+    line: int | None = None,
+    place: str = "",
+    advice: str = "",
+) -> FeedError:
+    """What to raise for a decoder's fault: TruncatedFeedError for the one that is ``cut``, else FormatError.
+
+    ``texts``: by fault, what is wrong; ``place`` leads it, and ``advice`` ends that of a FormatError.
+    """
+    text = place + texts[fault]
+    if fault == cut:
+        return TruncatedFeedError(text, path=path, offset=offset, line=line)
+    return FormatError(text + advice, path=path, offset=offset, line=line)
+
+
+def key_error(array: npt.NDArray[Any], at: int, *, key: str, symbols: int) -> UnknownSymbolError:
+    """What to raise where the record at a position has no symbol, and those before it were published. ``key``: its
+    field for one of so many ``symbols``."""
+    return UnknownSymbolError(
+        f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
+        f"the {at} records before it were published",
+        position=at,
+    )
+
+
+def publish_error(
+    code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64], *, key: str, symbols: int, started: bool
+) -> Exception:
+    """What to raise for a code of publishing, but for that of a stop. ``rejected``: positions in the array; ``key``:
+    its field for one of so many ``symbols``; ``started``: workers run."""
+    if code == Code.KEY:
+        return key_error(array, int(rejected[0]), key=key, symbols=symbols)
+    text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "
+    if code == Code.WOULD_DEADLOCK:
+        return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
+    if code in (Code.FULL, Code.AGAIN):
+        why = "their strands are full, or all blocks are in use"
+        return BackpressureError(text + (why if started else f"{why}, and {NOT_STARTED}"), rejected)
+    return EngineError(f"publishing ended with code {code}")

@@ -1,0 +1,348 @@
+"""The ITCH 5.0 decoder of csrc/codec/itch/itch.h, one call a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.decoding import decode
+from strand.binding.gate import fault_error
+from strand.errors import FeedError
+from strand.ticks import TICK, empty
+
+__all__ = [
+    "ATTRIBUTED",
+    "ATTRIBUTES",
+    "BROKEN_TRADE",
+    "CROSS",
+    "CROSS_CLOSING",
+    "CROSS_HALT",
+    "CROSS_INTRADAY",
+    "CROSS_MASK",
+    "CROSS_OPENING",
+    "DIRECT_LISTING",
+    "DIRECT_LISTING_OPEN",
+    "IMBALANCE",
+    "IPO_CANCELED",
+    "IPO_QUOTING",
+    "LOCATES",
+    "LULD_COLLAR",
+    "MAX_FRAME",
+    "NAME_BYTES",
+    "NON_PRINTABLE",
+    "NO_NAME",
+    "OPERATIONAL_HALT",
+    "OPERATIONAL_RESUME",
+    "REG_SHO",
+    "RETAIL_INTEREST",
+    "ItchDecoder",
+    "Keeps",
+    "letter_of",
+    "message_length",
+    "new_state",
+]
+
+LOCATES: Final[int] = lib.SD_ITCH_LOCATES
+#: The longest frame the decoder waits for: what a caller may have to carry from one buffer to the next.
+MAX_FRAME: Final[int] = lib.SD_ITCH_MAX_FRAME
+
+NON_PRINTABLE: Final[int] = lib.SD_ITCH_NON_PRINTABLE
+ATTRIBUTED: Final[int] = lib.SD_ITCH_ATTRIBUTED
+CROSS: Final[int] = lib.SD_ITCH_CROSS
+CROSS_OPENING: Final[int] = lib.SD_ITCH_CROSS_OPENING
+CROSS_CLOSING: Final[int] = lib.SD_ITCH_CROSS_CLOSING
+CROSS_HALT: Final[int] = lib.SD_ITCH_CROSS_HALT
+CROSS_INTRADAY: Final[int] = lib.SD_ITCH_CROSS_INTRADAY
+CROSS_MASK: Final[int] = lib.SD_ITCH_CROSS_MASK
+IMBALANCE: Final[int] = lib.SD_ITCH_IMBALANCE
+OPERATIONAL_HALT: Final[int] = lib.SD_ITCH_OPERATIONAL_HALT
+OPERATIONAL_RESUME: Final[int] = lib.SD_ITCH_OPERATIONAL_RESUME
+REG_SHO: Final[int] = lib.SD_ITCH_REG_SHO
+IPO_QUOTING: Final[int] = lib.SD_ITCH_IPO_QUOTING
+IPO_CANCELED: Final[int] = lib.SD_ITCH_IPO_CANCELED
+LULD_COLLAR: Final[int] = lib.SD_ITCH_LULD_COLLAR
+RETAIL_INTEREST: Final[int] = lib.SD_ITCH_RETAIL_INTEREST
+DIRECT_LISTING: Final[int] = lib.SD_ITCH_DIRECT_LISTING
+DIRECT_LISTING_OPEN: Final[int] = lib.SD_ITCH_DIRECT_LISTING_OPEN
+BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
+
+#: The length field that leads each message.
+PREFIX_BYTES: Final = 2
+
+#: Of a symbol's name.
+NAME_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
+
+_FOREVER: Final = (1 << 64) - 1
+_WHOLE: Final = f"V{TICK.itemsize}"
+_NO_TICKS: Final = empty(0)
+
+#: What a directory message says of a stock beside its name, as it says it: text, and big-endian numbers.
+ATTRIBUTES: Final = np.dtype(
+    [
+        ("market_category", "S1"),
+        ("financial_status", "S1"),
+        ("round_lot_size", ">u4"),
+        ("round_lots_only", "S1"),
+        ("classification", "S1"),
+        ("subtype", "S2"),
+        ("authenticity", "S1"),
+        ("short_sale_threshold", "S1"),
+        ("ipo", "S1"),
+        ("luld_tier", "S1"),
+        ("etp", "S1"),
+        ("etp_leverage", ">u4"),
+        ("inverse", "S1"),
+    ]
+)
+assert ATTRIBUTES.itemsize == lib.SD_ITCH_ATTRIBUTE_BYTES
+
+#: Says of names which of them are wanted, in their order. Names have ``NAME_BYTES`` bytes of ASCII, padded with blanks
+#: on the right; one of blanks alone stands for what has none.
+Keeps = Callable[[npt.NDArray[np.bytes_]], npt.NDArray[np.bool_]]
+NO_NAME: Final = np.array([b" " * NAME_BYTES])
+
+#: Short reasons by fault, for what is skipped.
+_REASONS: Final = {
+    lib.SD_ITCH_FAULT_TRUNCATED: "cut message",
+    lib.SD_ITCH_FAULT_UNKNOWN_TYPE: "unknown type",
+    lib.SD_ITCH_FAULT_LENGTH: "bad length",
+    lib.SD_ITCH_FAULT_SIDE: "bad side",
+    lib.SD_ITCH_FAULT_SYMBOL: "bad symbol",
+    lib.SD_ITCH_FAULT_RENAMED: "renamed locate",
+    lib.SD_ITCH_FAULT_SIZE: "bad shares",
+}
+
+
+def message_length(type_byte: int) -> int:
+    """Bytes of a message of this type without its length field; 0 for a type ITCH 5.0 does not have."""
+    return int(lib.sd_itch_length(type_byte))
+
+
+#: ``ffi.new`` for an ``sd_itch``: of its names most pages are never touched, and so not made.
+new_state: Final = ffi.new_allocator(
+    lambda size: ffi.from_buffer("char[]", np.zeros(size, np.uint8), require_writable=True),
+    should_clear_after_alloc=False,
+)
+
+
+class ItchDecoder:
+    """One stream's decoder. Not for two threads at once."""
+
+    def __init__(
+        self,
+        *,
+        midnight_ns: int,
+        skip: bool,
+        directory_of: ItchDecoder | None = None,
+        keeps: Keeps | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        attributes: bool = False,
+    ) -> None:
+        """``directory_of``: a decoder of the same stream whose symbol names and attributes this one starts with.
+
+        ``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``. A locate without a
+        name counts as one of blanks. ``attributes``: keep what the directory says of each symbol.
+        """
+        self._state: Any = new_state("sd_itch *")
+        lib.sd_itch_init(self._state, midnight_ns, int(skip))
+        self._keeps = keeps
+        self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
+        self._attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
+        self._adopted: npt.NDArray[Any] = _NO_TICKS
+        state = self._state
+        if directory_of is not None:
+            old = directory_of._state
+            ffi.memmove(state.symbols, old.symbols, old.symbol_count * NAME_BYTES)
+            state.symbol_count = old.symbol_count
+            state.symbol_names = old.symbol_names
+            if attributes and directory_of._attributes is not None and old.symbol_names:
+                self._attributes = directory_of._attributes.copy()
+        if self._attributes is not None:
+            state.attributes = ffi.from_buffer("uint8_t[]", self._attributes.view(np.uint8), require_writable=True)
+        if keeps is not None and self._wanted is not None:
+            state.selective = 1
+            state.wanted = ffi.from_buffer("uint8_t[]", self._wanted, require_writable=True)
+            state.start_ns = start_ns or 0
+            state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
+            named = self._names()[: state.symbol_count] != b""
+            self._wanted[:] = int(keeps(NO_NAME)[0])
+            self._wanted[: len(named)][named] = lib.SD_ITCH_UNDECIDED
+            state.undecided = state.symbol_names
+
+    def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
+        """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``).
+
+        Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
+        The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``. Ticks of stripes
+        that were adopted come first, and ``data`` is what follows those.
+        """
+        if len(self._adopted):
+            given = min(len(self._adopted), len(out))
+            out[:given].view(_WHOLE)[:] = self._adopted[:given].view(_WHOLE)
+            self._adopted = self._adopted[given:]
+            made, used, sound = self.decode(data, last=last, out=out[given:]) if given < len(out) else (0, 0, True)
+            return given + made, used, sound
+        if not data and not last:
+            return 0, 0, True
+        made, used, code = decode(lib.sd_itch_decode, self._state, data, last=last, out=out, decide=self.decide)
+        return made, used, code == lib.SD_OK
+
+    def adopt(self, stripe: Any, ticks: npt.NDArray[Any]) -> bool:
+        """Whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended. If so, what follows it is
+        decoded next, and its ``ticks`` come with the next calls of ``decode``; until all have come they must stay."""
+        if not lib.sd_itch_stripe_adopt(self._state, stripe):
+            return False
+        self._adopted = ticks[: stripe.made]
+        return True
+
+    @property
+    def offset(self) -> int:
+        """Bytes of the stream decoded so far."""
+        return int(self._state.offset)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether frames of true lengths were seen, and the last one was sound."""
+        return bool(self._state.prefixed) and not self._state.lost
+
+    def decided(self) -> npt.NDArray[np.uint8]:
+        """By locate, whether it is wanted, with every locate judged that has a name. Of a selection's decoder."""
+        assert self._wanted is not None
+        if self._state.undecided:
+            self._decide_all()
+        return self._wanted
+
+    def decide(self) -> None:
+        """Judges the locates named since the last time: what a call that returned SD_AGAIN waits for."""
+        assert self._keeps is not None
+        assert self._wanted is not None
+        state = self._state
+        if state.undecided == 1:  # a directory whose every entry is followed by messages of its symbol
+            self._wanted[state.asked] = self._keeps(self._names()[state.asked : state.asked + 1])[0]
+            state.undecided = 0
+        else:
+            self._decide_all()
+
+    def _decide_all(self) -> None:
+        assert self._keeps is not None
+        assert self._wanted is not None
+        which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
+        self._wanted[which] = self._keeps(self._names()[which])
+        self._state.undecided = 0
+
+    def _names(self) -> npt.NDArray[np.bytes_]:
+        names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{NAME_BYTES}")
+        return names
+
+    def skips(self) -> dict[str, int]:
+        """What was passed over since the first byte, by reason."""
+        counts = self._state.skips
+        return {reason: counts[fault] for fault, reason in _REASONS.items() if counts[fault]}
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether ``skip_samples`` has something to give."""
+        return bool(self._state.sampled)
+
+    def skip_samples(self) -> list[tuple[str, int, str]]:
+        """Reason, offset and text of what was passed over since the last call; not all of it where that was much."""
+        state = self._state
+        found = [state.samples[i] for i in range(state.sampled)]
+        state.sampled = 0
+        return [(_REASONS[at.fault], at.offset, f"type {letter_of(at.type)}, length {at.length}") for at in found]
+
+    def market_events(self) -> list[bytes]:
+        """The messages of types S, V and W, as they came; the first 64."""
+        state = self._state
+        kept = (bytes(ffi.buffer(state.market[i])) for i in range(min(state.market_events, len(state.market))))
+        return [event[: message_length(event[0])] for event in kept]
+
+    @property
+    def attributes(self) -> npt.NDArray[np.void] | None:
+        """By locate, of dtype ``ATTRIBUTES``; None unless asked for."""
+        return self._attributes
+
+    @property
+    def state(self) -> Any:
+        """The ``sd_itch``, for decoders of what ITCH travels in."""
+        return self._state
+
+    def fault(self, path: str | Path, *, offset: int | None = None, place: str = "") -> FeedError:
+        """The error that ended the last ``decode``, to be raised.
+
+        ``offset``, ``place``: where it is, when the messages travel in something else.
+        """
+        state = self._state
+        letter = letter_of(state.fault_type)
+        length = state.fault_length
+        texts = {
+            lib.SD_ITCH_FAULT_TRUNCATED: "the input ends inside a message; get the whole file, or keep what was read",
+            lib.SD_ITCH_FAULT_UNKNOWN_TYPE: (
+                f"message type {letter} is not one of ITCH 5.0's"
+                + (
+                    f" (length {length}); on_error='skip' passes over such messages"
+                    if length
+                    else ", and has no length: the file is damaged or not ITCH 5.0; on_error='skip' searches on"
+                )
+            ),
+            lib.SD_ITCH_FAULT_LENGTH: (
+                f"the length field says {length} where a message of type {letter} has "
+                f"{message_length(state.fault_type) or 'no known length'}: the file is damaged or not ITCH 5.0; "
+                "on_error='skip' searches for the next sound message"
+            ),
+            lib.SD_ITCH_FAULT_SIDE: (
+                f"the side of a {letter} message is {letter_of(state.fault_value)}, not 'B' or 'S'; "
+                "on_error='skip' passes over such messages"
+            ),
+            lib.SD_ITCH_FAULT_SYMBOL: (
+                f"the stock name of an {letter} message has {letter_of(state.fault_value)} where a printable ASCII "
+                "character must be; on_error='skip' passes over such messages"
+            ),
+            lib.SD_ITCH_FAULT_RENAMED: (
+                "a stock locate is given a second name: the file holds more than one day or is damaged; "
+                "on_error='skip' keeps the first name"
+            ),
+            lib.SD_ITCH_FAULT_SIZE: (
+                f"the shares of a {letter} message are beyond 2**63 - 1, which no tick holds; "
+                "on_error='skip' passes over such messages"
+            ),
+        }
+        at = state.fault_offset if offset is None else offset
+        return fault_error(texts, state.fault, cut=lib.SD_ITCH_FAULT_TRUNCATED, path=path, offset=at, place=place)
+
+    @property
+    def named_locates(self) -> int:
+        """How many stock locates have a name so far."""
+        return int(self._state.symbol_names)
+
+    def symbols(self) -> list[str]:
+        """Names by stock locate, up to the highest that has one; ``""`` where a locate has none."""
+        state = self._state
+        raw = bytes(ffi.buffer(state.symbols, state.symbol_count * NAME_BYTES)).decode("ascii")
+        return [raw[at : at + NAME_BYTES].rstrip(" \0") for at in range(0, len(raw), NAME_BYTES)]
+
+    def statistics(self) -> dict[str, int]:
+        """Counts since the first byte; ``type_X`` counts the messages of type X."""
+        state = self._state
+        counts = {
+            "messages": state.messages,
+            "ticks": state.ticks,
+            "bytes_decoded": state.offset,
+            "not_selected": state.unselected,
+            "skipped_unknown_type": state.skipped_unknown_type,
+            "skipped_bad_field": state.skipped_bad_field,
+            "skipped_bytes": state.skipped_bytes,
+        }
+        counts.update({f"type_{chr(i)}": n for i, n in enumerate(state.counts) if n})
+        return counts
+
+
+def letter_of(byte: int) -> str:
+    """A byte as messages show it."""
+    return repr(chr(byte)) if 0x20 <= byte <= 0x7E else f"0x{byte:02x}"

@@ -1,0 +1,192 @@
+"""The MoldUDP64 receiver of csrc/live/mold.h: one call a batch of what has arrived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.gate import check_system, made
+from strand.binding.memory import owned
+from strand.errors import FeedError
+
+__all__ = ["LINES", "OUT_BYTES", "RUN", "Receiver", "stamp"]
+
+#: Lines by index: A, B, and what the re-request server answers.
+LINES: Final = ("a", "b", "retransmitted")
+#: Messages in a row that came in one packet (``sd_mold_run``).
+RUN: Final = np.dtype([("position", "<u8"), ("sequence", "<u8"), ("ts_recv", "<u8")])
+
+#: The most bytes of frames that one call delivers.
+OUT_BYTES: Final = 1 << 18
+_OUT_RUNS: Final = 1 << 13
+_SUB_BITS: Final = 4
+
+
+def stamp(ticks: npt.NDArray[Any], runs: npt.NDArray[Any], shift: int = 0) -> None:
+    """Gives ticks their receive times and the venue's sequence numbers, in place.
+
+    ``ticks``: dtype ``strand.TICK``, contiguous, ``sequence`` being a position; ``runs``: dtype ``RUN``, contiguous,
+    for positions that are higher by ``shift``. Both in rising order.
+    """
+    lib.sd_mold_stamp(
+        ffi.from_buffer("sd_tick[]", ticks, require_writable=True),
+        len(ticks),
+        ffi.from_buffer("sd_mold_run[]", runs),
+        len(runs),
+        shift,
+    )
+
+
+class Receiver:
+    """Two lines in, one ordered stream of ITCH frames out. One thread at a time, ``wake`` apart."""
+
+    def __init__(
+        self,
+        *,
+        first_sequence: int,
+        message_limit: int,
+        gap_timeout_ns: int,
+        request_after_ns: int,
+        jump_window: int,
+        stop_at_gap: bool,
+        session: bytes | None,
+    ) -> None:
+        options = ffi.new("sd_mold_options *")
+        options.first_sequence = first_sequence
+        options.message_limit = message_limit
+        options.gap_timeout_ns = gap_timeout_ns
+        options.request_after_ns = request_after_ns
+        options.jump_window = jump_window
+        options.stop_at_gap = stop_at_gap
+        options.any_session = session is None
+        if session is not None:
+            ffi.memmove(options.session, session.ljust(10), 10)
+        state = made(lib.sd_mold_new(options), "there is no memory, or no file descriptor, for a receiver", FeedError)
+        self._state: Any = owned(state, lib.sd_mold_free)
+        self._out = np.empty(OUT_BYTES, np.uint8)
+        self._runs = np.empty(_OUT_RUNS, RUN)
+        self._c_out = ffi.from_buffer("uint8_t[]", self._out, require_writable=True)
+        self._c_runs = ffi.from_buffer("sd_mold_run[]", self._runs, require_writable=True)
+        self._counts: Any = lib.sd_mold_look(self._state)
+
+    def attach(self, line: int, fd: int, receive_bytes: int) -> None:
+        """Receives a line on a UDP socket. Raises OSError."""
+        check_system(lib.sd_mold_attach(self._state, line, fd, receive_bytes))
+
+    def rerequest(self, address: bytes, port: int) -> None:
+        """Where retransmissions are asked for: four bytes and a port."""
+        lib.sd_mold_rerequest(
+            self._state, int.from_bytes(address, "little"), int.from_bytes(port.to_bytes(2, "big"), "little")
+        )
+
+    def poll(self, timeout_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
+        """What has arrived: frames, and runs; both valid until the next call. Raises OSError."""
+        check_system(lib.sd_mold_poll(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
+        return self._delivered()
+
+    def take(self, line: int, packet: bytes, ts_recv: int, now_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
+        """A packet that came by no socket, at a time on a clock that does not jump; what it made deliverable."""
+        self._begin()
+        lib.sd_mold_take(self._state, line, packet, len(packet), ts_recv, now_ns)
+        return self._delivered()
+
+    def tick(self, now_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
+        """Gives up what is due by then; what that made deliverable."""
+        self._begin()
+        lib.sd_mold_tick(self._state, now_ns)
+        return self._delivered()
+
+    def _begin(self) -> None:
+        lib.sd_mold_output(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, time.time_ns())
+
+    def finish(self) -> tuple[memoryview, npt.NDArray[np.void], bool]:
+        """What is held, its gaps given up; and whether that was all of it."""
+        self._begin()
+        code = lib.sd_mold_finish(self._state)
+        return *self._delivered(), code == lib.SD_OK
+
+    def _delivered(self) -> tuple[memoryview, npt.NDArray[np.void]]:
+        frames = self._out.data[: lib.sd_mold_out_bytes(self._state)]
+        return frames, self._runs[: lib.sd_mold_out_runs(self._state)]
+
+    def wake(self) -> None:
+        """Ends the ``poll`` under way, or the next one. Any thread."""
+        lib.sd_mold_wake(self._state)
+
+    @property
+    def delivered(self) -> int:
+        return int(self._counts.delivered)
+
+    @property
+    def first_sequence(self) -> int | None:
+        """What delivery begins with; None before anything was heard."""
+        return int(self._counts.first_sequence) if self._counts.started else None
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._counts.ended)
+
+    @property
+    def new_session(self) -> str | None:
+        """The session that came up in place of the one that is followed."""
+        return _text(self._counts.new_session) if self._counts.session_changed else None
+
+    @property
+    def session(self) -> str | None:
+        return _text(self._counts.session) if self._counts.started else None
+
+    def gaps(self, line: int = -1) -> list[tuple[int, int]]:
+        """What stayed missing, or what one line missed: (from, to) with ``to`` not in it, in order."""
+        count = ffi.new("uint64_t *")
+        ranges = lib.sd_mold_gaps(self._state, line, count)
+        if not count[0]:
+            return []
+        pairs = np.frombuffer(ffi.buffer(ranges, count[0] * ffi.sizeof("sd_range")), np.uint64).reshape(-1, 2)
+        return [(first, end) for first, end in pairs.tolist()]
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of ``sd_mold_counts``."""
+        lib.sd_mold_look(self._state)
+        names = (
+            "delivered", "first_sequence", "next_sequence", "high", "held", "most_held", "gap_count", "gap_messages",
+            "gaps_unlisted", "requests", "requested_messages", "forced", "jumps_believed",
+        )  # fmt: skip
+        return {name: int(getattr(self._counts, name)) for name in names}
+
+    def line_counts(self, line: int) -> Mapping[str, int]:
+        """The numbers of ``sd_mold_line``."""
+        lib.sd_mold_look(self._state)
+        found = self._counts.line[line]
+        return {name: int(getattr(found, name)) for name, _ in ffi.typeof("sd_mold_line").fields}
+
+    def latency_ns(self) -> dict[str, int]:
+        """Percentiles of the time from the kernel's receipt to delivery in order, a message each: upper bounds."""
+        buckets = np.frombuffer(ffi.buffer(self._counts.latency), np.uint64).astype(np.int64)
+        total = int(buckets.sum())
+        if not total:
+            return {}
+        reached = np.cumsum(buckets)
+        found = {
+            name: _bucket_top(int(np.searchsorted(reached, share * total, side="left")))
+            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999))
+        }
+        return {**found, "max": _bucket_top(int(np.flatnonzero(buckets)[-1]))}
+
+
+def _bucket_top(bucket: int) -> int:
+    """The highest value of a log-linear bucket (csrc/memory/counters.h)."""
+    bucket += 1
+    sub = 1 << _SUB_BITS
+    if bucket < sub:
+        return bucket - 1
+    octave = bucket // sub + _SUB_BITS - 1
+    return (1 << octave) + ((bucket % sub) << (octave - _SUB_BITS)) - 1
+
+
+def _text(session: Any) -> str:
+    return bytes(session).decode("latin-1").rstrip(" \0")

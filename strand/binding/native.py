@@ -1,0 +1,89 @@
+"""Handlers in C, or compiled to it, as the core takes them; and what their compiled callers know of its structures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strand.binding import ffi, lib
+
+__all__ = [
+    "CONTEXT_OFFSETS",
+    "EMITTED_BYTES",
+    "EMITTED_OFFSETS",
+    "HANDLER_LAYOUT",
+    "SEQUENCE_OFFSETS",
+    "SINK_OFFSETS",
+    "NativeFunction",
+    "address_of_pointer",
+    "builtin",
+    "finish_pointer",
+    "pointer_from_address",
+    "wake_pointer",
+]
+
+#: Where compiled code finds what it needs to emit and to ask for timers: bytes into sd_context and sd_sink.
+CONTEXT_OFFSETS: Final = {
+    name: int(ffi.offsetof("sd_context", name))
+    for name in (
+        "record_size", "marks", "wake_at", "keys", "sinks", "wake_key", "wake_time", "wake_number", "sequence",
+        "yield",
+    )
+}  # fmt: skip
+SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_sink", name)) for name in ("at", "end", "more")}
+#: Of ticks and contexts, as objects of handlers in C are built for.
+HANDLER_LAYOUT: Final = int(lib.SD_HANDLER_LAYOUT)
+EMITTED_BYTES: Final = int(ffi.sizeof("sd_emitted"))
+EMITTED_OFFSETS: Final = {name: int(ffi.offsetof("sd_emitted", name)) for name, _ in ffi.typeof("sd_emitted").fields}
+SEQUENCE_OFFSETS: Final = {
+    name: int(ffi.offsetof("sd_sequence_at", name)) for name, _ in ffi.typeof("sd_sequence_at").fields
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunction:
+    """A C function of type ``sd_handler_fn``, what goes with it, its parameters, and what keeps all of it alive.
+
+    ``wake``: an ``sd_wake_fn``, ``finish``: an ``sd_finish_fn``; None where it has none. ``yields``: it returns where
+    ``ctx->yield`` says so.
+    """
+
+    pointer: Any
+    params: bytes = b""
+    pure: bool = False
+    keep: Any = None
+    #: Asks for the memory that ticks will touch (``sd_ahead_fn`` of csrc/handlers/chain.h), for chains.
+    ahead: Any = None
+    wake: Any = None
+    finish: Any = None
+    yields: bool = False
+
+
+def builtin(name: str) -> Any:
+    """The address of a handler that is compiled in."""
+    return ffi.cast("sd_handler_fn", ffi.addressof(lib, f"sd_handle_{name}"))
+
+
+def address_of_pointer(pointer: Any) -> int | None:
+    """The address that a pointer of cffi holds, or a whole number is; None for anything else."""
+    if isinstance(pointer, ffi.CData):
+        try:
+            return int(ffi.cast("uintptr_t", pointer))
+        except TypeError:
+            return None
+    return pointer if isinstance(pointer, int) and not isinstance(pointer, bool) else None
+
+
+def pointer_from_address(address: int) -> Any:
+    """A function of type ``sd_handler_fn`` at an address."""
+    return ffi.cast("sd_handler_fn", address)
+
+
+def wake_pointer(address: int) -> Any:
+    """A function of type ``sd_wake_fn`` at an address; None for 0."""
+    return ffi.cast("sd_wake_fn", address) if address else None
+
+
+def finish_pointer(address: int) -> Any:
+    """A function of type ``sd_finish_fn`` at an address; None for 0."""
+    return ffi.cast("sd_finish_fn", address) if address else None

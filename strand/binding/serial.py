@@ -1,0 +1,149 @@
+"""The plain loop of csrc/reference/serial.h: rows, and a handler's function over records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction
+
+__all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
+
+LINE = 64
+
+
+class PlainRows:
+    """The rows of ``n_symbols``, zeros at first, each a whole number of cache lines."""
+
+    def __init__(self, n_symbols: int, row_bytes: int) -> None:
+        self.stride = (row_bytes + LINE - 1) // LINE * LINE
+        self.n_symbols = n_symbols
+        raw = np.zeros(n_symbols * self.stride + LINE, np.uint8)
+        start = -raw.ctypes.data % LINE
+        self.memory = raw[start : start + n_symbols * self.stride]
+
+    def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """All rows as records of a dtype, shape (n_symbols,)."""
+        return np.ndarray((self.n_symbols,), dtype, self.memory, strides=(self.stride,))
+
+
+@dataclass(frozen=True, slots=True)
+class Stumble:
+    """Where a handler failed: ``index`` of the record, the handler's own ``code`` and ``message``.
+
+    ``published``: it tried to publish, which a plain loop cannot do. ``timer``: what failed was no record, but before
+    it the timer of the symbol with a key, at a time."""
+
+    index: int
+    code: int
+    message: str
+    published: bool = False
+    timer: tuple[int, int] | None = None
+
+
+#: A record's place: its number in the order of publishing, and the feed's time there.
+MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
+#: What precedes a record that was emitted.
+HEAD: Final = np.dtype([("number", "<u8"), ("sequence", "<i8"), ("time", "<i8"), ("key", "<u4"), ("link", "<u4")])
+
+
+class SerialOutput:
+    """What is emitted to one output by native handlers, until it is taken. Raises MemoryError."""
+
+    def __init__(self, record_bytes: int) -> None:
+        output = made(
+            lib.sd_serial_output_create(record_bytes), f"no memory for an output of {record_bytes} bytes a record"
+        )
+        self.output = owned(output, lib.sd_serial_output_destroy)
+        size = int(self.output.sink.entry_bytes)
+        self.dtype = np.dtype(
+            {"names": ["head", "record"], "formats": [HEAD, f"V{record_bytes}"], "offsets": [0, HEAD.itemsize],
+             "itemsize": size}
+        )  # fmt: skip
+
+    def take(self) -> npt.NDArray[Any]:
+        """Entries in the order they were emitted, shape (n,)."""
+        o = self.output
+        used = 0 if o.begin == ffi.NULL else int(o.sink.at - o.begin)
+        if not used:
+            return np.empty(0, self.dtype)
+        taken: npt.NDArray[Any] = np.frombuffer(ffi.buffer(o.begin, used), np.uint8).copy().view(self.dtype)
+        o.sink.at = o.begin
+        return taken
+
+
+class RecordLayout(Protocol):
+    """Where a record has what the loop needs: ``strand.records.RecordReader``."""
+
+    dtype: np.dtype[Any]
+    key_offset: int
+
+    @property
+    def sequence_offset(self) -> int | None: ...
+
+    @property
+    def sequence_high(self) -> int: ...
+
+
+class SerialRun:
+    """One native handler, called for records as ``reader`` has them, over the rows; it emits to ``outputs``.
+
+    ``wishes``: when each symbol's timer is due, 0: never, shape (n_symbols,): it fires those of its symbols before
+    their records, and asks for them there. Without, ``wake`` alone does."""
+
+    def __init__(
+        self,
+        function: NativeFunction,
+        rows: PlainRows,
+        reader: RecordLayout,
+        outputs: Sequence[SerialOutput] = (),
+        *,
+        wishes: npt.NDArray[np.uint64] | None = None,
+    ) -> None:
+        params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+        memory = ffi.from_buffer(rows.memory, require_writable=True)
+        sinks = ffi.new("sd_sink *[]", [ffi.addressof(o.output, "sink") for o in outputs for _ in range(2)])
+        self._keep = (function, params, rows, memory, tuple(outputs), sinks, wishes)
+        self._run: Any = ffi.new("sd_serial *")
+        self._run.fn = ffi.cast("sd_handler_fn", function.pointer)
+        self._run.params = ffi.cast("void *", params)
+        self._run.rows = memory
+        self._run.row_stride, self._run.n_rows = rows.stride, rows.n_symbols
+        self._run.record_size, self._run.key_offset = reader.dtype.itemsize, reader.key_offset
+        low = lib.SD_NONE if reader.sequence_offset is None else reader.sequence_offset
+        self._run.sequence = lib.sd_sequence_at_of(reader.key_offset, low, reader.sequence_high)
+        self._run.sinks, self._run.n_outputs = sinks, len(outputs)
+        self._run.wake, self._run.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        self.finishes = function.finish is not None
+        if wishes is not None:
+            self._run.wishes = ffi.cast("uint64_t *", ffi.from_buffer(wishes, require_writable=True))
+
+    def __call__(self, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> Stumble | None:
+        """Runs over contiguous records whose keys are in range, ``marks`` being theirs (``MARK``); None where the
+        handler took all of them."""
+        at = ffi.cast("sd_mark *", ffi.from_buffer(marks.view(np.uint8)))
+        done = int(lib.sd_serial_run(self._run, ffi.from_buffer(records.view(np.uint8)), at, len(records)))
+        if done == len(records) and not self._run.tried_to_publish:
+            return None
+        return self._stumble(min(done, len(records) - 1))
+
+    def wake(self, key: int, time: int) -> Stumble | None:
+        """Runs a symbol's timer; None where that went well."""
+        return self._stumble(0) if lib.sd_serial_wake(self._run, key, time) else None
+
+    def finish(self, key: int, time: int) -> Stumble | None:
+        """Runs a symbol's end; None where that went well."""
+        return self._stumble(0) if lib.sd_serial_finish(self._run, key, time) else None
+
+    def _stumble(self, index: int) -> Stumble:
+        run = self._run
+        message = ffi.string(run.message).decode("utf-8", "replace")
+        timer = (int(run.key), int(run.time)) if run.at_timer else None
+        return Stumble(index, int(run.error_code), message, bool(run.tried_to_publish), timer)

@@ -1,0 +1,53 @@
+"""Handlers that read trades and quotes: their functions in C, and the books some of them keep."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
+from strand.binding.trades import TradeRules
+
+__all__ = ["TapeMemory", "source_bytes", "tape_function"]
+
+
+def source_bytes(rules: TradeRules, tape: int = 0) -> bytes:
+    """An sd_source: the books to take trades and quotes from (0: the ticks themselves), and what is a trade."""
+    return struct.pack("=Q", tape) + rules.packed
+
+
+def tape_function(
+    name: str, source: bytes, params: bytes, *, timers: bool, ends: bool, keep: Any = None
+) -> NativeFunction:
+    """The C functions ``sd_handle_NAME``, and ``sd_wake_NAME`` and ``sd_finish_NAME`` where it has ``timers`` and
+    ``ends``. ``params``: those behind the sd_source."""
+    return NativeFunction(
+        builtin(name),
+        source + params,
+        pure=True,
+        keep=keep,
+        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}")) if timers else None,
+        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}")) if ends else None,
+        yields=timers,
+    )
+
+
+class TapeMemory:
+    """The books that a handler reads its trades and quotes from, for symbols 0 to ``n_symbols`` - 1.
+
+    Raises MemoryError where there is none for them.
+    """
+
+    def __init__(
+        self, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, timers: bool, ends: bool
+    ) -> None:
+        tape = made(
+            lib.sd_tape_create(n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed)),
+            f"no memory for the books of {n_symbols:,} symbols",
+        )
+        self._tape = owned(tape, lib.sd_tape_destroy)
+        source = source_bytes(rules, int(ffi.cast("uintptr_t", self._tape)))
+        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=self._tape)

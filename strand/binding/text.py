@@ -1,0 +1,275 @@
+"""Columns of text into numbers, letters, indices of names (csrc/codec/text), one a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.ticks import empty
+
+__all__ = [
+    "CLOCK",
+    "DATE",
+    "DECIMAL",
+    "EPOCH",
+    "FAULT_PRECISION",
+    "FAULT_RANGE",
+    "FAULT_WORDS",
+    "HEX",
+    "ID",
+    "LETTER_BYTES",
+    "LETTER_TARGETS",
+    "MAX_LETTERS",
+    "STAMP",
+    "ZONE_ALWAYS",
+    "ZONE_MAY",
+    "ZONE_NEVER",
+    "Faults",
+    "Letters",
+    "Names",
+    "Numbers",
+    "TextColumn",
+    "Whole",
+    "blank_ticks",
+    "count_byte",
+    "holds",
+    "line_ends",
+]
+
+DECIMAL: Final[int] = lib.SD_FORM_DECIMAL
+ID: Final[int] = lib.SD_FORM_ID
+EPOCH: Final[int] = lib.SD_FORM_EPOCH
+CLOCK: Final[int] = lib.SD_FORM_CLOCK
+STAMP: Final[int] = lib.SD_FORM_STAMP
+DATE: Final[int] = lib.SD_FORM_DATE
+HEX: Final[int] = lib.SD_FORM_HEX
+ZONE_MAY: Final[int] = lib.SD_ZONE_MAY
+ZONE_NEVER: Final[int] = lib.SD_ZONE_NEVER
+ZONE_ALWAYS: Final[int] = lib.SD_ZONE_ALWAYS
+
+#: The longest text a table of letters may hold.
+LETTER_BYTES: Final = 8
+#: The most texts in the tables of one column, and the most tables.
+MAX_LETTERS: Final[int] = lib.SD_LETTERS
+LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
+
+FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
+FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
+FAULT_NAME: Final[int] = lib.SD_FAULT_NAME
+FAULT_NAMES: Final[int] = lib.SD_FAULT_NAMES
+
+FAULT_WORDS: Final[Mapping[int, str]] = {
+    lib.SD_FAULT_EMPTY: "empty",
+    lib.SD_FAULT_TEXT: "not of its form",
+    lib.SD_FAULT_PRECISION: "too precise",
+    lib.SD_FAULT_RANGE: "out of range",
+    lib.SD_FAULT_UNKNOWN: "unknown value",
+    lib.SD_FAULT_NAMES: "one name too many",
+    lib.SD_FAULT_NAME: "no symbol's name",
+}
+
+#: A word a row: the column's number in the high byte, a key of FAULT_WORDS in the low one; 0: all is well.
+Faults = npt.NDArray[np.uint16]
+Whole = npt.NDArray[np.int64]
+
+_I64: Final = (1 << 63) - 1
+
+
+class TextColumn:
+    """A column in Arrow's layout: ``offsets`` (int32, one more than rows) into ``data``; it must outlive this."""
+
+    def __init__(self, offsets: Any, data: Any, *, rows: int, first: int = 0) -> None:
+        self.rows = rows
+        self._offsets = ffi.from_buffer("int32_t[]", offsets)
+        self._first = first
+        self._data = ffi.from_buffer("uint8_t[]", data if data is not None else b"\0")
+
+    def cells(self, chosen: npt.NDArray[np.uint32] | None) -> Any:
+        """The struct of all its rows, or of the chosen ones."""
+        cells = ffi.new("sd_cells *")
+        cells.offsets = self._offsets + self._first
+        cells.bytes = self._data
+        if chosen is None:
+            cells.count = self.rows
+        else:
+            cells.rows = ffi.from_buffer("uint32_t[]", chosen)
+            cells.count = len(chosen)
+        return cells
+
+    def text(self, row: int) -> bytes:
+        """One field, as it lies in the file."""
+        at, end = self._offsets[self._first + row], self._offsets[self._first + row + 1]
+        return bytes(ffi.buffer(self._data + at, end - at))
+
+
+def _aim(target: Any, out: npt.NDArray[Any]) -> None:
+    """At a one-dimensional array, contiguous or a field of records."""
+    target.out = ffi.cast("uint8_t *", out.ctypes.data)
+    target.stride = out.strides[0]
+    target.width = out.dtype.itemsize
+
+
+def _target(out: npt.NDArray[Any]) -> Any:
+    target = ffi.new("sd_target *")
+    _aim(target, out)
+    return target
+
+
+def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
+    if len(out) != cells.count or len(faults) != cells.count or not faults.flags.c_contiguous:
+        raise ValueError(f"{cells.count} rows, {len(out)} places and {len(faults)} faults")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How a column's text is read as a number; ``form`` and ``scale`` as in csrc/codec/text/decimal.h."""
+
+    form: int
+    scale: int = 0
+    lowest: int = -_I64
+    highest: int = _I64
+    empty: int | None = None
+    zero: int = 0
+    hash: bool = False
+    zone: int = ZONE_MAY
+
+    def _rule(self) -> Any:
+        rule = ffi.new("sd_number_rule *")
+        rule.form, rule.scale, rule.lowest, rule.highest = self.form, self.scale, self.lowest, self.highest
+        rule.empty, rule.allow_empty = self.empty or 0, self.empty is not None
+        rule.zero, rule.hash, rule.zone = self.zero, self.hash, self.zone
+        return rule
+
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        out: npt.NDArray[Any],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """Fills ``out``; column ``number`` is noted in ``faults``. Returns how many rows have one."""
+        cells = column.cells(chosen)
+        _check(out, cells, faults)
+        target = _target(out)
+        return int(lib.sd_numbers(cells, self._rule(), number, target, ffi.from_buffer("uint16_t[]", faults)))
+
+    def one(self, text: bytes) -> int:
+        """The number a single field stands for. Raises ValueError with one of FAULT_WORDS."""
+        value = ffi.new("int64_t *")
+        fault = lib.sd_number(text, len(text), self._rule(), value)
+        if fault:
+            raise ValueError(FAULT_WORDS[fault])
+        return int(value[0])
+
+
+class Letters:
+    """Tables of texts (at most eight bytes each) that stand for small numbers, one table a field that is filled.
+
+    Each comes with the number for all other texts, None: they are a fault.
+    """
+
+    def __init__(self, *tables: tuple[Mapping[bytes, int], int | None]) -> None:
+        texts = dict.fromkeys(text for table, _ in tables for text in table)
+        if not 1 <= len(tables) <= LETTER_TARGETS or len(texts) > MAX_LETTERS:
+            raise ValueError(f"at most {MAX_LETTERS} texts and {LETTER_TARGETS} tables")
+        if any(len(text) > LETTER_BYTES for text in texts):
+            raise ValueError(f"a text is longer than {LETTER_BYTES} bytes")
+        self._otherwise = ffi.new("int32_t[]", [-1 if otherwise is None else otherwise for _, otherwise in tables])
+        self._entries = ffi.new("sd_letter[]", max(len(texts), 1))
+        for entry, text in zip(self._entries, texts, strict=False):
+            ffi.memmove(entry.text, text, len(text))
+            entry.length = len(text)
+            for at, (table, _) in enumerate(tables):
+                entry.values[at] = table.get(text, self._otherwise[at])
+        self._texts = len(texts)
+        self._tables = len(tables)
+
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        outs: Sequence[npt.NDArray[Any]],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """As ``Numbers.read``, for each table into the array at its place."""
+        cells = column.cells(chosen)
+        targets = ffi.new("sd_target[]", self._tables)
+        for target, out in zip(targets, outs, strict=True):
+            _check(out, cells, faults)
+            if out.dtype.itemsize > 4:
+                raise ValueError("what a text stands for has at most four bytes")
+            _aim(target, out)
+        words = ffi.from_buffer("uint16_t[]", faults)
+        return int(
+            lib.sd_letters(cells, self._entries, self._texts, self._otherwise, number, targets, self._tables, words)
+        )
+
+
+class Names:
+    """Names by the order in which they first appear, at most ``capacity`` of them."""
+
+    def __init__(self, capacity: int) -> None:
+        names = made(lib.sd_names_new(capacity), "no memory for a table of names")
+        self._names = owned(names, lib.sd_names_free)
+        self._known: list[bytes] = []
+
+    def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults) -> int:
+        """Fills ``out`` (u4) with indices. Returns how many rows have a fault."""
+        cells = column.cells(None)
+        _check(out, cells, faults)
+        if out.dtype.itemsize != 4:
+            raise ValueError("indices have four bytes")
+        target = _target(out)
+        return int(lib.sd_names_find(self._names, cells, number, target, ffi.from_buffer("uint16_t[]", faults)))
+
+    def all(self) -> list[bytes]:
+        """Every name so far."""
+        length = ffi.new("uint32_t *")
+        for index in range(len(self._known), lib.sd_names_count(self._names)):
+            text = lib.sd_names_get(self._names, index, length)
+            self._known.append(bytes(ffi.buffer(text, length[0])))
+        return self._known
+
+
+def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Which of the rows have this text (at most eight bytes) in the column."""
+    found = np.zeros(len(rows), np.uint8)
+    Letters(({text: 1}, 0)).read(column, 0, [found], np.zeros(len(rows), np.uint16), rows)
+    return found.view(np.bool_)
+
+
+def blank_ticks(
+    blank: npt.NDArray[Any], first: int, event: Whole, recv: Whole, names: npt.NDArray[np.uint32] | None
+) -> npt.NDArray[Any]:
+    """Ticks (TICK) like ``blank``, an array of one, numbered from ``first``, with their times and indices of names.
+
+    Where ``event`` is 0, the event has the time of its receipt.
+    """
+    if len(event) != len(recv) or (names is not None and len(names) != len(recv)):
+        raise ValueError(f"{len(event)} times of events and {len(recv)} of receipts")
+    ticks = empty(len(recv))
+    out, like = (ffi.cast("sd_tick *", ffi.from_buffer(array.view(np.uint8))) for array in (ticks, blank))
+    times = (ffi.from_buffer("int64_t[]", values) for values in (event, recv))
+    indices = ffi.NULL if names is None else ffi.from_buffer("uint32_t[]", names)
+    lib.sd_blank_ticks(out, len(ticks), like, first, *times, indices)
+    return ticks
+
+
+def count_byte(data: bytes | memoryview, byte: int) -> int:
+    """How many of the bytes are this one; several times as fast as ``bytes.count`` where there are many."""
+    return int(lib.sd_count_byte(ffi.from_buffer("uint8_t[]", data), len(data), byte))
+
+
+def line_ends(data: bytes | memoryview) -> tuple[int, bool]:
+    r"""How many of the bytes are ``\n``, and whether any is ``\r`` or a double quote."""
+    odd = ffi.new("int *")
+    return int(lib.sd_line_ends(ffi.from_buffer("uint8_t[]", data), len(data), odd)), bool(odd[0])

@@ -1,0 +1,106 @@
+"""What is a trade in a feed, as handlers in C are told (csrc/handlers/trade.h)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.engine_words import Stumbled
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.binding.native import NativeFunction, builtin
+from strand.ticks import TRADE
+
+__all__ = ["TradeMaker", "TradeRules", "TradeSource"]
+
+_NOT_PRINTABLE: Final = int(lib.SD_TRADE_NOT_PRINTABLE)
+_CROSS: Final = int(lib.SD_TRADE_CROSS)
+
+
+@dataclass(frozen=True, slots=True)
+class TradeRules:
+    """An ``sd_trade_rules``.
+
+    ``orders``: ticks are single orders, of which books are made. ``fills_report``: fills repeat what trades said,
+    and flags and books are Databento's. ``crosses``: they count. ``resting``: a trade's side is that of the order
+    that rested.
+    """
+
+    orders: bool = False
+    fills_report: bool = False
+    crosses: bool = True
+    resting: bool = False
+
+    @property
+    def packed(self) -> bytes:
+        cross = 0 if self.fills_report else _CROSS
+        left_out = _NOT_PRINTABLE | (0 if self.crosses else cross)
+        hidden = self.orders and not self.fills_report
+        return struct.pack("=BBBBB3x", self.fills_report, hidden, self.resting, cross, left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class TradeSource:
+    """Where a feed's trades are to be had: ``rules`` say what is one, and with ``books`` the orders that fills meet are
+    looked up in books."""
+
+    rules: TradeRules = TradeRules()
+    books: bool = False
+
+
+class TradeMaker:
+    """Makes trades of the ticks of symbols 0 to ``n_symbols`` - 1, for a handler that asks for them.
+
+    Raises MemoryError where there is none for the books.
+    """
+
+    def __init__(self, n_symbols: int, source: TradeSource) -> None:
+        self._params = ffi.new("sd_traded_params *")
+        ffi.buffer(ffi.addressof(self._params.source, "rules"))[:] = source.rules.packed
+        if source.books:
+            tape = made(
+                lib.sd_tape_create(n_symbols, ffi.addressof(self._params.source, "rules")),
+                f"no memory for the books of {n_symbols:,} symbols",
+            )
+            self._tape = owned(tape, lib.sd_tape_destroy)
+            self._params.source.tape = self._tape
+        self._unpriced = np.zeros(n_symbols, np.int64)
+        self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)
+
+    @property
+    def unpriced(self) -> npt.NDArray[np.int64]:
+        """By symbol, trades that no handler was called with, as they have no price: executions of orders that were
+        never added."""
+        return self._unpriced
+
+    def around(self, function: NativeFunction) -> NativeFunction:
+        """What the engine calls with ticks, around a function that takes records of TRADE."""
+        inner = ffi.new("char[]", function.params) if function.params else ffi.NULL
+        made = ffi.new("sd_traded_params *", self._params[0])
+        made.fn, made.params = function.pointer, inner
+        made.wake, made.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        return NativeFunction(
+            builtin("traded"),
+            bytes(ffi.buffer(made)),
+            pure=function.pure,
+            keep=(self, function, inner),
+            wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_traded")) if function.wake else None,
+            finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_traded")) if function.finish else None,
+            yields=function.yields,
+        )
+
+    def make(self, ticks: npt.NDArray[Any], slot: int) -> tuple[npt.NDArray[Any], Stumbled | None]:
+        """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are
+        ticks: the next one failed. ``ticks``: contiguous; ``slot``: the worker that holds them."""
+        made = np.empty(len(ticks), TRADE)
+        context = ffi.new("sd_context *", {"slot": slot})
+        at, to = ffi.cast("sd_tick *", ticks.ctypes.data), ffi.cast("sd_traded *", made.ctypes.data)
+        done = int(lib.sd_trades_of(self._params, at, len(ticks), to, context))
+        if done == len(ticks):
+            return made, None
+        return made[:done], Stumbled(int(context.error_code), ffi.string(context.message).decode(errors="replace"))

@@ -1,0 +1,127 @@
+"""What a dispatcher and a plain loop have in common: symbols, records, handlers with their rows, and outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.books import Books
+from strand.dispatch.configuration import assign_handlers, check_memory
+from strand.dispatch.order_watch import OrderWatch
+from strand.dispatch.python_handlers import objects_of
+from strand.handlers import HandlerLike
+from strand.handlers.opened import Opening, open_handler
+from strand.outputs import Outputs
+from strand.records import RecordReader
+from strand.rows import RowMemory, Rows
+from strand.symbols import SymbolTable
+from strand.threads import Inside
+
+if TYPE_CHECKING:
+    from strand.feeds.base import TicksAre
+    from strand.handlers.context import Context
+
+__all__ = ["RunBase"]
+
+
+class _Python(Protocol):
+    """Python's handlers."""
+
+    contexts: dict[int, Context]
+
+    def learn_symbols(self) -> None: ...
+
+
+class RunBase:
+    """Checks what both are given, puts the handlers to work, and shows what they make.
+
+    One that runs them calls ``_open`` when it has memory for rows, and sets ``_python``.
+    """
+
+    _python: _Python
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None,
+        handlers: Mapping[str, HandlerLike] | None,
+        *,
+        dtype: np.dtype[Any],
+        key: str,
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None,
+        column_options: Mapping[str, Any] | None,
+        feed: TicksAre | None,
+        out: Mapping[str, str | os.PathLike[str]] | None,
+        escape_formulas: bool,
+    ) -> None:
+        self._table = SymbolTable(symbols)
+        check_memory(len(self._table), 1)
+        self._reader = RecordReader(dtype, key, columns, column_options)
+        self._handlers, self._handler_of_symbol = assign_handlers(
+            self._table, handler, handlers, self._reader.dtype, feed
+        )
+        self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
+        self._inside = Inside()
+        self._outputs = Outputs(
+            self._handlers, self._table, out or {}, inside=self._inside, escape_formulas=escape_formulas
+        )
+        #: Each handler's, by the numbers that emitted records know them by.
+        self._output_numbers = [self._outputs.numbers(h) for h in self._handlers]
+
+    def _open(self, memory: RowMemory, row_stride: int) -> None:
+        """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart."""
+        opening = Opening(self._table, self._reader.dtype, self._reader.key, row_stride)
+        self._opened = [open_handler(h, opening) for h in self._handlers]
+        self._makers = opening.makers
+        self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
+        memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
+        self._books = Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
+
+    @property
+    def symbols(self) -> SymbolTable:
+        """Names by index."""
+        return self._table
+
+    def learn_symbols(self, names: Sequence[str]) -> None:
+        """Takes over names that a feed has met since: by index, where there was none yet."""
+        self._table.learn(names)
+        self._python.learn_symbols()
+
+    @property
+    def rows(self) -> Rows:
+        """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the run goes on, final after it."""
+        return self._rows
+
+    @property
+    def outputs(self) -> Outputs:
+        """What handlers emit, by name: ``for batch in dispatcher.outputs["bars"]`` while the run goes on."""
+        return self._outputs
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether a handler here keeps books, of orders or of levels."""
+        return self._books.are_kept
+
+    @property
+    def books(self) -> Books:
+        """What ``strand.book()`` and ``strand.depth()`` keep. Raises ConfigurationError where no handler does."""
+        self._books.check_kept()
+        return self._books
+
+    @property
+    def objects(self) -> Mapping[str, Any]:
+        """The objects of an object handler, by symbol, for those that have had ticks."""
+        return objects_of(self._python.contexts)
+
+    def _take_unpriced(self) -> npt.NDArray[np.int64]:
+        """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes
+        them says so: no RuntimeWarning does at the end."""
+        found = np.zeros(len(self._table), np.int64)
+        for maker in self._makers:
+            np.maximum(found, maker.unpriced, out=found)  # two parts of a chain count the same trades
+        self._makers.clear()
+        return found

@@ -1,0 +1,248 @@
+"""The part of a dispatcher for functions that run on a symbol's strand, between two of its ticks."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Any
+
+from strand.binding.gate import NOT_STARTED, Code
+from strand.dispatch.control import Control
+from strand.dispatch.state import RunState
+from strand.errors import (
+    BackpressureError,
+    CallTimeoutError,
+    HandlerError,
+    QuarantinedError,
+    StoppedError,
+    UnknownSymbolError,
+    WouldDeadlockError,
+)
+from strand.failures import interrupts
+from strand.numbers import seconds
+from strand.threads import WAITS_FOR_ITSELF
+
+if TYPE_CHECKING:
+    from strand.books import Book, Books
+    from strand.rows import Rows
+
+__all__ = ["CallFuture", "Calls", "SymbolView"]
+
+#: How long a caller waits before it looks whether the run still goes on.
+SLICE_S = 0.02
+#: Where Future says what an Exception of a callback was.
+_log = logging.getLogger("concurrent.futures")
+
+
+class SymbolView:
+    """A symbol as a call finds it, with every tick published before the call handled and none published after it.
+
+    ``symbol`` and ``index`` name it. Valid while the function runs; what ``row`` and the book's methods give are
+    copies, which may be kept and returned.
+    """
+
+    __slots__ = ("_books", "_rows", "index", "symbol")
+
+    def __init__(self, index: int, symbol: str, rows: Rows, books: Books) -> None:
+        self.index = index
+        self.symbol = symbol
+        self._rows = rows
+        self._books = books
+
+    @property
+    def row(self) -> Any:
+        """A copy of the symbol's row."""
+        return self._rows.at(self.index).copy()
+
+    @property
+    def book(self) -> Book | None:
+        """The symbol's order book; None where its handler keeps none."""
+        found: Book | None = self._books.find(self.index)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<SymbolView of {self.symbol}>"
+
+
+class CallFuture(Future[Any]):
+    """The answer of a call to come: a ``concurrent.futures.Future`` (``asyncio.wrap_future`` makes it awaitable).
+
+    ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about. ``result()`` and
+    ``exception()`` raise WouldDeadlockError where they would wait inside a handler: use ``add_done_callback`` there, or
+    look for ``done()`` at a later tick.
+    """
+
+    def __init__(self, calls: Calls, strand: int, tag: int, symbol: str) -> None:
+        super().__init__()
+        self.symbol = symbol
+        self._calls = calls
+        self._strand = strand
+        self._tag = tag
+
+    def cancel(self) -> bool:
+        """Gives the call up. False: it runs already, or is done."""
+        if not super().cancel():
+            return False
+        self._calls.forget(self._strand, self._tag)
+        return True
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What the call returned, or raises what it raised; waits for it as ``Future.result`` does."""
+        return self._calls.wait_for(self, timeout, super().result)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
+        found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
+        return found
+
+
+class Calls:
+    """The calls of one dispatcher that are under way, by the tag the engine knows each by."""
+
+    def __init__(self, state: RunState, control: Control, rows: Rows, books: Books) -> None:
+        self._state = state
+        self._control = control
+        self._rows = rows
+        self._books = books
+        self._engine = state.engine
+        self._inside = state.inside
+        self._tags = itertools.count(1)
+        self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
+
+    def submit(
+        self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], deadline: float = 0.0
+    ) -> CallFuture:
+        """Queues a call. ``deadline``: until when to wait for a place among those that wait."""
+        if not callable(function):
+            raise TypeError(f"fn: {function!r} cannot be called")
+        index = self._state.table.index(symbol)
+        strand = self._control.strand_of(index)
+        if self._state.closing:
+            raise self._state.stopped_error()
+        if not self._state.threads:
+            raise StoppedError(NOT_STARTED)
+        self._refuse_quarantined(index)
+        tag = next(self._tags)
+        future = CallFuture(self, strand, tag, self._state.table.name(index))
+        self._waiting[tag] = (future, index, function, arguments)
+        while self._engine.queue_task(strand, tag) == Code.AGAIN:
+            if time.monotonic() >= deadline or self._engine.stopping:
+                self._waiting.pop(tag, None)
+                raise BackpressureError("too many calls wait for their strands: 1,024 at least")
+            time.sleep(0.001)
+        # A stop in between may have found nothing to tell.
+        if self._engine.stopping and self._waiting.pop(tag, None) is not None:
+            raise self._state.stopped_error()
+        return future
+
+    def call(
+        self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float | None
+    ) -> Any:
+        """Queues a call and waits for its answer."""
+        if self._inside.here:
+            raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call")
+        limit = seconds("timeout_s", timeout_s)
+        deadline = math.inf if limit is None else time.monotonic() + limit
+        future = self.submit(symbol, function, arguments, deadline)
+        me = threading.get_ident()
+        try:
+            # It holds locks of the future, which a worker needs to answer.
+            self._inside.threads.append(me)
+            while not wait((future,), _slice_s(deadline)).done:
+                if time.monotonic() >= deadline:
+                    if future.cancel():
+                        raise CallTimeoutError(f"the call to {future.symbol} was given up after {timeout_s} s", False)
+                    if not future.done():
+                        raise CallTimeoutError(f"the call to {future.symbol} still runs after {timeout_s} s", True)
+                elif not future.running():
+                    self._refuse_quarantined(self._state.table.index(symbol), future)
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            self._inside.threads.remove(me)
+        return future.result()
+
+    def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
+        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
+        if self._inside.here and not future.done() and (timeout is None or timeout > 0):
+            raise WouldDeadlockError(
+                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
+            )
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            return ask(timeout)
+        finally:
+            self._inside.threads.remove(me)
+
+    def run(self, tag: int) -> None:
+        """By the worker that holds the strand: runs a call, unless it was given up, or nobody holds the dispatcher."""
+        found = self._waiting.pop(tag, None)
+        if found is None:
+            return
+        future, index, function, arguments = found
+        if not future.set_running_or_notify_cancel():
+            return
+        if self._state.dropped:
+            _answer(future.set_exception, self._state.stopped_error())
+            return
+        try:
+            answer = function(SymbolView(index, self._state.table.name(index), self._rows, self._books), *arguments)
+        except BaseException as error:
+            _answer(future.set_exception, error)
+        else:
+            _answer(future.set_result, answer)
+
+    def forget(self, strand: int, tag: int) -> None:
+        """A call that was cancelled."""
+        if self._waiting.pop(tag, None) is not None:
+            self._engine.give_up_task(strand, tag)
+
+    def end(self) -> None:
+        """Nothing runs any more: those that wait are told."""
+        for tag in list(self._waiting):
+            found = self._waiting.pop(tag, None)
+            if found is None:
+                continue
+            future = found[0]
+            if future.set_running_or_notify_cancel():
+                _answer(future.set_exception, self._state.stopped_error())
+
+    def _refuse_quarantined(self, index: int, future: CallFuture | None = None) -> None:
+        """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
+        if not self._control.look(index).quarantined or (future is not None and not future.cancel()):
+            return
+        if self._engine.config.on_error == "stop":
+            raise self._state.stopped_error()
+        name, strand = self._state.table.name(index), self._control.strand_of(index)
+        error = QuarantinedError(
+            f"{name}: its strand is quarantined since a handler failed; release({name!r}) lets it go on"
+        )
+        error.__cause__ = next((f for f in self._state.failures if self._strand_of_failure(f) == strand), None)
+        raise error
+
+    def _strand_of_failure(self, failure: HandlerError) -> int | None:
+        try:
+            return self._control.strand_of(failure.symbol)
+        except UnknownSymbolError:
+            return None
+
+
+def _answer(tell: Callable[[Any], None], answer: Any) -> None:
+    """Answers a future, whose callbacks run here: what one raises that is no Exception is logged as Exceptions are."""
+    try:
+        tell(answer)
+    except BaseException as error:
+        if interrupts(error):
+            raise
+        _log.exception("exception calling callback")
+
+
+def _slice_s(deadline: float) -> float:
+    return max(0.0, min(SLICE_S, deadline - time.monotonic()))

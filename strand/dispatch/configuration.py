@@ -1,0 +1,312 @@
+"""What a dispatcher's arguments have to be: each is checked here, and refused by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine_config import (
+    CACHED_BLOCKS,
+    IDLE,
+    ON_ERROR,
+    ON_FULL,
+    EngineConfig,
+    block_bytes,
+    block_records,
+)
+from strand.errors import ConfigurationError
+from strand.grouping import StrandsLike, strand_count, strands_for
+from strand.handlers import Handler, HandlerLike, resolve
+from strand.numbers import is_whole, whole
+from strand.records import RecordReader
+from strand.symbols import SymbolTable
+from strand.ticks import TICK
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
+    from strand.feeds.base import TicksAre
+
+__all__ = [
+    "RENAMED",
+    "WorkerCores",
+    "assign_handlers",
+    "check_memory",
+    "check_timed",
+    "engine_config",
+    "memory_there",
+    "merging_cores",
+    "symbol_counts",
+    "worker_cores",
+    "yes_or_no",
+]
+
+#: Arguments of a dispatcher that had another name.
+RENAMED: Final = {"fields": "columns"}
+#: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
+AHEAD_TICKS = 1 << 15
+#: The most that whole numbers may be.
+_MOST = {"capacity_ticks": 2**31 - 1, "quantum_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
+#: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
+_SYMBOL_BYTES, _STRAND_BYTES = 16, 128
+#: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
+FULL_STRANDS = 64
+#: Pinned workers from which on they have time for a thread more between them.
+_WORKERS_ENOUGH = 3
+
+
+def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
+    """Whether a handler has timers. Raises ConfigurationError where the records have no time for them."""
+    timed = [h.name for h in handlers if h.timers]
+    if timed and reader.time_offset is None:
+        raise ConfigurationError(
+            f"handler: the timers of {timed[0]!r} need the feed's time, and these records have no u64 field ts_recv"
+        )
+    return bool(timed)
+
+
+def _choice(name: str, value: str, choices: Mapping[str, int]) -> None:
+    """One of the words in ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+
+
+def memory_there() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_memory(n_symbols: int, n_strands: int) -> None:
+    """Refuses what would be written to more memory than there is as it is made: the system kills who asks for that."""
+    least, there = _SYMBOL_BYTES * n_symbols + _STRAND_BYTES * n_strands, memory_there()
+    if least > there:
+        raise ConfigurationError(
+            f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, and this machine has "
+            f"{there / 1e9:,.1f} GB"
+        )
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """The truth value that the option ``name`` was given, and not what might stand for one: ``"no"`` is true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigurationError(f"{name}: {value!r} is neither True nor False")
+    return bool(value)
+
+
+def _check_limits(given: Mapping[str, Any]) -> None:
+    """What bounds queues and visits, and the choices that are words."""
+    for name, most in _MOST.items():
+        whole(name, given[name], 1, most)
+    for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
+        _choice(name, given[name], choices)
+    quantum_us = given["quantum_us"]
+    if isinstance(quantum_us, bool) or not isinstance(quantum_us, (int, float, np.number)) or not 0 < quantum_us < 1e9:
+        raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
+
+
+class WorkerCores(NamedTuple):
+    """How many ``workers`` there are, and the core of each, ``pinned``: None where nothing is pinned. ``allowed``: the
+    cores that this process may use; ``are_given``: the user has named them."""
+
+    workers: int
+    pinned: list[int] | None
+    allowed: list[int]
+    are_given: bool
+
+
+def worker_cores(cores: Sequence[int] | str | None, workers: int | None) -> WorkerCores:
+    """From a dispatcher's arguments ``cores`` and ``workers``."""
+    allowed = sorted(os.sched_getaffinity(0))
+    n = whole("workers", max(1, len(allowed) - 1) if workers is None else workers, 1, 1024)
+    return WorkerCores(n, _pinned(cores, allowed, n), allowed, not isinstance(cores, str))
+
+
+def _pinned(cores: Sequence[int] | str | None, allowed: list[int], workers: int) -> list[int] | None:
+    """The core of each worker, taken in turn; None where nothing is pinned."""
+    if cores is None:
+        return None
+    if isinstance(cores, str):
+        if cores != "auto":
+            raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+        return [allowed[-1 - i % len(allowed)] for i in range(workers)][::-1]
+    if not isinstance(cores, Iterable):
+        raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+    cores = list(cores)
+    missing = [c for c in cores if not is_whole(c) or c not in allowed]
+    if missing or not cores:
+        raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
+    return [int(cores[i % len(cores)]) for i in range(workers)]
+
+
+def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> list[int]:
+    """Where merging and writing are done, ``cores`` being the workers'.
+
+    A run goes at the pace of who publishes: the one core that is left to it is kept for it, where there are workers
+    enough to be in for the rest (bars in memory on four cores: 0.83 to 0.96 of the time; on three no gain, on two a
+    loss).
+    """
+    taken = sorted({core for core in cores or () if core is not None})
+    return taken if len(taken) >= _WORKERS_ENOUGH and len(allowed) - len(taken) == 1 else allowed
+
+
+def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
+    """Ticks expected a symbol, shape (symbols,), or None."""
+    if counts is None:
+        return None
+    array = np.asarray(counts)
+    if array.shape != (symbols,) or array.dtype.kind not in "uif" or not np.isfinite(array).all() or (array < 0).any():
+        raise ConfigurationError(f"counts: give one finite, non-negative number for each of the {symbols} symbols")
+    return array
+
+
+def _info_of(ticks: TicksAre) -> FeedInfo:
+    """Of ticks that are published from memory. Raises ConfigurationError."""
+    from strand.feeds.base import FeedInfo, TicksAre
+
+    meanings = get_args(TicksAre)
+    if ticks not in meanings:
+        raise ConfigurationError(f"feed: {ticks!r} is not one of {', '.join(meanings)}: give feed.info.ticks")
+    return FeedInfo("memory", "memory", ticks=ticks)
+
+
+def assign_handlers(
+    table: SymbolTable,
+    handler: HandlerLike | None,
+    handlers: Mapping[str, HandlerLike] | None,
+    dtype: np.dtype[Any],
+    feed: TicksAre | None = None,
+) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
+    """The distinct handlers, and each symbol's number among them, shape (n_symbols,). ``feed``: what the ticks mean;
+    None: nobody knows, or the handlers do."""
+    if (handler is None) == (handlers is None):
+        raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
+    if handlers is not None and not isinstance(handlers, Mapping):
+        raise ConfigurationError(f"handlers: {type(handlers).__name__} is not a dict of handlers by symbol")
+    wanted = {"*": handler} if handlers is None else dict(handlers)
+    distinct: list[Handler] = []
+    number: dict[int | str, int] = {}
+    of_symbol = np.zeros(len(table), dtype=np.uint16)
+    default = wanted.pop("*", None)
+    named = np.zeros(len(table), dtype=bool)
+    for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
+        if like is None:
+            continue
+        same = like if isinstance(like, str) else id(like)
+        if same not in number:
+            number[same] = len(distinct)
+            distinct.append(resolve(like) if feed is None else resolve(like).known(_info_of(feed)))
+        if names is None:
+            of_symbol[~named] = number[same]
+        else:
+            at = table.index(names[0])
+            of_symbol[at], named[at] = number[same], True
+    if default is None and not named.all():
+        missing = table.name(int(np.flatnonzero(~named)[0]))
+        raise ConfigurationError(f"handlers: there is none for {missing!r}; give one for '*' to serve all others")
+    if len(distinct) > 65_535:
+        raise ConfigurationError("handlers: at most 65,535 different ones")
+    for h in distinct:
+        if h.needs_ticks and dtype != TICK:
+            raise ConfigurationError(
+                f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype"
+            )
+    return distinct, of_symbol
+
+
+def _pool_blocks(
+    memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, marked: bool
+) -> int:
+    """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
+
+    Blocks take memory once they are used, the first ones (csrc/state/arena.c) at once: the mapping is not reserved.
+    """
+    a_block = block_records(record)
+    in_caches = (slots + 1) * CACHED_BLOCKS
+    if memory_bytes is None:
+        return (
+            in_caches
+            + 2 * (ahead // a_block)
+            + FULL_STRANDS * (min(capacity, 1 << 20) // a_block + 1)
+            + 2 * min(n_strands, 32_768)
+        )
+    size = block_bytes(record, marked)
+    blocks = whole("memory_bytes", memory_bytes, 1) // size
+    if blocks <= in_caches + capacity // a_block + 1:
+        least = (in_caches + capacity // a_block + 2) * size
+        raise ConfigurationError(
+            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
+            f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"
+        )
+    return min(blocks, 2**31)
+
+
+def _check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
+    """Refuses a bound that cannot hold the latest tick of every symbol on a strand."""
+    spread = strands_for(n_strands, handler_of, alone, None)
+    most = int(np.bincount(spread.strand_of_symbol).max())
+    # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
+    if n_strands < len(handler_of) and capacity < 2 * most:
+        raise ConfigurationError(
+            f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
+            "strand; raise it, or give strands='per-symbol'"
+        )
+
+
+def engine_config(
+    reader: RecordReader,
+    handlers: Sequence[Handler],
+    handler_of_symbol: npt.NDArray[np.uint16],
+    cores: WorkerCores,
+    *,
+    strands: StrandsLike,
+    quantum_us: float,
+    max_publishers: int,
+    memory_bytes: int | None,
+    publisher_drains: bool,
+    emits: bool,
+    counters_start: int,
+    **given: Any,
+) -> EngineConfig:
+    """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
+    ``emits``: there are outputs."""
+    _check_limits(given | {"max_publishers": max_publishers, "quantum_us": quantum_us})
+    alone = [not h.is_native for h in handlers]
+    n_symbols, n_strands = len(handler_of_symbol), strand_count(strands, handler_of_symbol, alone, cores.workers)
+    check_memory(n_symbols, n_strands)
+    if given["on_full"] == "conflate":
+        _check_conflate(given["capacity_ticks"], n_strands, handler_of_symbol, alone)
+    timed = check_timed(handlers, reader)
+    ends = any(h.ends for h in handlers) and reader.time_offset is not None
+    ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
+    marked = emits or timed or ends
+    return EngineConfig(
+        record_size=reader.dtype.itemsize,
+        key_offset=reader.key_offset,
+        sequence_offset=reader.sequence_offset,
+        sequence_high=reader.sequence_high,
+        time_offset=reader.time_offset,
+        row_bytes=max(h.state.itemsize for h in handlers),
+        n_symbols=n_symbols,
+        n_strands=n_strands,
+        n_workers=cores.workers,
+        n_publishers=max_publishers,
+        n_blocks=_pool_blocks(
+            memory_bytes,
+            slots=cores.workers + max_publishers,
+            n_strands=n_strands,
+            ahead=ahead,
+            capacity=given["capacity_ticks"],
+            record=reader.dtype.itemsize,
+            marked=marked,
+        ),
+        quantum_ns=int(quantum_us * 1000),
+        ahead_ticks=ahead,
+        marked=marked,
+        publisher_drains=yes_or_no("publisher_drains", publisher_drains),
+        one_core=len(cores.allowed) == 1,
+        counters_start=counters_start,
+        **given,
+    )

@@ -1,0 +1,368 @@
+"""The dispatcher: ticks in, each symbol's in order to its handler, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine import Engine
+from strand.binding.engine_words import PythonHandler, StrandLook
+from strand.binding.tally import Seen
+from strand.dispatch.base import RunBase
+from strand.dispatch.calls import CallFuture, Calls
+from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
+from strand.dispatch.control import Control
+from strand.dispatch.flow import Flow
+from strand.dispatch.lifecycle import Lifecycle
+from strand.dispatch.publishers import Publishers
+from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.routing import Routing
+from strand.dispatch.state import RunState
+from strand.dispatch.statistics import EngineStatistics
+from strand.dispatch.workers import Workers
+from strand.errors import ConfigurationError, HandlerError
+from strand.grouping import StrandsLike
+from strand.handlers import HandlerLike
+from strand.numbers import whole
+from strand.options import options_of, refuse_unknown
+from strand.policies import Fifo, Policy
+from strand.stats import Statistics
+from strand.ticks import TICK
+
+if TYPE_CHECKING:
+    from strand.feeds.base import TicksAre
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher(RunBase):
+    """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
+
+    ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
+    ``handlers``: by symbol, with ``"*"`` for the others.
+
+    ``workers``: threads that drain; by default one fewer than the cores this process may use (at least one), as the
+    publisher drains too. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this
+    process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
+    ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+
+    ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
+    (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
+    ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
+    symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
+    those in a worker's hands.
+
+    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``quantum_ticks`` and
+    ``quantum_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
+    may run handlers, when they are ahead and where that is cheaper than handing ticks over; switch it off where a
+    publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together (by
+    default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
+
+    ``out``: files for outputs that handlers emit to, by name; the others are collected in memory (``outputs``).
+    ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
+    ``@``, a tab or a carriage return) is written behind an apostrophe.
+    ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
+    feeds, each tick that is not final counts 4 bytes more.
+
+    ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
+    ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
+    ``strand.feeds.npy.NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
+    those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``. Where no
+    column gives a ``sequence``, it is the row's place among all rows given to ``publish``, refused ones too, from 1.
+
+    ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
+    ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
+    Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and counted in
+    the statistics.
+
+    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
+    process that is forked has no workers: there it raises StoppedError.
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        workers: int | None = None,
+        cores: Sequence[int] | Literal["auto"] | None = "auto",
+        policy: Policy = Fifo(),  # noqa: B008 - frozen
+        strands: StrandsLike = "auto",
+        counts: npt.ArrayLike | None = None,
+        capacity_ticks: int = 65_536,
+        on_full: str = "block",
+        on_error: str = "stop",
+        idle: str = "backoff",
+        quantum_ticks: int = 4096,
+        quantum_us: float = 1000.0,
+        batch_ticks: int = 8192,
+        publisher_drains: bool = True,
+        max_publishers: int = 8,
+        memory_bytes: int | None = None,
+        out: Mapping[str, str | os.PathLike[str]] | None = None,
+        escape_formulas: bool = False,
+        output_memory: int = 1 << 26,
+        dtype: np.dtype[Any] = TICK,
+        key: str = "instrument_id",
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
+        column_options: Mapping[str, Any] | None = None,
+        feed: TicksAre | None = None,
+        _counters_start: int = 0,
+        **unknown: Never,
+    ) -> None:
+        refuse_unknown(unknown, options_of(Dispatcher), "a dispatcher", RENAMED)
+        super().__init__(
+            symbols,
+            handler,
+            handlers,
+            dtype=dtype,
+            key=key,
+            columns=columns,
+            column_options=column_options,
+            feed=feed,
+            out=out,
+            escape_formulas=escape_formulas,
+        )
+        if not isinstance(policy, Fifo):
+            raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
+        placed = worker_cores(cores, workers)
+        config = engine_config(
+            self._reader,
+            self._handlers,
+            self._handler_of_symbol,
+            placed,
+            strands=strands,
+            quantum_us=quantum_us,
+            max_publishers=max_publishers,
+            memory_bytes=memory_bytes,
+            publisher_drains=publisher_drains,
+            emits=len(self._outputs) > 0,
+            idle=idle,
+            on_error=on_error,
+            on_full=on_full,
+            capacity_ticks=capacity_ticks,
+            quantum_ticks=quantum_ticks,
+            batch_ticks=batch_ticks,
+            counters_start=_counters_start,
+        )
+        expected = symbol_counts(counts, config.n_symbols)
+        output_memory = whole("output_memory", output_memory, 1)
+        self._engine = engine = Engine(config)
+        if len(self._outputs) > 0:
+            engine.set_outputs(self._outputs.record_bytes, output_memory)
+        self._open(engine, engine.row_stride)
+        self._python: PythonHandlers = PythonHandlers(
+            engine,
+            self._table,
+            self._rows,
+            handlers=self._handlers,
+            opened=self._opened,
+            handler_of_symbol=self._handler_of_symbol,
+        )
+        functions = [
+            opened.function or PythonHandler(h.timers, h.ends)
+            for h, opened in zip(self._handlers, self._opened, strict=True)
+        ]
+        self._routing = Routing(
+            engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
+        )
+        self._state = state = RunState(
+            engine,
+            self._table,
+            self._handlers,
+            self._outputs,
+            self._inside,
+            causes=self._python.causes,
+            cores=placed.pinned,
+        )
+        self._control = Control(state, self._routing)
+        self._statistics = EngineStatistics(state, self._orders)
+        self._calls = Calls(state, self._control, self._rows, self._books)
+        self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
+        self._lifecycle = Lifecycle(
+            state,
+            Workers(state, self._python, self._calls, self._reader.dtype),
+            self._publishers,
+            self._calls,
+            self._python,
+            rows=self._rows,
+            makers=self._makers,
+            cores=placed,
+        )
+        if expected is not None or config.n_strands >= config.n_symbols:
+            self._routing.by_counts(expected)
+
+    # ---- life
+
+    def start(self) -> Self:
+        """Starts the workers; entering the context does. Raises StoppedError after a stop, and ConfigurationError where
+        the system refuses to pin a worker to a core of ``cores``."""
+        self._lifecycle.start()
+        return self
+
+    def __enter__(self) -> Self:
+        self._lifecycle.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.stop(drain=False)
+            return
+        try:
+            self.stop()
+        finally:
+            self.stop(drain=False)
+
+    def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> bool:
+        """Stops the workers and waits for them. Returns whether everything published was handled or dropped.
+
+        ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
+        counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
+        failure has stopped the run; it is stopped all the same. May be called again.
+
+        A thread that is inside the dispatcher cannot wait for it: in a handler, ``on_stop`` and ``on_finish``, and in a
+        signal handler (or ``__del__``) that interrupts a call of the dispatcher. There ``stop()`` raises
+        WouldDeadlockError. ``stop(drain=False)`` asks for the stop, ends what waits, and returns False; leaving the
+        block, or the next ``stop``, does the rest.
+        """
+        return self._lifecycle.stop(drain=drain, timeout_s=timeout_s)
+
+    # ---- publishing
+
+    def publish(self, records: npt.NDArray[Any] | np.void, *, timeout_s: float | None = None) -> int:
+        """Publishes records in order, and returns how many were accepted (dropped ones included: see statistics).
+
+        ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
+        inside a handler it never waits.
+
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes
+        before it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s``
+        of waiting with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's
+        failure has stopped the run; StoppedError after a stop.
+        """
+        return self._publishers.publish(records, timeout_s)
+
+    def _flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
+        return self._publishers.flow(counts, seen, limit)
+
+    def drain(self, timeout_s: float | None = None) -> bool:
+        """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
+
+        Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
+        stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
+        handler.
+        """
+        return self._publishers.drain(timeout_s)
+
+    # ---- calls
+
+    def call(self, symbol: str | int, fn: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
+
+        It runs after every tick published before the call and before any published after it, while nothing else of the
+        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. ``view`` is a ``SymbolView``: ``row``,
+        ``book``, ``symbol``, ``index``. A worker runs it, so it should be short; it may publish, as a handler may. From
+        any thread, whatever the symbol's handler; a paused strand answers when it is resumed.
+
+        Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
+        since a handler failed; WouldDeadlockError inside a handler; HandlerError when a handler's failure has stopped
+        the run; StoppedError after a stop and where no worker was ever started; BackpressureError where there is no
+        place for one more call; UnknownSymbolError.
+        """
+        return self._calls.call(symbol, fn, args, timeout_s)
+
+    def submit_call(self, symbol: str | int, fn: Callable[..., Any], *args: Any) -> CallFuture:
+        """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too. Its
+        ``result()`` does not wait there, but raises WouldDeadlockError: give the future an ``add_done_callback``.
+
+        Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, and with HandlerError
+        where a handler's failure has stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
+        """
+        return self._calls.submit(symbol, fn, args)
+
+    # ---- strands
+
+    def pause(self, symbol: str | int) -> None:
+        """Holds back the symbol's strand, and with it the symbols that share it, from the end of the visit under way;
+        its ticks queue up to its bound."""
+        self._control.pause(symbol)
+
+    def resume(self, symbol: str | int) -> None:
+        """Lets a paused strand go on."""
+        self._control.resume(symbol)
+
+    def release(self, symbol: str | int) -> None:
+        """Lets a quarantined strand go on, after the tick its handler failed on."""
+        self._control.release(symbol)
+
+    def strand_of(self, symbol: str | int) -> int:
+        """The number of the strand a symbol belongs to."""
+        return self._control.strand_of(symbol)
+
+    def look(self, symbol: str | int) -> StrandLook:
+        """The books of the symbol's strand."""
+        return self._control.look(symbol)
+
+    def time_handlers(self) -> None:
+        """To be called before the start: keeps the time that handlers take, for ``handler_times``."""
+        self._engine.time_strands()
+
+    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """By symbol, shape (n_symbols,): ns that its handler took, and the ticks that this was for.
+
+        Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled itself,
+        and without ``time_handlers``.
+        """
+        return self._control.handler_times()
+
+    # ---- looking on
+
+    @property
+    def workers(self) -> int:
+        return self._engine.config.n_workers
+
+    @property
+    def n_strands(self) -> int:
+        return self._engine.config.n_strands
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The first failures of handlers (64 at most), in the order they happened."""
+        return self._state.failures
+
+    def watermark(self) -> int:
+        """Every record whose place in the order of publishing is below this has been handled or dropped."""
+        return self._engine.watermark()
+
+    def statistics(self) -> Statistics:
+        """Totals since the start; see Statistics."""
+        return self._statistics.read()
+
+    def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
+        """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.
+
+        For the only thread that publishes. Pending is counted down after the handler's last write, which reading it as
+        0 makes visible here, and what this thread does not publish meanwhile nobody handles: so the values belong
+        together, and are those after all ticks published. A handler that publishes is seen by what the strand has
+        accepted since: None then, too.
+        """
+        return self._control.read_at_rest(index, columns)
+
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """What reads every slot's counters, for who looks often: much cheaper than ``statistics()``. It fills one array
+        of shape (slots, fields): workers in their order, then publishers; fields as ``COUNTERS`` of
+        strand.binding.engine_words names them."""
+        return self._engine.counters_reader()
+
+    def check(self) -> None:
+        """Checks the contract's books at rest, for tests and tools. Raises EngineError where they do not balance."""
+        self._engine.check()

@@ -1,0 +1,182 @@
+"""The part of a dispatcher that starts it, stops it, and ends what is left at an exit or after a fork."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import warnings
+import weakref
+
+from strand.binding.trades import TradeMaker
+from strand.dispatch.calls import Calls
+from strand.dispatch.configuration import WorkerCores, merging_cores
+from strand.dispatch.publishers import Publishers
+from strand.dispatch.python_handlers import PythonHandlers, stop_objects
+from strand.dispatch.state import RunState
+from strand.dispatch.workers import Workers
+from strand.errors import HandlerError, StoppedError, WouldDeadlockError
+from strand.handlers.traded import warn_of_unpriced
+from strand.rows import Rows
+from strand.threads import WAITS_FOR_ITSELF
+
+__all__ = ["Lifecycle"]
+
+_live: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
+
+
+class Lifecycle:
+    """Nobody but the dispatcher holds it: when it goes before a stop, the workers and outputs are ended."""
+
+    def __init__(
+        self,
+        state: RunState,
+        workers: Workers,
+        publishers: Publishers,
+        calls: Calls,
+        python: PythonHandlers,
+        *,
+        rows: Rows,
+        makers: list[TradeMaker],
+        cores: WorkerCores,
+    ) -> None:
+        self._state = state
+        self._workers = workers
+        self._publishers = publishers
+        self._calls = calls
+        self._python = python
+        self._rows = rows
+        self._makers = makers
+        self._cores = cores
+        self._engine = state.engine
+        self._outputs = state.outputs
+        self._inside = state.inside
+        self._close_lock = threading.Lock()
+        self._stop_failure: HandlerError | None = None
+        self._closed = False
+        self._finished = True
+
+    def start(self) -> None:
+        """See ``Dispatcher.start``."""
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            if self._state.closing:
+                raise StoppedError("the dispatcher has been stopped: make a new one")
+            if not self._state.threads:
+                self._begin()
+        finally:
+            self._inside.threads.remove(me)
+
+    def _begin(self) -> None:
+        state = self._state
+        try:
+            self._outputs.start(self._engine, allowed=merging_cores(self._cores.allowed, state.cores))
+            _live.add(self)
+            # Its threads hold the engine, and not the dispatcher.
+            self._dropped = weakref.finalize(self, _drop, state)
+            self._dropped.atexit = False
+            self._workers.start()
+            if state.cores is not None:
+                state.cores, refused = self._workers.pin(state.cores, must=self._cores.are_given)
+                if refused is not None:
+                    state.unpinned = f"workers are not pinned to cores: the system refused it ({refused.strerror})"
+                    # The fourth is who called Dispatcher.start, or entered it.
+                    warnings.warn(f"{state.unpinned}; cores=None asks for that", RuntimeWarning, stacklevel=4)
+        except BaseException:
+            # The block has not been entered, and nobody leaves it.
+            self._close(drained=False)
+            raise
+
+    def stop(self, *, drain: bool, timeout_s: float | None) -> bool:
+        """See ``Dispatcher.stop``."""
+        if self._state.forked:
+            return False
+        if self._inside.here:
+            if drain:
+                raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait")
+            self._engine.stop()
+            return False
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            return self._stop(drain, timeout_s)
+        finally:
+            self._inside.threads.remove(me)
+
+    def _stop(self, drain: bool, timeout_s: float | None) -> bool:
+        drained = False
+        try:
+            if drain and not self._state.closing:
+                drained = self._publishers.drain_inside(timeout_s)
+        except StoppedError:
+            pass  # by a handler, or by another thread
+        finally:
+            self._close(drained=drained)
+        if drain and not self._finished:
+            raise self._state.failures[-1]
+        if drain and self._outputs.failure is not None:
+            raise self._outputs.failure
+        if drain and self._stop_failure is not None:
+            raise self._stop_failure
+        makers = self._makers[:]
+        self._makers.clear()
+        warn_of_unpriced(makers)
+        return drained and self._state.abandoned == 0
+
+    def _close(self, *, drained: bool) -> None:
+        state = self._state
+        state.closing = True
+        self._engine.stop()
+        # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
+        self._calls.end()
+        self._workers.join()
+        # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
+        self._publishers.wait_for_others()
+        with self._close_lock:
+            if not self._closed:
+                self._closed = True
+                _live.discard(self)
+                if state.threads:
+                    self._dropped.detach()
+                state.abandoned = self._engine.totals()["pending"]
+                ended = False
+                try:
+                    if drained and not state.abandoned:
+                        self._finished = self._engine.finish() and self._python.finish()
+                    self._stop_failure = stop_objects(self._python.contexts)
+                    ended = True
+                finally:
+                    # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
+                    self._outputs.finish(complete=drained and ended)
+                    self._rows.keep()
+        self._calls.end()
+
+    def forget(self) -> None:
+        """In the child of a fork: threads stay behind, and a wait for one would have no end."""
+        self._state.forked = self._state.closing = True
+        self._dropped.detach()
+        self._outputs.forget()
+
+
+def _drop(state: RunState) -> None:
+    """Nothing refers to a dispatcher that was not stopped. May run anywhere: it waits for nobody."""
+    state.dropped = True
+    state.engine.stop()
+    state.outputs.abandon()
+    warnings.warn("a Dispatcher was dropped that had not been stopped", ResourceWarning, stacklevel=2)
+
+
+def _stop_all() -> None:
+    for lifecycle in list(_live):
+        lifecycle.stop(drain=False, timeout_s=None)
+
+
+def _forget_all() -> None:
+    for lifecycle in list(_live):
+        lifecycle.forget()
+    _live.clear()
+
+
+atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,198 @@
+"""The part of a dispatcher that publishes and drains: slots for threads that do, and waiting in slices."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine import PublisherSlot
+from strand.binding.gate import NOT_STARTED, Code, publish_error
+from strand.binding.tally import Seen
+from strand.dispatch.flow import Flow
+from strand.dispatch.order_watch import OrderWatch
+from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.routing import Routing
+from strand.dispatch.state import RunState
+from strand.errors import StoppedError, WouldDeadlockError
+from strand.numbers import seconds
+from strand.records import RecordReader
+from strand.threads import WAITS_FOR_ITSELF
+
+__all__ = ["Publishers"]
+
+#: How long C waits before it lets Python look for signals.
+SLICE_NS = 20_000_000
+#: No positions of records.
+NONE = np.empty(0, dtype=np.int64)
+
+
+class Publishers:
+    """A thread that publishes, or helps to drain, holds one of the engine's slots for publishers meanwhile.
+
+    It is marked as inside for as long: a signal handler that publishes would wait for the slot of its own thread.
+    """
+
+    def __init__(
+        self, state: RunState, reader: RecordReader, orders: OrderWatch, routing: Routing, python: PythonHandlers
+    ) -> None:
+        self._state = state
+        self._reader = reader
+        self._orders = orders
+        self._routing = routing
+        self._python = python
+        self._engine = state.engine
+        self._inside = state.inside
+        #: The workers: without any there is nothing to wait for.
+        self._workers = state.threads
+        #: Of each thread, by its ident, that was ever here.
+        self._slots: dict[int, PublisherSlot] = {}
+
+    def publish(self, records: npt.NDArray[Any] | np.void, timeout_s: float | None) -> int:
+        """See ``Dispatcher.publish``, which alone calls it."""
+        array = self._reader.read(records)
+        if self._state.closing:
+            raise self._state.stopped_error()
+        if len(array) == 0:
+            return 0
+        if self._orders.is_needed:
+            self._orders.look(array, stacklevel=3)
+        if not self._routing.is_known:
+            self._routing.by_keys(array[self._reader.key])
+        if self._inside.here:
+            return self._publish_nested(array)
+        deadline = _deadline(timeout_s)
+        me, held = threading.get_ident(), self._slot()
+        try:
+            # What is half published counts as accepted meanwhile: no stop may end before this does.
+            self._inside.threads.append(me)
+            slot = _enter(held, deadline)
+            if slot is None:
+                code, rejected = Code.AGAIN, np.arange(len(array))
+            else:
+                code = self._engine.publish(slot, array, _slice_ns(deadline))
+                while code == Code.AGAIN and self._workers and not _passed(deadline):
+                    code = self._engine.publish_more(slot, _slice_ns(deadline))
+                rejected = NONE if code == Code.OK else self._engine.rejected(slot)
+        finally:
+            try:
+                held.give()
+            finally:
+                self._inside.threads.remove(me)
+        if code == Code.OK:
+            return len(array)
+        raise self._error(code, array, rejected)
+
+    def _publish_nested(self, array: npt.NDArray[Any]) -> int:
+        """By a handler."""
+        slot = self._python.slot
+        if slot is None:
+            raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array)))
+        code = self._engine.publish_nested(slot, array)
+        if code == Code.OK:
+            return len(array)
+        raise self._error(code, array, self._engine.rejected(slot, nested=True))
+
+    def flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
+        """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
+        ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), and ``seen``, added to; ``limit``: ticks to
+        end after."""
+        return Flow(self._flow_on, counts, seen, limit)
+
+    def _flow_on(self, flow: Flow, flush: bool) -> None:
+        """Lets a flow decode and publish, until time is over and nothing half published."""
+        if self._state.closing:
+            raise self._state.stopped_error()
+        me, held = threading.get_ident(), self._slot()
+        try:
+            self._inside.threads.append(me)
+            slot = _enter(held, None)
+            assert slot is not None
+            code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
+            while code == Code.AGAIN and flow.is_open:
+                code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
+            rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
+        finally:
+            try:
+                held.give()
+            finally:
+                self._inside.threads.remove(me)
+        if code not in (Code.OK, Code.AGAIN):
+            raise self._error(code, flow.held, rejected)
+
+    def drain(self, timeout_s: float | None) -> bool:
+        """See ``Dispatcher.drain``."""
+        if self._inside.here:
+            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published")
+        return self.drain_inside(timeout_s)
+
+    def drain_inside(self, timeout_s: float | None) -> bool:
+        """The same for a thread that has been found to be outside, and may be marked as inside since."""
+        if self._state.closing:
+            raise self._state.stopped_error()
+        deadline = _deadline(timeout_s)
+        me, held = threading.get_ident(), self._slot()
+        try:
+            self._inside.threads.append(me)
+            # All slots may be taken by publishers that wait for this thread: then it waits without helping.
+            slot = _enter(held, time.monotonic())
+            while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
+                if _passed(deadline):
+                    break
+                if not self._workers:
+                    raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
+        finally:
+            try:
+                held.give()
+            finally:
+                self._inside.threads.remove(me)
+        if code in (Code.OK, Code.AGAIN):
+            return code == Code.OK
+        raise self._state.stopped_error()
+
+    def _error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
+        """What to raise for a code of publishing. ``rejected``: positions in the array."""
+        if code == Code.STOPPED:
+            return self._state.stopped_error()
+        key, symbols, started = self._reader.key, len(self._state.table), bool(self._workers)
+        return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
+
+    def _slot(self) -> PublisherSlot:
+        """The calling thread's: what an interrupted call left in it is used again."""
+        me = threading.get_ident()
+        slot = self._slots.get(me)
+        return self._slots.setdefault(me, self._engine.publisher_slot()) if slot is None else slot
+
+    def wait_for_others(self) -> None:
+        """Until no other thread holds a slot. This one may, where an interrupt came as it left."""
+        me = threading.get_ident()
+        while any(held.number is not None for ident, held in list(self._slots.items()) if ident != me):
+            time.sleep(0.0001)
+
+
+def _enter(held: PublisherSlot, deadline: float | None) -> int | None:
+    """A slot's number; None where all were in use until the deadline."""
+    while True:
+        held.take()
+        if (slot := held.number) is not None or _passed(deadline):
+            return slot
+        time.sleep(0.0001)
+
+
+def _deadline(timeout_s: float | None) -> float | None:
+    limit = seconds("timeout_s", timeout_s)
+    return None if limit is None else time.monotonic() + limit
+
+
+def _slice_ns(deadline: float | None) -> int:
+    """How long C may wait at one go."""
+    if deadline is None:
+        return SLICE_NS
+    return max(0, int(min(SLICE_NS, (deadline - time.monotonic()) * 1e9)))
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline

@@ -1,0 +1,209 @@
+"""The handlers that Python runs for a dispatcher: each symbol's is met at its first tick, and found by its strand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.chain import Chained
+from strand.binding.claims import Claims, EndClaim
+from strand.binding.engine import Engine
+from strand.binding.engine_words import Stumbled
+from strand.errors import ConfigurationError, HandlerError
+from strand.failures import RAISED, describe, interrupts
+from strand.handlers.context import Context
+from strand.handlers.opened import Opened, meet
+from strand.handlers.timed import AtWork
+
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+    from strand.rows import Rows
+    from strand.symbols import SymbolTable
+
+__all__ = ["PythonHandlers", "objects_of", "stop_objects"]
+
+#: What a worker calls for a strand: a function of its ticks; or, with a symbol and its row, one of (symbol, ticks, row)
+#: that handles all, and what it returns is not asked for. That saves a function between the two, and what it holds: of
+#: many symbols' things most are in no cache when their turn comes.
+WorkerCall = tuple[Callable[..., Any], str | None, Any]
+#: Exceptions kept a worker; the engine keeps as many failures in all.
+KEPT = 64
+
+
+class PythonHandlers:
+    """A strand of a Python handler is one symbol's, and in one worker's hands at a time.
+
+    ``calls``: what a worker calls, by strand, None before its first ticks; ``at_work``: all that is run, by strand;
+    ``contexts``: by key; ``causes``: the exceptions of each worker's failures, in their order. It is the site that
+    handlers run at: what is said of ticks in hand is of this thread's.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        table: SymbolTable,
+        rows: Rows,
+        *,
+        handlers: Sequence[Handler],
+        opened: Sequence[Opened],
+        handler_of_symbol: npt.NDArray[np.uint16],
+    ) -> None:
+        self._engine = engine
+        self._table = table
+        self._rows = rows
+        self._handlers = handlers
+        self._opened = opened
+        self._handler_of_symbol = handler_of_symbol
+        self._key_of_strand = np.empty(0, np.uint32)
+        self._here = threading.local()
+        self.calls: list[WorkerCall | None] = []
+        self.at_work: dict[int, AtWork] = {}
+        self.contexts: dict[int, Context] = {}
+        self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
+
+    def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
+        """Before anything is published."""
+        # Of use where a strand has one symbol, as those of Python handlers do.
+        self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
+        self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
+        if not all(handler.is_native for handler in self._handlers):
+            self.calls[:] = [None] * self._engine.config.n_strands
+
+    def learn_symbols(self) -> None:
+        """The table has learnt names."""
+        for key, context in self.contexts.copy().items():
+            context.symbol = self._table.name(key)
+        for strand, work in self.at_work.copy().items():
+            self._call(strand, work)
+
+    # ---- a worker's
+
+    def enter(self, slot: int, claims: Claims) -> None:
+        """This thread is a worker."""
+        self._here.slot, self._here.claims = slot, claims
+
+    @property
+    def slot(self) -> int | None:
+        """The worker this thread is, if it is one: whoever calls from there is a handler."""
+        slot: int | None = getattr(self._here, "slot", None)
+        return slot
+
+    def meet(self, strand: int) -> WorkerCall:
+        """What a worker that holds a strand calls with its ticks, from their first on."""
+        key = int(self._key_of_strand[strand])
+        number = self._handler_of_symbol[key]
+        context, work = meet(
+            self._handlers[number],
+            self._opened[number],
+            key,
+            symbol=self._table.name(key),
+            row=self._rows.at(key),
+            site=self,
+        )
+        self.contexts[key] = context
+        self.at_work[strand] = work
+        # Whoever learns names goes by these, and may have gone by without this one.
+        context.symbol = self._table.name(key)
+        return self._call(strand, work)
+
+    def _call(self, strand: int, work: AtWork) -> WorkerCall:
+        """Puts down what a worker calls for a strand."""
+        context = self.contexts[int(self._key_of_strand[strand])]
+        call: WorkerCall = (work.call, None, None)
+        if work.plain is not None:
+            call = (work.plain, context.symbol, context.row)
+        self.calls[strand] = call
+        return call
+
+    def raised(self, error: BaseException) -> None:
+        """Keeps the cause of a failure that this thread is about to report."""
+        causes = self.causes[self.slot or 0]
+        if len(causes) < KEPT:
+            causes.append(error)
+
+    # ---- what handlers ask of it
+
+    @property
+    def brings_rest(self) -> bool:
+        """What a worker has copied off a lossy strand cannot be put back."""
+        return self._engine.config.on_full not in ("drop_oldest", "conflate")
+
+    def claim(self) -> Claims | EndClaim:
+        """The ticks, or the timer, or the end, that this thread's Python has in hand."""
+        found: Claims | EndClaim | None = getattr(self._here, "claims", None)
+        if found is None:
+            raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
+        return found
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """The feed's time at each tick in hand."""
+        return self.claim().times()
+
+    def arm(self, handled: int, wish: int) -> None:
+        """When the timer of the symbol in hand is due from now on."""
+        claims = self.claim()
+        assert isinstance(claims, Claims)
+        claims.arm(handled, wish)
+
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+        """For chains that end in Python: runs their native part over ticks that this worker holds."""
+        slot = self.slot
+        assert slot is not None
+        return self._engine.track(slot, native.function, ticks, after)
+
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+        """The same at timers, and at the end."""
+        return self._engine.act(self.slot or 0, native.function, key, time, at_end)
+
+    # ---- the end
+
+    def finish(self) -> bool:
+        """When all has been handled and no worker is left: the end of every symbol's handler, in the order of keys.
+        False: one failed, and the run was to stop at that; see the engine's failures."""
+        work_of = {int(self._key_of_strand[strand]): work for strand, work in self.at_work.items()}
+        for key, work in sorted(work_of.items()):
+            end = self._engine.to_finish(key)
+            if end is None:
+                continue
+            self._here.claims = end
+            try:
+                work.finish(self._engine.feed_time)
+            except BaseException as error:
+                if interrupts(error):
+                    raise
+                self.raised(error)
+                if not end.done(RAISED, describe(error)):
+                    return False
+            else:
+                end.done()
+            finally:
+                self._here.claims = None
+        return True
+
+
+def objects_of(contexts: Mapping[int, Context]) -> dict[str, Any]:
+    """The objects of object handlers by symbol, in the order of their keys."""
+    found = sorted(dict(contexts).items())
+    return {context.symbol: context.object for _, context in found if context.object is not None}
+
+
+def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
+    """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
+    failure: HandlerError | None = None
+    for _, context in sorted(contexts.items()):
+        on_stop = getattr(context.object, "on_stop", None)
+        if on_stop is None:
+            continue
+        try:
+            on_stop()
+        except BaseException as error:
+            if interrupts(error):
+                raise
+            if failure is None:
+                failure = HandlerError(context.symbol, 0, context.handler, RAISED, f"{describe(error)}, in on_stop")
+                failure.__cause__ = error
+    return failure

@@ -1,0 +1,80 @@
+"""Which strand each symbol has: decided once, by what is known of them then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine import Engine
+from strand.binding.engine_words import PythonHandler
+from strand.binding.native import NativeFunction
+from strand.dispatch.python_handlers import PythonHandlers
+from strand.errors import WouldDeadlockError
+from strand.grouping import strands_for
+from strand.threads import WAITS_FOR_ITSELF, Inside
+
+__all__ = ["Routing"]
+
+#: Records of the first array that "auto" looks at to tell busy symbols from quiet ones.
+FIRST_LOOK = 1 << 18
+
+
+class Routing:
+    """``handler_of_symbol``: the number of each symbol's handler; ``functions`` and ``outputs``: what those are, as the
+    engine takes them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        python: PythonHandlers,
+        handler_of_symbol: npt.NDArray[np.uint16],
+        functions: Sequence[NativeFunction | PythonHandler],
+        outputs: Sequence[Sequence[int]],
+        *,
+        inside: Inside,
+    ) -> None:
+        self._engine = engine
+        self._python = python
+        self._handler_of_symbol = handler_of_symbol
+        self._functions = functions
+        self._outputs = outputs
+        self._strand_of: npt.NDArray[np.uint32] | None = None
+        self._inside = inside
+        self._lock = threading.Lock()
+
+    @property
+    def is_known(self) -> bool:
+        return self._strand_of is not None
+
+    def by_counts(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
+        """The strand of each symbol, shape (n_symbols,): by what is expected of each, unless it is known already."""
+        if self._strand_of is not None:
+            return self._strand_of
+        if self._inside.here:
+            raise WouldDeadlockError(f"strands: {WAITS_FOR_ITSELF} to settle them: ask later")
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            with self._lock:
+                if self._strand_of is None:
+                    self._strand_of = self._settle(counts)
+            return self._strand_of
+        finally:
+            self._inside.threads.remove(me)
+
+    def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
+        alone = [isinstance(function, PythonHandler) for function in self._functions]
+        grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, alone, counts)
+        self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
+        self._python.route(grouping.strand_of_symbol)
+        self._engine.set_handlers(self._functions, self._outputs)
+        return grouping.strand_of_symbol
+
+    def by_keys(self, keys: npt.NDArray[Any]) -> None:
+        """The same by the first keys that are published. They are copied: another thread may change them meanwhile."""
+        keys, symbols = keys[:FIRST_LOOK].copy(), len(self._handler_of_symbol)
+        self.by_counts(np.bincount(keys[keys < symbols], minlength=symbols))

@@ -1,0 +1,78 @@
+"""What the parts of a dispatcher share: the engine, who is inside, and how the run stands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from strand.binding.engine import Engine
+from strand.errors import EngineError, HandlerError, StoppedError
+from strand.failures import describe, failures_of
+from strand.outputs import Outputs
+from strand.symbols import SymbolTable
+from strand.threads import Inside
+
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+
+__all__ = ["RunState"]
+
+FORKED = "this process was forked from the one that has the dispatcher's workers: make a new one here"
+DROPPED = "the dispatcher was dropped without a stop"
+
+
+class RunState:
+    """Worker threads hold this and no dispatcher, so that one which nobody uses is found and stopped.
+
+    ``causes``: the exceptions of each worker's failures, in their order. ``threads``: the workers', once they are
+    started. ``broken``: what ended one otherwise than a stop. ``closing``: a stop has begun; ``dropped``: it came since
+    nobody held the dispatcher any more; ``forked``: this process has no workers. ``cores``: those that workers are
+    pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        table: SymbolTable,
+        handlers: Sequence[Handler],
+        outputs: Outputs,
+        inside: Inside,
+        *,
+        causes: Sequence[Sequence[BaseException]],
+        cores: Sequence[int | None] | None,
+    ) -> None:
+        self.engine = engine
+        self.table = table
+        self.outputs = outputs
+        self.inside = inside
+        self._handlers = handlers
+        self._causes = causes
+        self.threads: list[threading.Thread] = []
+        self.broken: BaseException | None = None
+        self.closing = self.dropped = self.forked = False
+        self.cores = cores
+        self.unpinned: str | None = None
+        self.abandoned = 0
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The first failures of handlers (64 at most), in the order they happened."""
+        return failures_of(self.engine, self.table, self._handlers, self._causes)
+
+    def stopped_error(self) -> Exception:
+        """What has stopped the run, to be raised."""
+        if self.forked:
+            return StoppedError(FORKED)
+        if self.dropped:
+            return StoppedError(DROPPED)
+        failures = self.failures
+        if failures and self.engine.config.on_error == "stop":
+            return failures[0]
+        if self.outputs.failure is not None:
+            return self.outputs.failure
+        if self.broken is not None:
+            error = EngineError(f"a worker ended by {describe(self.broken)}")
+            error.__cause__ = self.broken
+            return error
+        return StoppedError("the dispatcher has been stopped: nothing more can be published or drained")

@@ -1,0 +1,142 @@
+"""The part of a dispatcher that drains: threads that live in C, and run the handlers that are Python's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from strand.binding.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
+from strand.dispatch.calls import Calls
+from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.state import RunState
+from strand.errors import ConfigurationError
+from strand.failures import RAISED, describe
+from strand.handlers.context import FailedOnTick
+from strand.threads import join
+
+__all__ = ["Workers"]
+
+
+class Workers:
+    """The threads that drain. They are inside, all their lives, and hold no dispatcher: dropping that ends them."""
+
+    def __init__(self, state: RunState, python: PythonHandlers, calls: Calls, dtype: np.dtype[Any]) -> None:
+        self._state = state
+        self._python = python
+        self._calls = calls
+        self._dtype = dtype
+        self._inside = state.inside
+        self._at_work = 0
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Starts as many as the engine has been made for."""
+        n = self._at_work = self._state.engine.config.n_workers
+        for slot in range(n):
+            thread = threading.Thread(target=self._run, args=(slot,), name=f"strand-worker-{slot}", daemon=True)
+            self._state.threads.append(thread)
+            thread.start()
+
+    def pin(self, cores: Sequence[int | None], *, must: bool) -> tuple[list[int | None], OSError | None]:
+        """Pins each to its core. Returns the cores that this went well for, None for the others, and the first refusal.
+
+        Raises ConfigurationError for that where they ``must`` be pinned."""
+        pinned: list[int | None] = []
+        refused: OSError | None = None
+        for thread, core in zip(self._state.threads, cores, strict=True):
+            assert thread.native_id is not None
+            assert core is not None
+            try:
+                os.sched_setaffinity(thread.native_id, {core})
+            except ProcessLookupError:  # a stop has ended it already
+                pinned.append(core)
+            except OSError as error:
+                if must:
+                    raise ConfigurationError(
+                        f"cores: the system refused to pin a worker to core {core} ({error.strerror}): name others, or "
+                        "leave the option out to run unpinned where that is so"
+                    ) from error
+                pinned.append(None)
+                refused = refused or error
+            else:
+                pinned.append(core)
+        return pinned, refused
+
+    def join(self) -> None:
+        for thread in self._state.threads:
+            join(thread)
+
+    def _run(self, slot: int) -> None:
+        """The body of worker ``slot``, until the dispatcher stops."""
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            _work(self._state, self._python, self._calls, self._dtype, slot)
+        except BaseException as error:
+            # Nothing may wait for what it was to do.
+            self._state.broken = self._state.broken or error
+            self._state.engine.stop()
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                last = self._at_work == 0
+            if last:
+                # Who waits for an answer has to hear that there will be none.
+                self._calls.end()
+            self._inside.threads.remove(me)
+
+
+def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], slot: int) -> None:
+    """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
+    claims = state.engine.claims(slot, dtype)
+    python.enter(slot, claims)
+    calls, meet = python.calls, python.meet
+    # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
+    records, words, first, end = claims.records, claims.words, FIRST, END
+    cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
+    go_on, hand = claims.go_on, claims.hand
+    strand = claims.more()
+    while True:
+        if strand >= 0:
+            ticks = cut(records, slice(words[first], words[end]))
+        else:
+            what = claims.what
+            if what == TASK:
+                asked.run(claims.task)
+                strand = claims.task_done()
+                continue
+            if what == WAKE:
+                strand = _wake(python, claims)
+                continue
+            if what != RECORDS:
+                return
+            strand, ticks = claims.take()
+        try:
+            call, symbol, row = calls[strand] or meet(strand)
+            handled = None
+            if symbol is None:
+                handled = call(ticks)
+            else:
+                call(symbol, ticks, row)
+        except BaseException as error:
+            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+            python.raised(cause)
+            strand = claims.failed(at, RAISED, describe(cause))
+        else:
+            strand = go_on(hand) if handled is None else claims.stopped(handled)
+
+
+def _wake(python: PythonHandlers, claims: Claims) -> int:
+    """Runs the timer in hand: the next strand, as ``Claims.more``."""
+    strand, time = claims.wake()
+    work = python.at_work[strand]
+    try:
+        wish = work.wake(time)
+    except BaseException as error:
+        python.raised(error)
+        return claims.wake_done(work.wish, RAISED, describe(error))
+    return claims.wake_done(wish)

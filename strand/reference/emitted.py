@@ -1,0 +1,140 @@
+"""What handlers emit in a plain loop: kept as it comes, and put in the order of the ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine_words import Until
+from strand.binding.serial import MARK, SerialOutput
+from strand.output_records import HEAD_BYTES, NO_SEQUENCE
+from strand.ticks import joined
+
+__all__ = ["AT_END", "TIMER", "SerialEmitted"]
+
+#: In place of a tick's number: a timer's, and the end's.
+TIMER = 2**64 - 1
+AT_END = 2**64 - 2
+
+
+class SerialEmitted:
+    """Records that were emitted and not handed out yet, of outputs whose records have so many bytes.
+
+    It is the claim that Python handlers emit for, and the source that outputs are handed out from.
+    """
+
+    def __init__(self, record_bytes: Sequence[int]) -> None:
+        self.sinks = [SerialOutput(size) for size in record_bytes]
+        self._from_python: list[list[npt.NDArray[Any]]] = [[] for _ in self.sinks]
+        self._ready = [np.empty(0, self._merged(sink)) for sink in self.sinks]
+        self.marks = np.empty(0, MARK)
+        self._sequences = np.empty(0, np.int64)
+        self.numbers: Sequence[int] = ()
+        self._key = 0
+        self.at_timer = False
+        self._number = TIMER
+        self._time = 0
+        #: What belongs to ticks below this number has been handed out after the next sort.
+        self.outputs_below = 0
+
+    @staticmethod
+    def _merged(sink: SerialOutput) -> np.dtype[Any]:
+        size = sink.dtype["record"].itemsize
+        return np.dtype(
+            {
+                "names": ["number", "sequence", "ts", "instrument_id", "record"],
+                "formats": ["<u8", "<i8", "<i8", "<u4", f"V{size}"],
+                "offsets": [0, 8, 16, 24, HEAD_BYTES],
+                "itemsize": HEAD_BYTES + size,
+            }
+        )
+
+    # ---- the claim
+
+    def hold(self, marks: npt.NDArray[Any], sequences: npt.NDArray[np.int64], key: int, numbers: Sequence[int]) -> None:
+        """The ticks in hand: their marks and sequences, their symbol, and the numbers of what their handler emits."""
+        self.marks, self._sequences, self._key, self.numbers = marks, sequences, key, numbers
+        self.at_timer = False
+
+    def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:
+        """A symbol's timer in hand, or its end."""
+        self.marks, self._key, self.numbers = np.empty(0, MARK), key, numbers
+        self.at_timer, self._time, self._number = True, time, AT_END if at_end else TIMER
+
+    @property
+    def n(self) -> int:
+        """Ticks in hand."""
+        return len(self.marks)
+
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
+        """Records on behalf of what is in hand, as ``strand.handlers.emit.Claim`` has it."""
+        number = self.numbers[output]
+        entries: Any = np.zeros(len(records), self.sinks[number].dtype)
+        if self.at_timer:
+            entries["head"]["number"], entries["head"]["time"] = self._number, self._time
+            entries["head"]["sequence"] = NO_SEQUENCE
+        else:
+            entries["head"]["number"], entries["head"]["time"] = self.marks["number"][at], self.marks["time"][at]
+            entries["head"]["sequence"] = self._sequences[at]
+        entries["head"]["key"] = self._key
+        entries["record"] = records.view(entries.dtype["record"])
+        self._from_python[number].append(entries)
+
+    # ---- the source
+
+    def sort(self, below: int = AT_END, failed: Sequence[tuple[int, int, int]] = ()) -> None:
+        """Puts what was emitted in its order: timers before the ticks at or after their time, by key; then the ends.
+        Records of one tick, timer or end stay as they came.
+
+        ``below``: what belongs to ticks from this number on is left out: a handler failed on that one. ``failed``: so
+        is what timers, or an end, that failed have emitted, by number, time and key."""
+        for number, sink in enumerate(self.sinks):
+            entries = joined([sink.take(), *self._from_python[number]])
+            self._from_python[number].clear()
+            head = entries["head"]
+            kept = (head["number"] < below) | (head["number"] >= AT_END)
+            for timer, ns, key in failed:
+                kept &= (head["number"] != timer) | (head["time"] != ns) | (head["key"] != key)
+            entries = entries[kept]
+            if not len(entries):
+                continue
+            entries = entries[_order(entries["head"])]
+            merged: Any = np.zeros(len(entries), self._ready[number].dtype)
+            merged["number"], merged["sequence"] = entries["head"]["number"], entries["head"]["sequence"]
+            merged["ts"], merged["instrument_id"] = entries["head"]["time"], entries["head"]["key"]
+            merged["record"] = entries["record"]
+            self._ready[number] = joined([self._ready[number], merged])
+
+    def count_beside(self, tick_bytes: int) -> None:
+        """Nothing waits here, and no memory is bounded."""
+
+    def settle_outputs(self, until: Until) -> int:  # noqa: ARG002 - everything is final
+        """Takes no time: it is in order already."""
+        return 0
+
+    def take_output(self, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int:
+        """Moves up to ``room`` records of an output into the buffer; returns how many."""
+        taken, self._ready[number] = self._ready[number][:room], self._ready[number][room:]
+        size = taken.dtype.itemsize
+        buffer[: len(taken) * size] = taken.view(np.uint8)
+        return len(taken)
+
+    @property
+    def late_outputs(self) -> int:
+        """None: what is emitted is handed out before the next tick is published."""
+        return 0
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+
+def _order(head: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Where each entry goes, from what precedes them."""
+    number = head["number"]
+    ticks = number < AT_END
+    if ticks.all():
+        return np.argsort(number, kind="stable")
+    return np.lexsort((np.where(ticks, number, head["key"]), ticks, head["time"], number == AT_END))

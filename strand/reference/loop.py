@@ -1,0 +1,351 @@
+"""A plain loop with a dispatcher's face: every tick's handler runs where the tick is published, before the next one.
+
+The reference that runs on many cores are compared with. It shares neither queues nor workers nor scheduling with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.gate import key_error
+from strand.binding.native import NativeFunction
+from strand.binding.serial import MARK, PlainRows, SerialRun, Stumble
+from strand.dispatch.base import RunBase
+from strand.dispatch.configuration import RENAMED, check_timed
+from strand.dispatch.python_handlers import stop_objects
+from strand.errors import ConfigurationError, HandlerError, StoppedError
+from strand.handlers import HandlerLike
+from strand.handlers.compile_errors import reason_of_compiled
+from strand.handlers.traded import warn_of_unpriced
+from strand.options import options_of, refuse_unknown
+from strand.reference.emitted import AT_END, TIMER, SerialEmitted
+from strand.reference.python_handlers import PythonStumble, SerialPython
+from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
+from strand.ticks import TICK, named
+
+if TYPE_CHECKING:
+    from strand.feeds.base import TicksAre
+
+__all__ = ["SerialLoop"]
+
+#: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
+_OF_QUEUES: Final = frozenset(
+    (
+        "workers", "cores", "policy", "strands", "counts", "capacity_ticks", "on_full", "idle", "quantum_ticks",
+        "quantum_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes", "output_memory",
+    )
+)  # fmt: skip
+
+
+class SerialLoop(RunBase):
+    """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
+    when all of them are handled.
+
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
+    Dispatcher takes them.
+    Its arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` is ``"stop"``.
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        on_error: str = "stop",
+        out: Mapping[str, str | os.PathLike[str]] | None = None,
+        escape_formulas: bool = False,
+        dtype: np.dtype[Any] = TICK,
+        key: str = "instrument_id",
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
+        column_options: Mapping[str, Any] | None = None,
+        feed: TicksAre | None = None,
+        **of_queues: Any,
+    ) -> None:
+        refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
+        if on_error != "stop":
+            raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
+        super().__init__(
+            symbols,
+            handler,
+            handlers,
+            dtype=dtype,
+            key=key,
+            columns=columns,
+            column_options=column_options,
+            feed=feed,
+            out=out,
+            escape_formulas=escape_formulas,
+        )
+        self._timed = check_timed(self._handlers, self._reader)
+        self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
+        self._open(self._memory, self._memory.stride)
+        self._emitted = SerialEmitted(self._outputs.record_bytes)
+        self._wishes = np.zeros(len(self._table), np.uint64)
+        self._runs = [
+            self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._output_numbers, strict=True)
+        ]
+        self._python: SerialPython = SerialPython(
+            self._table,
+            self._reader,
+            memory=self._memory,
+            rows=self._rows,
+            emitted=self._emitted,
+            wishes=self._wishes,
+        )
+        self._seen = np.zeros(len(self._table), bool)
+        self._marks = np.empty(0, MARK)
+        self._time = 0
+        self._failed_at = AT_END
+        self._failed_timers: list[tuple[int, int, int]] = []
+        self._failure: HandlerError | None = None
+        self._closed = False
+        self._handled = self._accepted = self._busy_ns = 0
+
+    def _run_of(self, function: NativeFunction | None, numbers: Sequence[int]) -> SerialRun | None:
+        """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
+        if function is None:
+            return None
+        sinks = [self._emitted.sinks[number] for number in numbers]
+        wishes = None if function.wake is None else self._wishes
+        return SerialRun(function, self._memory, self._reader, sinks, wishes=wishes)
+
+    # ---- the loop
+
+    def publish(self, records: npt.NDArray[Any] | np.void) -> int:
+        """Handles the records, and returns how many there were.
+
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
+        it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
+        """
+        array = named(self._reader.read(records))
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoppedError("the loop has been stopped: nothing more can be published")
+        if self._orders.is_needed:
+            self._orders.look(array, stacklevel=2)
+        keys = array[self._reader.key]
+        outside = np.flatnonzero(keys >= len(self._table))
+        end = int(outside[0]) if len(outside) else len(array)
+        accepted, handled, feed_time, cut = self._accepted, self._handled, self._time, AT_END
+        self._marks = self._mark(array[:end])
+        self._accepted += end
+        begun = time.perf_counter_ns()
+        try:
+            self._loop(array[:end], keys[:end])
+            if self._timed:
+                self._wake_due()
+        except HandlerError:
+            self._wake_until_failure()
+            raise
+        except BaseException:
+            # An interrupt: what had not been handled by then was not published.
+            done = self._handled - handled
+            cut = self._accepted = accepted + done
+            self._time = int(self._marks["time"][done - 1]) if done else feed_time
+            raise
+        finally:
+            self._busy_ns += time.perf_counter_ns() - begun
+            self._emitted.sort(min(cut, self._failed_at), self._failed_timers)
+            self._emitted.outputs_below = self._accepted
+            self._outputs.hand_out()
+        if end < len(array):
+            raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
+        return len(array)
+
+    def _mark(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
+        marks = np.empty(len(array), MARK)
+        marks["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
+        times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.int64)
+        marks["time"] = np.maximum(np.maximum.accumulate(times), np.int64(self._time))
+        if len(array):
+            self._time = int(marks["time"][-1])
+        return marks
+
+    def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
+        """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
+        if len(array) == 0:
+            return
+        self._seen[keys] = True
+        of_record = self._handler_of_symbol[keys]
+        for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
+            number = int(of_record[start])
+            run = self._runs[number]
+            if run is not None:
+                stumble = run(array[start:end], self._marks[start:end])
+                self._handled += end - start if stumble is None else stumble.index
+                if stumble is not None:
+                    self._failed_at = int(self._marks["number"][start + stumble.index])
+                    self._fail(number, array[start + stumble.index], stumble, None)
+            else:
+                for first, last in _stretches(keys[start:end]):
+                    self._call(number, array[start + first : start + last], self._marks[start + first : start + last])
+
+    def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
+        try:
+            self._python.run(self._handlers[number], self._opened[number], self._output_numbers[number], records, marks)
+        except PythonStumble as error:
+            at = error.stumble.index
+            self._handled += at
+            self._failed_at = int(marks["number"][at])
+            self._fail(number, records[at], error.stumble, error.__cause__)
+        self._handled += len(records)
+
+    # ---- timers, and the end
+
+    def _wake_due(self) -> None:
+        """Runs the timers whose time the feed's has passed, and that no tick of their own symbols has met."""
+        due = np.flatnonzero((self._wishes > 0) & (self._wishes <= np.uint64(self._time)))
+        for key in due.tolist():
+            while 0 < (wish := int(self._wishes[key])) <= self._time:
+                self._act(key, wish)
+
+    def _wake_until_failure(self) -> None:
+        """What is emitted is all there is up to a failure: so timers that are due by then, and that no tick of their
+        own symbols has met, come first. One that fails in its turn ends that; what is raised stays the first failure.
+        """
+        first = self._failure
+        if self._failed_timers:
+            self._time = self._failed_timers[-1][1]
+        else:
+            self._time = int(self._marks["time"][self._failed_at - int(self._marks["number"][0])])
+        with suppress(HandlerError):
+            self._wake_due()
+        self._failure = first
+
+    def _finish(self) -> None:
+        """Runs the end of every symbol that has had ticks, in the order of keys."""
+        ends = np.array([h.ends for h in self._handlers])
+        for key in np.flatnonzero(self._seen & ends[self._handler_of_symbol]).tolist():
+            self._act(key, self._time, at_end=True)
+
+    def _act(self, key: int, ns: int, *, at_end: bool = False) -> None:
+        """Runs a symbol's timer, or its end."""
+        number = int(self._handler_of_symbol[key])
+        run, numbers = self._runs[number], self._output_numbers[number]
+        if run is not None:
+            stumble = run.finish(key, ns) if at_end else run.wake(key, ns)
+            if stumble is not None:
+                self._fail(number, None, stumble, None, at_end=at_end)
+            return
+        try:
+            if at_end:
+                self._python.finish(key, ns, numbers)
+            else:
+                self._python.wake(key, ns, numbers)
+        except PythonStumble as error:
+            self._fail(number, None, error.stumble, error.__cause__, at_end=at_end)
+
+    def _fail(
+        self, number: int, record: Any, stumble: Stumble, cause: BaseException | None, *, at_end: bool = False
+    ) -> None:
+        """Ends the run, with a failure on a record, or at a timer or the end."""
+        handler = self._handlers[number]
+        reason, sequence = stumble.message, None
+        if stumble.published:
+            reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
+        if stumble.timer is not None:
+            key, ns = stumble.timer
+            self._failed_timers.append((AT_END if at_end else TIMER, ns, key))
+            self._wishes[key] = 0
+            reason = f"its {'end' if at_end else 'timer'} at {ns} ns" + (f": {reason}" if reason else "")
+        else:
+            key = int(record[self._reader.key])
+            if self._reader.sequence_offset is not None:
+                sequence = int(record["sequence"])
+        if handler.is_compiled:
+            reason = reason_of_compiled(reason)
+        self._failure = HandlerError(self._table.name(key), sequence, handler.name, stumble.code, reason)
+        raise self._failure from cause
+
+    def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
+        """True: all that was published has been handled. Raises HandlerError when a handler has failed."""
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def __enter__(self) -> Self:
+        self._outputs.start(self._emitted, allowed=None)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        failure: Exception | None = None
+        ended = False
+        try:
+            if kind is None and self._failure is None:
+                try:
+                    self._finish()
+                except HandlerError as error:
+                    failure = error
+                self._emitted.sort(failed=self._failed_timers)
+            stop_failure = stop_objects(self._python.contexts)
+            ended = True
+        finally:
+            self._outputs.finish(complete=kind is None and ended)
+            self._rows.keep()
+        failure = failure or self._outputs.failure or stop_failure
+        if kind is None and failure is not None:
+            raise failure
+        warn_of_unpriced(self._makers)
+
+    # ---- looking on
+
+    @property
+    def workers(self) -> Literal[0]:
+        return 0
+
+    @property
+    def n_strands(self) -> Literal[0]:
+        return 0
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The handler's failure that ended the run, if one did."""
+        return [] if self._failure is None else [self._failure]
+
+    def statistics(self) -> Statistics:
+        """Totals since the start; latencies are not measured."""
+        floors = histogram_floors_ns()
+        none = Latency.from_histogram(np.zeros(len(floors), np.uint64), floors)
+        failed = len(self.failures)
+        left = self._accepted - self._handled - failed
+        dropped = dict.fromkeys(("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"), 0)
+        return Statistics(
+            accepted=self._accepted,
+            handled=self._handled,
+            dropped=FrozenDict(dropped | {"failed": failed, "abandoned": left}),
+            pending=0,
+            claimed=self._handled,
+            visits=0,
+            stolen=0,
+            cut=0,
+            parks=0,
+            wakes=0,
+            watermark=self._accepted,
+            wait=none,
+            handler=none,
+            end_to_end=none,
+            workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
+            orders_as_plain=self._orders.count,
+        )
+
+
+def _stretches(values: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Where equal values lie in a row: start and end of each stretch."""
+    cuts = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
+    return list(itertools.pairwise([0, *cuts, len(values)]))

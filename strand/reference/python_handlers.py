@@ -1,0 +1,190 @@
+"""The handlers that Python runs in a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.chain import Chained
+from strand.binding.engine_words import Stumbled
+from strand.binding.native import NativeFunction
+from strand.binding.serial import PlainRows, SerialRun, Stumble
+from strand.failures import RAISED, describe, interrupts
+from strand.handlers.context import Context, FailedOnTick
+from strand.handlers.opened import Opened, meet
+from strand.handlers.timed import AtWork
+from strand.records import RecordReader
+from strand.reference.emitted import SerialEmitted
+
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+    from strand.rows import Rows
+    from strand.symbols import SymbolTable
+
+__all__ = ["PythonStumble", "SerialPython"]
+
+
+class PythonStumble(Exception):  # noqa: N818 - it carries what a failure is made of
+    """A handler failed: ``stumble`` says where, its ``__cause__`` why."""
+
+    def __init__(self, stumble: Stumble) -> None:
+        super().__init__(stumble.message)
+        self.stumble = stumble
+
+
+class SerialPython:
+    """Runs Python handlers over ticks, a symbol's in a row, and their timers. It is the site that they run at.
+
+    ``wishes``: when each symbol's timer is due, 0: never; the loop's.
+    """
+
+    def __init__(
+        self,
+        table: SymbolTable,
+        reader: RecordReader,
+        *,
+        memory: PlainRows,
+        rows: Rows,
+        emitted: SerialEmitted,
+        wishes: npt.NDArray[np.uint64],
+    ) -> None:
+        self._table = table
+        self._reader = reader
+        self._memory = memory
+        self._rows = rows
+        self._emitted = emitted
+        self._wishes = wishes
+        self._at_work: dict[int, AtWork] = {}
+        self._tracked: dict[int, SerialRun] = {}
+        self._key = 0
+        self.contexts: dict[int, Context] = {}
+
+    # ---- what the loop asks
+
+    def run(
+        self,
+        handler: Handler,
+        opened: Opened,
+        numbers: Sequence[int],
+        records: npt.NDArray[Any],
+        marks: npt.NDArray[Any],
+    ) -> None:
+        """Runs a handler over one symbol's ticks, with its timers before them. Raises PythonStumble."""
+        key = self._key = int(records[self._reader.key][0])
+        shown = records.view()
+        shown.flags.writeable = False
+        sequences = self._reader.sequences(records)
+        start = 0
+        while start < len(records):
+            end = self._wake_until(key, numbers, marks["time"], start)
+            self._emitted.hold(marks[start:end], sequences[start:end], key, numbers)
+            try:
+                work = self._at_work.get(key) or self._meet(handler, opened, key)
+                handled = work.call(shown[start:end])
+            except BaseException as error:
+                at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+                if interrupts(cause):
+                    raise cause from None
+                raise PythonStumble(Stumble(start + at, RAISED, describe(cause))) from cause
+            start = end if handled is None else start + handled
+
+    def wake(self, key: int, time: int, numbers: Sequence[int]) -> None:
+        """Runs a symbol's timer. Raises PythonStumble."""
+        self._key = key
+        self._emitted.hold_timer(key, time, numbers)
+        try:
+            wish = self._at_work[key].wake(time)
+        except BaseException as error:
+            if interrupts(error):
+                raise
+            raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
+        self._wishes[key] = wish
+
+    def finish(self, key: int, time: int, numbers: Sequence[int]) -> None:
+        """Runs a symbol's end, if a tick of it came as far as its handler. Raises PythonStumble."""
+        work = self._at_work.get(key)
+        if work is None:
+            return
+        self._emitted.hold_timer(key, time, numbers, at_end=True)
+        try:
+            work.finish(time)
+        except BaseException as error:
+            if interrupts(error):
+                raise
+            raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
+
+    def learn_symbols(self) -> None:
+        """The table has learnt names."""
+        for key, context in self.contexts.items():
+            context.symbol = self._table.name(key)
+
+    def _wake_until(self, key: int, numbers: Sequence[int], times: npt.NDArray[np.int64], start: int) -> int:
+        """Runs the timers before tick ``start``; returns where the ticks end that come before the next one."""
+        while wish := int(self._wishes[key]):
+            if wish > times[start]:
+                return start + int(np.searchsorted(times[start:], np.int64(wish)))
+            try:
+                self.wake(key, wish, numbers)
+            except PythonStumble as error:
+                stumble = error.stumble
+                raise PythonStumble(
+                    Stumble(start, stumble.code, stumble.message, timer=stumble.timer)
+                ) from error.__cause__
+        return len(times)
+
+    def _meet(self, handler: Handler, opened: Opened, key: int) -> AtWork:
+        """What is run for a symbol, from its first tick on."""
+        found = meet(handler, opened, key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
+        self.contexts[key], self._at_work[key] = found
+        return found[1]
+
+    # ---- what handlers ask
+
+    #: Nothing else happens between two calls.
+    brings_rest = True
+    #: There is one thread.
+    slot = 0
+
+    def claim(self) -> SerialEmitted:
+        """What is in hand."""
+        return self._emitted
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """The feed's time at each tick in hand."""
+        times: npt.NDArray[np.int64] = self._emitted.marks["time"].copy()
+        return times
+
+    def arm(self, handled: int, wish: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
+        """When the timer of the symbol in hand is due from now on."""
+        self._wishes[self._key] = wish
+
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+        """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
+        run, copies = self._run_of(native.function), after.view(np.uint8).reshape(len(after), after.itemsize)
+        start = self._key * self._memory.stride
+        marks = self._emitted.marks[len(self._emitted.marks) - len(ticks) :]
+        for i in range(len(ticks)):
+            if 0 < native.wish(self._key) <= marks["time"][i]:
+                return i, None
+            stumble = run(ticks[i : i + 1], marks[i : i + 1])
+            if stumble is not None:
+                return i, Stumbled(stumble.code, stumble.message)
+            copies[i] = self._memory.memory[start : start + copies.shape[1]]
+        return len(ticks), None
+
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+        """The same at timers, and at the end."""
+        run = self._run_of(native.function)
+        stumble = run.finish(key, time) if at_end else run.wake(key, time)
+        return None if stumble is None else Stumbled(stumble.code, stumble.message)
+
+    def _run_of(self, function: NativeFunction) -> SerialRun:
+        run = self._tracked.get(id(function))
+        if run is None:
+            sinks = [self._emitted.sinks[number] for number in self._emitted.numbers]
+            run = SerialRun(function, self._memory, self._reader, sinks)
+            self._tracked[id(function)] = run
+        return run

@@ -1,0 +1,146 @@
+"""Work that a thread does behind whoever hands batches over: all of it, in order, so much behind and no more."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strand import background
+from strand.background import BackgroundWriter
+from strand.errors import EngineError
+
+ALLOWED = sorted(os.sched_getaffinity(0))
+BATCH = np.zeros(16, "<u8")
+
+
+class Work:
+    """Notes batches; those from ``bad`` on fail, and none goes on before ``gate`` is open."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.failures: list[Exception] = []
+        self.bad = 1 << 60
+        self.begun = threading.Event()
+        self.gate = threading.Event()
+
+    def __call__(self, batch: Any) -> None:
+        self.begun.set()
+        assert self.gate.wait(30)
+        if batch[0] >= self.bad:
+            raise ValueError(int(batch[0]))
+        self.seen.append(int(batch[0]))
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+def thread(work: Work) -> Iterator[BackgroundWriter]:
+    found = BackgroundWriter(work, work.failures.append, "test-behind", ALLOWED)
+    found.start()
+    yield found
+    work.gate.set()
+    found.drop()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_everything_is_worked_on_in_order(thread: BackgroundWriter, work: Work) -> None:
+    work.gate.set()
+    for i in range(1000):
+        thread.put(BATCH + i)
+    thread.settle()
+    assert work.seen == list(range(1000))
+    thread.put(BATCH + 1000)
+    thread.close()
+    assert work.seen == list(range(1001))
+
+
+def test_it_is_done_in_a_thread_of_its_own_on_the_cores_that_are_allowed() -> None:
+    found: list[tuple[str, set[int]]] = []
+    one = BackgroundWriter(
+        lambda _: found.append((threading.current_thread().name, os.sched_getaffinity(0))), print, "one", ALLOWED[:1]
+    )
+    one.start()
+    one.put(BATCH)
+    one.close()
+    assert found == [("one", set(ALLOWED[:1]))]
+    assert os.sched_getaffinity(0) == set(ALLOWED)
+
+
+def test_so_much_may_wait_and_no_more(thread: BackgroundWriter, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MOST_BYTES", 4 * BATCH.nbytes)
+    put: list[int] = []
+
+    def put_all() -> None:
+        for i in range(20):
+            thread.put(BATCH + i)
+            put.append(i)
+
+    putting = threading.Thread(target=put_all)
+    putting.start()
+    wait_until(lambda: len(put) == 4)
+    assert work.begun.wait(30)
+    time.sleep(0.05)
+    assert len(put) == 4
+    work.gate.set()
+    putting.join(30)
+    thread.settle()
+    assert work.seen == list(range(20))
+
+
+def test_a_failure_is_told_once_and_the_rest_dropped(thread: BackgroundWriter, work: Work) -> None:
+    work.bad = 3
+    work.gate.set()
+    for i in range(100):
+        thread.put(BATCH + i)
+    thread.settle()
+    assert work.seen == [0, 1, 2]
+    assert [str(error) for error in work.failures] == ["3"]
+    thread.close()
+    assert len(work.failures) == 1
+
+
+def test_whatever_ends_the_thread_is_told_and_nobody_waits_for_it(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(_: Any) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(background, "MOST_BYTES", BATCH.nbytes)
+    one = BackgroundWriter(leave, work.failures.append, "leaving", ALLOWED)
+    one.start()
+    for _ in range(10):
+        one.put(BATCH)
+    one.settle()
+    one.close()
+    assert [type(error) for error in work.failures] == [EngineError]
+    assert "SystemExit(3)" in str(work.failures[0])
+
+
+def test_one_that_has_not_begun_can_be_dropped() -> None:
+    BackgroundWriter(print, print, "never", ALLOWED).drop()
+
+
+def test_dropping_leaves_what_waits(thread: BackgroundWriter, work: Work) -> None:
+    for i in range(100):
+        thread.put(BATCH + i)
+    assert work.begun.wait(30)
+    dropping = threading.Thread(target=thread.drop)
+    dropping.start()
+    wait_until(lambda: thread._background.stopping)
+    work.gate.set()
+    dropping.join(30)
+    assert not dropping.is_alive()
+    assert work.seen == [0]

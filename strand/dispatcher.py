@@ -41,7 +41,7 @@ from strand.failures import describe
 from strand.flow import Flow
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
-from strand.handlers.opened import Opening, open_handler
+from strand.handlers.bound import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
 from strand.numbers import whole
 from strand.options import options_of, refuse_unknown

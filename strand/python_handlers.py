@@ -15,8 +15,8 @@ from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Stumbled
 from strand.errors import ConfigurationError, HandlerError
 from strand.failures import RAISED, describe, interrupts
+from strand.handlers.bound import Opened, meet
 from strand.handlers.context import Context
-from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from strand.rows import Rows
 
 if TYPE_CHECKING:
     from strand._bindings.trades import TradeMaker
+    from strand.handlers.bound import Opened
     from strand.handlers.context import Context
-    from strand.handlers.opened import Opened
     from strand.symbols import SymbolTable
 
 __all__ = ["RunView"]

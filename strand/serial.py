@@ -21,8 +21,8 @@ from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.configuration import RENAMED, assign_handlers, check_timed
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
+from strand.handlers.bound import Opening, open_handler
 from strand.handlers.compile_errors import reason_of_compiled
-from strand.handlers.opened import Opening, open_handler
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.order_watch import OrderWatch

@@ -13,8 +13,8 @@ from strand._bindings.engine_words import Stumbled
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import PlainRows, SerialRun, Stumble
 from strand.failures import RAISED, describe, interrupts
+from strand.handlers.bound import Opened, meet
 from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.opened import Opened, meet
 from strand.handlers.timed import AtWork
 from strand.records import RecordReader
 from strand.serial_emitted import SerialEmitted

@@ -12,7 +12,6 @@ Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain`
 
 from __future__ import annotations
 
-from strand.handlers.bars import BAR, BARS_ROW, bars
 from strand.handlers.base import (
     BOOK_ROW,
     BUILTIN,
@@ -26,12 +25,19 @@ from strand.handlers.base import (
     resolve,
     spin,
 )
-from strand.handlers.chain import chain
-from strand.handlers.compiled import handler
-from strand.handlers.context import Context
-from strand.handlers.depth import depth, depth_row
-from strand.handlers.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
-from strand.handlers.measures import (
+from strand.handlers.batch_handlers import batch_handler
+from strand.handlers.builtin.bar_handlers import (
+    BAR,
+    BAR_CUT,
+    BAR_EMPTY,
+    BAR_OUTSIDE,
+    BAR_PARTIAL,
+    BARS_ROW,
+    bars,
+)
+from strand.handlers.builtin.level_books import depth, depth_row
+from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
+from strand.handlers.builtin.measures import (
     IMBALANCE,
     IMBALANCE_ROW,
     SPREAD,
@@ -47,14 +53,20 @@ from strand.handlers.measures import (
     volatility,
     vwap,
 )
-from strand.handlers.native import native
-from strand.handlers.objects import Tick, Trade, object_handler
+from strand.handlers.chains import chain
+from strand.handlers.compiled_handlers import handler
+from strand.handlers.context import Context
+from strand.handlers.native_handlers import native
+from strand.handlers.object_handlers import Tick, Trade, object_handler
 from strand.handlers.options import Builtin
-from strand.handlers.python import batch_handler
 
 __all__ = [
     "BAR",
     "BARS_ROW",
+    "BAR_CUT",
+    "BAR_EMPTY",
+    "BAR_OUTSIDE",
+    "BAR_PARTIAL",
     "BBO",
     "BBO_ROW",
     "BOOK_ROW",

@@ -218,7 +218,7 @@ class Handler:
             return self.function
         signature = (record, key, row)
         if signature not in self._compiled:
-            from strand.handlers.compiled import compile_loop
+            from strand.handlers.compiled_handlers import compile_loop
 
             self._compiled[signature] = compile_loop(self, record, key, row)
         return self._compiled[signature]
@@ -335,7 +335,7 @@ def check_runs(name: str, function: object) -> None:
 
 def resolve(like: HandlerLike) -> Handler:
     """A handler from what the user gave: one, the name of a built-in one, or a class whose objects are handlers."""
-    from strand.handlers.objects import is_object_class, object_handler
+    from strand.handlers.object_handlers import is_object_class, object_handler
 
     if isinstance(like, Handler):
         return like

@@ -16,7 +16,7 @@ from typing import Any
 
 from strand.errors import ConfigurationError
 from strand.handlers.base import BUILTIN, Handler, resolve
-from strand.handlers.objects import is_object_class
+from strand.handlers.object_handlers import is_object_class
 from strand.handlers.options import Makes, Option, Origin, options_of
 
 __all__ = ["configured", "find", "load_handler", "needs"]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.chain import Chained
+from strand.handlers.bound import Site
 from strand.handlers.context import Bound, Call, Context, FailedOnTick
-from strand.handlers.opened import Site
 from strand.handlers.timed import Timed, acting
 
 __all__ = ["Tracked"]

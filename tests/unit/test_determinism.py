@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import strand
 from strand import policies
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers import Handler, object_handler
-from strand.handlers.bars import BAR_PARTIAL
+from strand.handlers import BAR_PARTIAL, Handler, object_handler
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 #: A rest after so many ticks of the day: three of them.

@@ -18,7 +18,7 @@ from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.feeds.days import clear_records
 from strand.handlers import VWAP_ROW
-from strand.handlers.measures import (
+from strand.handlers.builtin.measures import (
     IMBALANCE,
     SPREAD,
     SPREAD_ROW,

@@ -16,8 +16,8 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.handlers.base import VWAP_ROW, Fills, Handler
+from strand.handlers.builtin.tape import STRETCH, TOP, one_of, tape_handler
 from strand.handlers.options import built_in
-from strand.handlers.tape import STRETCH, TOP, one_of, tape_handler
 from strand.numbers import whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns

@@ -15,8 +15,8 @@ import numpy as np
 from strand._bindings.chain import MOST_PARTS, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike, resolve
+from strand.handlers.bound import Opened, Opening, Site, check_names, open_part, params_of
 from strand.handlers.context import Context
-from strand.handlers.opened import Opened, Opening, Site, check_names, open_part, params_of
 from strand.handlers.timed import AtWork
 from strand.handlers.tracked import Tracked
 from strand.handlers.traded import bound_to

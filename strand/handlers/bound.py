@@ -82,7 +82,7 @@ class Opened:
 def open_handler(handler: Handler, opening: Opening) -> Opened:
     """Puts a handler to work. Raises ConfigurationError, naming it, where it cannot."""
     if handler.parts:
-        from strand.handlers.chain import open_chain
+        from strand.handlers.chains import open_chain
 
         return open_chain(handler, opening)
     check_states(handler.name, handler.needs_states, {})

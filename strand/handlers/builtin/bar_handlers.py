@@ -12,8 +12,8 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.handlers.base import Fills, Handler, SymbolMemory
+from strand.handlers.builtin.tape import STRETCH, one_of, tape_handler
 from strand.handlers.options import built_in
-from strand.handlers.tape import STRETCH, one_of, tape_handler
 from strand.numbers import is_whole, whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns

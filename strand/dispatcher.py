@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.engine import Engine
-from strand._bindings.engine_words import Code, PythonHandler
+from strand._bindings.engine_words import Code
 from strand._bindings.tally import Seen
 from strand.calls import CallFuture, Calls
 from strand.configuration import (
@@ -41,7 +41,7 @@ from strand.failures import describe
 from strand.flow import Flow
 from strand.grouping import StrandsLike, strand_count
 from strand.handlers import HandlerLike
-from strand.handlers.bound import Opening, open_handler
+from strand.handlers.bound import BindContext
 from strand.handlers.traded import warn_of_unpriced
 from strand.numbers import whole
 from strand.options import options_of, refuse_unknown
@@ -205,16 +205,15 @@ class Dispatcher(StrandsView):
         if len(self._outputs) > 0:
             self._engine.set_outputs(self._outputs.record_bytes, output_memory)
         self._look = self._engine.new_look()
-        opening = Opening(self._table, dtype, key, -(-config.row_bytes // LINE) * LINE)
-        self._opened = [open_handler(h, opening) for h in self._handlers]
-        self._makers = opening.makers
+        context = BindContext(self._table, dtype, key, -(-config.row_bytes // LINE) * LINE)
+        self._bound = [h.bind(context) for h in self._handlers]
+        self._makers = context.makers
         self._rows = Rows(self._table, self._engine, self._handlers, self._handler_of_symbol)
         self._python: PythonHandlers = PythonHandlers(
             self._engine,
             self._table,
             self._rows,
-            handlers=self._handlers,
-            opened=self._opened,
+            bound=self._bound,
             handler_of_symbol=self._handler_of_symbol,
         )
         self._crew = Workers(self._inside)
@@ -227,10 +226,7 @@ class Dispatcher(StrandsView):
         self._abandoned = 0
         self._forked = False
         self._finished = True
-        functions = [
-            opened.function or PythonHandler(h.timers, h.ends)
-            for h, opened in zip(self._handlers, self._opened, strict=True)
-        ]
+        functions = [bound.for_engine for bound in self._bound]
         numbers = [self._outputs.numbers(h) for h in self._handlers]
         self._routing = Routing(
             self._engine, self._python, self._handler_of_symbol, functions, numbers, inside=self._inside

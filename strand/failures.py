@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from strand._bindings.engine import Engine
 from strand.errors import HandlerError
-from strand.handlers.compile_errors import reason_of_compiled
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -43,10 +42,8 @@ def failures_of(
     causes: list[Iterator[BaseException]] = [iter(list(errors)) for errors in raised]
     for f in engine.failures():
         symbol = table.name(f.key) if f.key is not None else f"strand {f.strand}"
-        handler, reason = handlers[f.handler], f.message
-        if handler.is_compiled:
-            reason = reason_of_compiled(reason)
-        error = HandlerError(symbol, f.sequence, handler.name, f.code, reason)
+        handler = handlers[f.handler]
+        error = HandlerError(symbol, f.sequence, handler.name, f.code, handler.reason_of(f.message))
         if f.code == RAISED:
             error.__cause__ = next(causes[f.slot], None)
         found.append(error)

@@ -15,12 +15,11 @@ from strand._bindings.engine import Engine
 from strand._bindings.engine_words import Stumbled
 from strand.errors import ConfigurationError, HandlerError
 from strand.failures import RAISED, describe, interrupts
-from strand.handlers.bound import Opened, meet
+from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
-from strand.handlers.timed import AtWork
+from strand.handlers.timed import Host
 
 if TYPE_CHECKING:
-    from strand.handlers import Handler
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
@@ -48,20 +47,18 @@ class PythonHandlers:
         table: SymbolTable,
         rows: Rows,
         *,
-        handlers: Sequence[Handler],
-        opened: Sequence[Opened],
+        bound: Sequence[BoundHandler],
         handler_of_symbol: npt.NDArray[np.uint16],
     ) -> None:
         self._engine = engine
         self._table = table
         self._rows = rows
-        self._handlers = handlers
-        self._opened = opened
+        self._bound = bound
         self._handler_of_symbol = handler_of_symbol
         self._key_of_strand = np.empty(0, np.uint32)
         self._here = threading.local()
         self.calls: list[WorkerCall | None] = []
-        self.at_work: dict[int, AtWork] = {}
+        self.at_work: dict[int, Host] = {}
         self.contexts: dict[int, Context] = {}
         self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
 
@@ -70,7 +67,7 @@ class PythonHandlers:
         # Of use where a strand has one symbol, as those of Python handlers do.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
         self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
-        if not all(handler.is_native for handler in self._handlers):
+        if any(isinstance(bound, BoundPython) for bound in self._bound):
             self.calls[:] = [None] * self._engine.config.n_strands
 
     def learn_symbols(self) -> None:
@@ -95,22 +92,16 @@ class PythonHandlers:
     def meet(self, strand: int) -> WorkerCall:
         """What a worker that holds a strand calls with its ticks, from their first on."""
         key = int(self._key_of_strand[strand])
-        number = self._handler_of_symbol[key]
-        context, work = meet(
-            self._handlers[number],
-            self._opened[number],
-            key,
-            symbol=self._table.name(key),
-            row=self._rows.at(key),
-            site=self,
-        )
+        bound = self._bound[self._handler_of_symbol[key]]
+        assert isinstance(bound, BoundPython)
+        context, work = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
         self.contexts[key] = context
         self.at_work[strand] = work
         # Whoever learns names goes by these, and may have gone by without this one.
         context.symbol = self._table.name(key)
         return self._call(strand, work)
 
-    def _call(self, strand: int, work: AtWork) -> WorkerCall:
+    def _call(self, strand: int, work: Host) -> WorkerCall:
         """Puts down what a worker calls for a strand."""
         context = self.contexts[int(self._key_of_strand[strand])]
         call: WorkerCall = (work.call, None, None)

@@ -15,7 +15,7 @@ from strand.rows import Rows
 
 if TYPE_CHECKING:
     from strand._bindings.trades import TradeMaker
-    from strand.handlers.bound import Opened
+    from strand.handlers.bound import BoundHandler
     from strand.handlers.context import Context
     from strand.symbols import SymbolTable
 
@@ -36,7 +36,7 @@ class RunView:
     _table: SymbolTable
     _rows: Rows
     _outputs: Outputs
-    _opened: list[Opened]
+    _bound: list[BoundHandler]
     _handler_of_symbol: npt.NDArray[np.uint16]
     _python: _Python
     _makers: list[TradeMaker]
@@ -64,12 +64,12 @@ class RunView:
     @property
     def keeps_books(self) -> bool:
         """Whether a handler here keeps books, of orders or of levels."""
-        return any(keeps_books(opened.memory) for opened in self._opened)
+        return any(keeps_books(bound.memory) for bound in self._bound)
 
     @property
     def books(self) -> Books:
         """What ``strand.book()`` and ``strand.depth()`` keep. Raises ConfigurationError where no handler does."""
-        memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
+        memories, paths = [bound.memory for bound in self._bound], [bound.path for bound in self._bound]
         return Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
 
     @property
@@ -87,5 +87,5 @@ class RunView:
         return found
 
     def _book(self, index: int) -> Book | None:
-        memory = self._opened[self._handler_of_symbol[index]].memory
+        memory = self._bound[self._handler_of_symbol[index]].memory
         return self.books[index] if keeps_books(memory) else None

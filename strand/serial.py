@@ -16,13 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.engine_words import histogram_floors_ns
-from strand._bindings.native import NativeFunction
 from strand._bindings.serial import MARK, PlainRows, SerialRun, Stumble
 from strand.configuration import RENAMED, assign_handlers, check_timed
 from strand.errors import ConfigurationError, HandlerError, StoppedError, UnknownSymbolError
 from strand.handlers import HandlerLike
-from strand.handlers.bound import Opening, open_handler
-from strand.handlers.compile_errors import reason_of_compiled
+from strand.handlers.bound import BindContext, BoundHandler, BoundNative
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.order_watch import OrderWatch
@@ -89,14 +87,14 @@ class SerialLoop(RunView):
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._rows = Rows(self._table, self._memory, self._handlers, self._handler_of_symbol)
         record = self._reader.dtype
-        opening = Opening(self._table, record, key, self._memory.stride)
-        self._opened = [open_handler(h, opening) for h in self._handlers]
-        self._makers = opening.makers
+        context = BindContext(self._table, record, key, self._memory.stride)
+        self._bound = [h.bind(context) for h in self._handlers]
+        self._makers = context.makers
         self._outputs = Outputs(self._handlers, self._table, out or {}, escape_formulas=escape_formulas)
         self._emitted = SerialEmitted(self._outputs.record_bytes)
         self._numbers = [self._outputs.numbers(h) for h in self._handlers]
         self._wishes = np.zeros(len(self._table), np.uint64)
-        self._runs = [self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._numbers, strict=True)]
+        self._runs = [self._run_of(b, numbers) for b, numbers in zip(self._bound, self._numbers, strict=True)]
         self._python: SerialPython = SerialPython(
             self._table,
             self._reader,
@@ -114,10 +112,11 @@ class SerialLoop(RunView):
         self._closed = False
         self._handled = self._accepted = self._busy_ns = 0
 
-    def _run_of(self, function: NativeFunction | None, numbers: Sequence[int]) -> SerialRun | None:
+    def _run_of(self, bound: BoundHandler, numbers: Sequence[int]) -> SerialRun | None:
         """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
-        if function is None:
+        if not isinstance(bound, BoundNative):
             return None
+        function = bound.function
         sinks = [self._emitted.sinks[number] for number in numbers]
         wishes = None if function.wake is None else self._wishes
         return SerialRun(function, self._memory, self._reader, sinks, wishes=wishes)
@@ -201,7 +200,7 @@ class SerialLoop(RunView):
 
     def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
         try:
-            self._python.run(self._handlers[number], self._opened[number], self._numbers[number], records, marks)
+            self._python.run(self._bound[number], self._numbers[number], records, marks)
         except PythonStumble as error:
             at = error.stumble.index
             self._handled += at
@@ -271,8 +270,7 @@ class SerialLoop(RunView):
             key = int(record[self._reader.key])
             if self._reader.sequence_offset is not None:
                 sequence = int(record["sequence"])
-        if handler.is_compiled:
-            reason = reason_of_compiled(reason)
+        reason = handler.reason_of(reason)
         self._failure = HandlerError(self._table.name(key), sequence, handler.name, stumble.code, reason)
         raise self._failure from cause
 

@@ -13,14 +13,13 @@ from strand._bindings.engine_words import Stumbled
 from strand._bindings.native import NativeFunction
 from strand._bindings.serial import PlainRows, SerialRun, Stumble
 from strand.failures import RAISED, describe, interrupts
-from strand.handlers.bound import Opened, meet
+from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.timed import AtWork
+from strand.handlers.timed import Host
 from strand.records import RecordReader
 from strand.serial_emitted import SerialEmitted
 
 if TYPE_CHECKING:
-    from strand.handlers import Handler
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
@@ -57,7 +56,7 @@ class SerialPython:
         self._rows = rows
         self._emitted = emitted
         self._wishes = wishes
-        self._at_work: dict[int, AtWork] = {}
+        self._at_work: dict[int, Host] = {}
         self._tracked: dict[int, SerialRun] = {}
         self._key = 0
         self.contexts: dict[int, Context] = {}
@@ -65,12 +64,7 @@ class SerialPython:
     # ---- what the loop asks
 
     def run(
-        self,
-        handler: Handler,
-        opened: Opened,
-        numbers: Sequence[int],
-        records: npt.NDArray[Any],
-        marks: npt.NDArray[Any],
+        self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], marks: npt.NDArray[Any]
     ) -> None:
         """Runs a handler over one symbol's ticks, with its timers before them. Raises PythonStumble."""
         key = self._key = int(records[self._reader.key][0])
@@ -82,7 +76,7 @@ class SerialPython:
             end = self._wake_until(key, numbers, marks["time"], start)
             self._emitted.hold(marks[start:end], sequences[start:end], key, numbers)
             try:
-                work = self._at_work.get(key) or self._meet(handler, opened, key)
+                work = self._at_work.get(key) or self._bind(bound, key)
                 handled = work.call(shown[start:end])
             except BaseException as error:
                 at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
@@ -135,9 +129,10 @@ class SerialPython:
                 ) from error.__cause__
         return len(times)
 
-    def _meet(self, handler: Handler, opened: Opened, key: int) -> AtWork:
+    def _bind(self, bound: BoundHandler, key: int) -> Host:
         """What is run for a symbol, from its first tick on."""
-        found = meet(handler, opened, key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
+        assert isinstance(bound, BoundPython)
+        found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
         self.contexts[key], self._at_work[key] = found
         return found[1]
 

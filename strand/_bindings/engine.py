@@ -18,7 +18,7 @@ from strand._bindings.engine_words import (
     PAUSED,
     QUARANTINED,
     Failure,
-    PythonHandler,
+    RunByPython,
     StrandLook,
     Stumbled,
     Until,
@@ -85,9 +85,7 @@ class Engine:
                 f"give at least {least}"
             )
 
-    def set_handlers(
-        self, functions: Sequence[NativeFunction | PythonHandler], outputs: Sequence[Sequence[int]]
-    ) -> None:
+    def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
         """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
         table = ffi.new("sd_handler[]", len(functions))
         for entry, function, numbers in zip(table, functions, outputs, strict=True):
@@ -95,7 +93,7 @@ class Engine:
                 kept = ffi.new("uint32_t[]", list(numbers))
                 self._keep.append(kept)
                 entry.outputs, entry.n_outputs = kept, len(numbers)
-            if isinstance(function, PythonHandler):
+            if isinstance(function, RunByPython):
                 entry.wakes, entry.finishes = function.wakes, function.finishes
             else:
                 self._fill(entry, function)

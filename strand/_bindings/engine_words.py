@@ -18,7 +18,7 @@ __all__ = [
     "QUARANTINED",
     "Code",
     "Failure",
-    "PythonHandler",
+    "RunByPython",
     "StrandLook",
     "Stumbled",
     "Until",
@@ -56,7 +56,7 @@ class Until(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PythonHandler:
+class RunByPython:
     """A handler that Python runs: whether it has timers, and an end."""
 
     wakes: bool = False

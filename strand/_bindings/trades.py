@@ -46,10 +46,11 @@ class TradeRules:
 @dataclass(frozen=True, slots=True)
 class TradeSource:
     """Where a feed's trades are to be had: ``rules`` say what is one, and with ``books`` the orders that fills meet are
-    looked up in books."""
+    looked up in books. ``assumed``: nobody has said what the feed's ticks mean, and they are taken as they are."""
 
     rules: TradeRules = TradeRules()
     books: bool = False
+    assumed: bool = False
 
 
 class TradeMaker:

@@ -17,7 +17,7 @@ from strand._bindings.native import NativeFunction
 from strand.dispatcher import Dispatcher
 from strand.errors import EngineError
 from strand.grouping import StrandsLike
-from strand.handlers import SPIN_ROW, Handler
+from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
 from strand.stats import Latency
 
@@ -52,7 +52,7 @@ class Job:
     ticks: npt.NDArray[Any]
     symbols: int
     counts: npt.NDArray[Any]
-    handler: Handler
+    handler: NativeHandler
     cores: Cores
     batch_ticks: int = 8192
     strands: StrandsLike = "auto"
@@ -66,7 +66,7 @@ class Job:
 
     @property
     def function(self) -> NativeFunction:
-        if self.handler.function is None:
+        if not isinstance(self.handler.function, NativeFunction):
             raise ValueError("benchmarks run native handlers")
         return self.handler.function
 

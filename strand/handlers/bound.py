@@ -1,9 +1,9 @@
-"""Handlers put to work: what each is made into for one table of symbols, by a dispatcher or a plain loop."""
+"""Handlers bound to one table of symbols, by a dispatcher or a plain loop: what it runs of each of them."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,23 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.chain import Chained
-from strand._bindings.engine_words import Stumbled
+from strand._bindings.engine_words import RunByPython, Stumbled
 from strand._bindings.native import NativeFunction
-from strand._bindings.trades import TradeMaker
-from strand.errors import ConfigurationError
-from strand.handlers.base import Handler
+from strand._bindings.trades import TradeMaker, TradeSource
 from strand.handlers.context import Context
 from strand.handlers.emit import Claim, Emit
-from strand.handlers.parameters import records
-from strand.handlers.state import padded
-from strand.handlers.timed import AtWork, Clock, Timed
+from strand.handlers.timed import Clock, Host
 from strand.handlers.timer import Timer
-from strand.handlers.traded import TradesSite, bound_to
-from strand.handlers.watches import check_states
+from strand.handlers.traded import TradesSite
 from strand.symbols import SymbolTable
-from strand.ticks import TRADE
 
-__all__ = ["Opened", "Opening", "Site", "meet", "open_handler"]
+__all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site"]
 
 
 class Site(Clock, TradesSite, Protocol):
@@ -45,8 +39,8 @@ class Site(Clock, TradesSite, Protocol):
 
 
 @dataclass(frozen=True)
-class Opening:
-    """What handlers are opened for: the symbols, the records and their key, and bytes from one row to the next.
+class BindContext:
+    """What handlers are bound to: the symbols, the records and their key, and bytes from one row to the next.
     ``makers``: what makes trades for those that ask for them."""
 
     table: SymbolTable
@@ -55,95 +49,88 @@ class Opening:
     row_stride: int
     makers: list[TradeMaker] = field(default_factory=list)
 
-    def maker_for(self, handler: Handler) -> TradeMaker | None:
+    def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
         """What makes a handler's trades; None where it asks for none."""
-        if handler.trades is None:
+        if source is None:
             return None
-        self.makers.append(TradeMaker(len(self.table), handler.trades))
+        self.makers.append(TradeMaker(len(self.table), source))
         return self.makers[-1]
 
 
-@dataclass(frozen=True)
-class Opened:
-    """One handler put to work. ``function`` is what the engine calls, None for a Python handler.
+@dataclass(frozen=True, kw_only=True)
+class BoundHandler(ABC):
+    """One handler bound to a table of symbols.
 
-    ``memory``: what a part of it keeps beside its row (order books), ``path``: the names that lead to that part's row.
-    ``bind``: makes what Python calls for a symbol, from its context and where it runs.
+    ``memory``: what it, or a part of it, keeps beside its row (order books), ``path``: the names that lead to that
+    part's row.
     """
 
-    function: NativeFunction | None
     memory: object | None = None
     path: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def for_engine(self) -> NativeFunction | RunByPython:
+        """What the engine is told of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundNative(BoundHandler):
+    """One that the engine calls."""
+
+    function: NativeFunction
+
+    @property
+    def for_engine(self) -> NativeFunction:
+        return self.function
+
+
+class Emitting(Protocol):
+    """The handler whose code Python runs: of a chain the last one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def outputs(self) -> Mapping[str, np.dtype[Any]]: ...
+
+    @property
+    def timers(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundPython(BoundHandler):
+    """One that Python runs, a symbol at a time.
+
+    ``name``, ``timers`` and ``ends``: its own, or those of the chain that ``emitting`` ends. ``first_output``: the
+    engine's number of the first output of ``emitting``. ``params``: by key. ``states``: the rows of those before it in
+    a chain, by name. ``host``: makes what is run for a symbol.
+    """
+
+    name: str
+    timers: bool
+    ends: bool
+    emitting: Emitting
+    host: Callable[[Context, Site], Host]
+    first_output: int = 0
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
-    bind: Callable[[Context, Site], AtWork] | None = None
 
+    @property
+    def for_engine(self) -> RunByPython:
+        return RunByPython(self.timers, self.ends)
 
-def open_handler(handler: Handler, opening: Opening) -> Opened:
-    """Puts a handler to work. Raises ConfigurationError, naming it, where it cannot."""
-    if handler.parts:
-        from strand.handlers.chains import open_chain
-
-        return open_chain(handler, opening)
-    check_states(handler.name, handler.needs_states, {})
-    return open_part(handler, opening, padded(handler.state, opening.row_stride))
-
-
-def open_part(handler: Handler, opening: Opening, row: np.dtype[Any]) -> Opened:
-    """A handler that is none of several: for a compiled one, rows are as in ``row``."""
-    params = params_of(handler, opening.table)
-    maker = opening.maker_for(handler)
-    if handler.bind is not None:
-        bind = handler.bind
-        return Opened(
-            None,
-            params=params,
-            bind=lambda context, site: Timed(context, bound_to(bind, context, site, maker), site),
+    def bind_symbol(self, key: int, *, symbol: str, row: Any, site: Site) -> tuple[Context, Host]:
+        """Binds it to one symbol, from its first tick on."""
+        emitting = self.emitting
+        context = Context(
+            self.name,
+            symbol,
+            key,
+            row,
+            params=None if self.params is None else self.params[key],
+            states=self.states,
+            emit=Emit(emitting.name, emitting.outputs, self.first_output, site.claim),
+            timer=Timer(emitting.name) if emitting.timers else None,
         )
-    memory = None
-    if handler.memory is not None:
-        memory = handler.memory(len(opening.table))
-        function = memory.function
-    else:
-        compiled = handler.compile(opening.record if maker is None else TRADE, opening.key, row)
-        assert compiled is not None
-        function = compiled
-    if params is not None:
-        function = dataclasses.replace(function, params=params.tobytes())
-    if maker is not None:
-        function = maker.around(function)
-    return Opened(function, memory=memory, params=params)
-
-
-def meet(handler: Handler, opened: Opened, key: int, *, symbol: str, row: Any, site: Site) -> tuple[Context, AtWork]:
-    """Puts a Python handler to work for one symbol, from its first tick on."""
-    assert opened.bind is not None
-    emitting = handler.parts[-1][1] if handler.parts else handler
-    first = len(handler.emitted) - len(emitting.outputs)
-    context = Context(
-        handler.name,
-        symbol,
-        key,
-        row,
-        params=None if opened.params is None else opened.params[key],
-        states=opened.states,
-        emit=Emit(emitting.name, emitting.outputs, first, site.claim),
-        timer=Timer(emitting.name) if emitting.timers else None,
-    )
-    return context, opened.bind(context, site)
-
-
-def params_of(handler: Handler, table: SymbolTable) -> npt.NDArray[Any] | None:
-    """One record of parameters a symbol, where the handler declares any."""
-    if handler.params_dtype is None:
-        return None
-    return records(handler.name, handler.params_dtype, handler.params_defaults, handler.params_values, table)
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Names of a chain's parts, which are fields of its row."""
-    for i, name in enumerate(names):
-        if not name.isidentifier():
-            raise ConfigurationError(f"chain: {name!r} cannot be a field's name; give it one: chain(signal=...)")
-        if name in names[:i]:
-            raise ConfigurationError(f"chain: two handlers are named {name!r}; give one another name: chain(other=...)")
+        return context, self.host(context, site)

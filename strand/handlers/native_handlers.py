@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
 
 from strand._bindings.native import (
     HANDLER_LAYOUT,
@@ -17,14 +20,67 @@ from strand._bindings.native import (
     wake_pointer,
 )
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler
+from strand.handlers.base import Handler, SingleHandler
+from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.emitted import output_dtypes
-from strand.handlers.state import defaults_of, row_dtype
+from strand.handlers.parameters import Parameters
+from strand.handlers.state import row_dtype
 
-__all__ = ["native"]
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
+
+__all__ = ["NativeHandler", "SymbolMemory", "native"]
 
 #: The base of all of ctypes' functions, which has no public name.
 _FUNCTION: Final[Any] = ctypes.CFUNCTYPE(None).__base__
+
+
+class SymbolMemory(Protocol):
+    """What a handler keeps for each symbol beside the row: one for each dispatcher it is given to."""
+
+    @property
+    def function(self) -> NativeFunction:
+        """The handler's function, with parameters that lead to this memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeHandler(SingleHandler):
+    """A handler of functions in C: a built-in one, or one of the user's own.
+
+    ``function``: what is called, or what makes memory for so many symbols that has it. ``needs_ticks``: it reads
+    records of ``strand.TICK``. ``takes_ticks_as_plain``: nobody has said what its feed's mean. ``for_feed``: makes the
+    handler to use in its place where the feed is known, as in a replay. ``timers`` and ``ends``: it may ask for timers,
+    and does something at the end of a run.
+    """
+
+    function: NativeFunction | Callable[[int], SymbolMemory]
+    needs_ticks: bool = False
+    takes_ticks_as_plain: bool = False
+    for_feed: Callable[[FeedInfo], Handler] | None = None
+    timers: bool = False
+    ends: bool = False
+
+    @property
+    def is_native(self) -> bool:
+        return True
+
+    @property
+    def asks_for_trades(self) -> bool:
+        return False
+
+    def known(self, info: FeedInfo) -> Handler:
+        if self.for_feed is None:
+            return super().known(info)
+        return replace(self.for_feed(info), origin=self.origin, size_unit=info.size_unit)
+
+    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
+        if not isinstance(self.function, NativeFunction):
+            memory = self.function(len(context.table))
+            return BoundNative(function=memory.function, memory=memory)
+        if self.params is None:
+            return BoundNative(function=self.function)
+        params = self.params.records(self.name, context.table)
+        return BoundNative(function=replace(self.function, params=params.tobytes()))
 
 
 def native(
@@ -54,7 +110,7 @@ def native(
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
-    by_symbol = None if isinstance(params, bytes | bytearray) else row_dtype(params, "params")
+    by_symbol = None if isinstance(params, bytes | bytearray) else Parameters.declared(params)
     library = _library(Path(source)) if isinstance(source, str | os.PathLike) else None
     if library is not None:
         _check_layout(library, source)
@@ -76,10 +132,10 @@ def native(
     if library is not None and symbol is None:
         raise ConfigurationError("symbol: name the function to call in the shared object")
     at = _address("source", source) if library is None else address("symbol", symbol)
-    return Handler(
-        symbol or hex(at),
-        dtype,
-        NativeFunction(
+    return NativeHandler(
+        name=symbol or hex(at),
+        state=dtype,
+        function=NativeFunction(
             pointer_from_address(at),
             bytes(fixed),
             pure,
@@ -88,8 +144,7 @@ def native(
             finish=finish_pointer(address("finish", finish)),
             yields=yields,
         ),
-        params_dtype=by_symbol,
-        params_defaults={} if by_symbol is None else defaults_of(params),
+        params=by_symbol,
         outputs=emitted,
         timers=wake is not None,
         ends=finish is not None,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from strand._bindings.chain import Chained
 from strand.handlers.bound import Site
-from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.timed import Timed, acting
 
 __all__ = ["Tracked"]
@@ -25,14 +25,20 @@ class Tracked:
     """
 
     def __init__(
-        self, context: Context, site: Site, native: Chained, bound: Bound, *, rows: tuple[Any, np.dtype[Any]]
+        self,
+        context: Context,
+        site: Site,
+        native: Chained,
+        functions: SymbolFunctions,
+        *,
+        rows: tuple[Any, np.dtype[Any]],
     ) -> None:
         """``rows``: the symbol's, and the dtype of that part of it which is the native handlers'."""
         self._context = context
         self._site = site
         self._native = native
-        self._python = Timed(context, bound, self)
-        self._bound = bound
+        self._python = Timed(context, functions, self)
+        self._functions = functions
         self._whole, self._prefix = rows
         self._timers = context.timer is not None or native.function.wake is not None
         self._told = 0
@@ -147,7 +153,7 @@ class Tracked:
         if stumbled is not None:
             raise RuntimeError(stumbled.message or f"code {stumbled.code}")
         self._show()
-        acting(self._context, time, self._bound.changed)
+        acting(self._context, time, self._functions.changed)
 
     def _show(self) -> None:
         self._context.after = {name: self._last[name] for name in self._prefix.names or ()}

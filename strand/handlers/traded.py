@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from strand._bindings.trades import TradeMaker
 from strand.errors import EngineError
-from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.ticks import TRADE
 
-__all__ = ["TradesSite", "bound_to", "warn_of_unpriced"]
+__all__ = ["TradesSite", "warn_of_unpriced", "with_trades"]
 
 _NONE: Final = np.empty(0, TRADE)
 
@@ -40,13 +40,14 @@ class TradesSite(Protocol):
         """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
 
 
-def bound_to(bind: Callable[[Context], Bound], context: Context, site: TradesSite, maker: TradeMaker | None) -> Bound:
-    """What a handler's ``bind`` makes for a symbol; where it asks for trades, each call finds them in
-    ``context.trades``."""
-    bound = bind(context)
+def with_trades(
+    functions: SymbolFunctions, context: Context, site: TradesSite, maker: TradeMaker | None
+) -> SymbolFunctions:
+    """A handler's functions for a symbol; where it asks for trades, each call finds them in ``context.trades``."""
     if maker is None:
-        return bound
-    return Bound(_Traded(context, site, maker, bound.ticks).call, bound.wake, bound.finish, bound.changed)
+        return functions
+    call = _Traded(context, site, maker, functions.ticks).call
+    return SymbolFunctions(call, functions.wake, functions.finish, functions.changed)
 
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:

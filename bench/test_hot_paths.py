@@ -35,7 +35,7 @@ def dispatcher(request: pytest.FixtureRequest) -> Iterator[Dispatcher]:
     """Its workers are never started: what is published stays queued until the test drains it."""
     queued = spin(0)
     assert queued.function is not None
-    queued = dataclasses.replace(queued, function=dataclasses.replace(queued.function, pure=False))
+    queued = dataclasses.replace(queued, function=dataclasses.replace(queued.function, never_publishes=False))
     counts = np.maximum(1, route_weights(SYMBOLS, "calibrated"))
     dispatcher = Dispatcher(SYMBOLS, queued, workers=1, cores=None, strands=request.param, counts=counts)
     yield dispatcher

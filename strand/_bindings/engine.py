@@ -103,7 +103,7 @@ class Engine:
     def _fill(self, entry: Any, function: NativeFunction) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         self._keep.append((function, params))
-        entry.fn, entry.params, entry.pure = function.pointer, params, function.pure
+        entry.fn, entry.params, entry.pure = function.pointer, params, function.never_publishes
         entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         entry.yields = function.yields
 

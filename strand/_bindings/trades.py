@@ -86,7 +86,7 @@ class TradeMaker:
         return NativeFunction(
             builtin("traded"),
             bytes(ffi.buffer(made)),
-            pure=function.pure,
+            never_publishes=function.never_publishes,
             keep=(self, function, inner),
             wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_traded")) if function.wake else None,
             finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_traded")) if function.finish else None,

@@ -171,7 +171,8 @@ def _strand(job: Job, *, claiming: bool) -> tuple[Outcome, Rows]:
     probe = _probe(job, MAX_PUBLISHERS)
     function = probe.function if probe else job.function
     # Only a handler that promises not to publish is run by a publisher where the ticks lie.
-    handler = dataclasses.replace(job.handler, function=dataclasses.replace(function, pure=function.pure and claiming))
+    function = dataclasses.replace(function, never_publishes=function.never_publishes and claiming)
+    handler = dataclasses.replace(job.handler, function=function)
     dispatcher = Dispatcher(
         job.symbols,
         handler,

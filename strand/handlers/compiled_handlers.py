@@ -188,7 +188,7 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     finish = None if handler.on_finish is None else _compile(handler, handler.on_finish, (row,), key, make_finish)
     return NativeFunction(
         pointer_from_address(tick.address),
-        pure=True,
+        never_publishes=True,
         keep=(tick, wake, finish),
         wake=None if wake is None else wake_pointer(wake.address),
         finish=None if finish is None else finish_pointer(finish.address),

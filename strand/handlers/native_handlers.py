@@ -25,12 +25,15 @@ from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.options import options_of, refuse_unknown
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
 __all__ = ["NativeHandler", "SymbolMemory", "native"]
 
+#: Arguments of ``native`` that had another name.
+RENAMED: Final = {"pure": "never_publishes"}
 #: The base of all of ctypes' functions, which has no public name.
 _FUNCTION: Final[Any] = ctypes.CFUNCTYPE(None).__base__
 
@@ -89,25 +92,27 @@ def native(
     *,
     state: Any,
     params: Any = b"",
-    pure: bool = False,
+    never_publishes: bool = False,
     outputs: Mapping[str, Any] | None = None,
     wake: str | int | Any = None,
     finish: str | int | Any = None,
     yields: bool = False,
-) -> Handler:
+    **unknown: Any,
+) -> NativeHandler:
     """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
     ``source`` is the path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
     or a pointer to it of ctypes, cffi or numba's ``cfunc``, which is kept alive.
     ``state`` is the row, as ``strand.handler`` has it. ``params``: bytes it finds at ``ctx->params``; or a record, as
     ``state``, of what there is to know of each symbol beforehand: ``ctx->params`` is then an array of them by key,
-    filled by ``Handler.with_params``. ``pure`` promises that it never publishes, which lets publishers run it where
-    that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the first one is its output
-    0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn`` for the end of a run, by
-    name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more than one tick a call in
-    spite of timers.
-    Raises ConfigurationError when the object or the function cannot be found.
+    filled by ``Handler.with_params``. ``never_publishes`` promises that it never calls ``ctx->publish``, which lets
+    publishers run it where that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the
+    first one is its output 0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn``
+    for the end of a run, by name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more
+    than one tick a call in spite of timers.
+    Raises ConfigurationError when the object or the function cannot be found, and for an option that it has not.
     """
+    refuse_unknown(unknown, options_of(native), "strand.native", RENAMED)
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else Parameters.declared(params)
@@ -138,7 +143,7 @@ def native(
         function=NativeFunction(
             pointer_from_address(at),
             bytes(fixed),
-            pure,
+            never_publishes,
             keep=(library, source, wake, finish),
             wake=wake_pointer(address("wake", wake)),
             finish=finish_pointer(address("finish", finish)),

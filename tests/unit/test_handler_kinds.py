@@ -11,6 +11,7 @@ import pytest
 
 import strand
 from strand import handlers
+from strand.errors import ConfigurationError
 from strand.handlers import (
     BUILTIN,
     ChainHandler,
@@ -41,6 +42,13 @@ def test_each_way_to_make_a_handler_has_a_class_of_its_own(c_handlers: Path) -> 
         assert type(handler) is kind
         assert isinstance(handler, strand.Handler)
         assert handler.is_native == (kind in (NativeHandler, CompiledHandler))
+
+
+def test_an_option_of_native_that_had_another_name_is_refused_with_the_new_one(c_handlers: Path) -> None:
+    with pytest.raises(ConfigurationError, match="pure: is called never_publishes now"):
+        strand.native(c_handlers, "on_sum", state=ROW, pure=True)
+    with pytest.raises(ConfigurationError, match="never_publish: did you mean never_publishes"):
+        strand.native(c_handlers, "on_sum", state=ROW, never_publish=True)
 
 
 def test_every_built_in_handler_is_native() -> None:

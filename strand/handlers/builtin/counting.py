@@ -46,5 +46,5 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> NativeHandle
 
 
 def _native(name: str, state: np.dtype[Any], params: bytes = b"") -> NativeHandler:
-    function = NativeFunction(builtin(name), params, pure=True)
+    function = NativeFunction(builtin(name), params, never_publishes=True)
     return NativeHandler(name=name, state=state, function=function, needs_ticks=True)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from strand._bindings.chain import Chained
 from strand._bindings.claims import Claims, EndClaim
 from strand._bindings.engine import Engine
-from strand._bindings.engine_words import Stumbled
+from strand._bindings.engine_words import Failure
 from strand.errors import ConfigurationError, HandlerError
-from strand.failures import RAISED, describe, interrupts
+from strand.failures import failure_of, interrupts
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
 from strand.handlers.timed import Host
@@ -110,11 +110,11 @@ class PythonHandlers:
         self.calls[strand] = call
         return call
 
-    def raised(self, error: BaseException) -> None:
+    def keep_cause(self, failure: Failure) -> None:
         """Keeps the cause of a failure that this thread is about to report."""
         causes = self.causes[self.slot or 0]
-        if len(causes) < KEPT:
-            causes.append(error)
+        if len(causes) < KEPT and failure.cause is not None:
+            causes.append(failure.cause)
 
     # ---- what handlers ask of it
 
@@ -140,13 +140,13 @@ class PythonHandlers:
         assert isinstance(claims, Claims)
         claims.arm(handled, wish)
 
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part over ticks that this worker holds."""
         slot = self.slot
         assert slot is not None
         return self._engine.track(slot, native.function, ticks, after)
 
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """The same at timers, and at the end."""
         return self._engine.act(self.slot or 0, native.function, key, time, at_end)
 
@@ -166,8 +166,9 @@ class PythonHandlers:
             except BaseException as error:
                 if interrupts(error):
                     raise
-                self.raised(error)
-                if not end.done(RAISED, describe(error)):
+                failure = failure_of(error)
+                self.keep_cause(failure)
+                if not end.done(failure):
                     return False
             else:
                 end.done()
@@ -184,7 +185,7 @@ def objects_of(contexts: Mapping[int, Context]) -> dict[str, Any]:
 
 def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
     """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
-    failure: HandlerError | None = None
+    first: HandlerError | None = None
     for _, context in sorted(contexts.items()):
         on_stop = getattr(context.object, "on_stop", None)
         if on_stop is None:
@@ -194,7 +195,9 @@ def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
         except BaseException as error:
             if interrupts(error):
                 raise
-            if failure is None:
-                failure = HandlerError(context.symbol, 0, context.handler, RAISED, f"{describe(error)}, in on_stop")
-                failure.__cause__ = error
-    return failure
+            if first is None:
+                failure = failure_of(error)
+                reason = f"{failure.message}, in on_stop"
+                first = HandlerError(context.symbol, 0, context.handler, failure.code, reason)
+                first.__cause__ = failure.cause
+    return first

@@ -14,8 +14,7 @@ from strand._bindings.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
 from strand._bindings.engine import Engine
 from strand.calls import Calls
 from strand.errors import ConfigurationError
-from strand.failures import RAISED, describe
-from strand.handlers.context import FailedOnTick
+from strand.failures import failure_of
 from strand.python_handlers import PythonHandlers
 from strand.threads import Inside, join
 
@@ -139,9 +138,9 @@ def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) ->
             else:
                 call(symbol, ticks, row)
         except BaseException as error:
-            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
-            python.raised(cause)
-            strand = claims.failed(at, RAISED, describe(cause))
+            failure = failure_of(error)
+            python.keep_cause(failure)
+            strand = claims.failed(failure)
         else:
             strand = go_on(hand) if handled is None else claims.stopped(handled)
 
@@ -153,6 +152,7 @@ def _wake(python: PythonHandlers, claims: Claims) -> int:
     try:
         wish = work.wake(time)
     except BaseException as error:
-        python.raised(error)
-        return claims.wake_done(work.wish, RAISED, describe(error))
+        failure = failure_of(error)
+        python.keep_cause(failure)
+        return claims.wake_done(work.wish, failure)
     return claims.wake_done(wish)

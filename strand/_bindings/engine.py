@@ -20,9 +20,8 @@ from strand._bindings.engine_words import (
     Failure,
     RunByPython,
     StrandLook,
-    Stumbled,
     Until,
-    stumbled,
+    text_of,
 )
 from strand._bindings.itch_flow import ItchFlow
 from strand._bindings.memory import Memory, bytes_of, owned
@@ -135,7 +134,7 @@ class Engine:
 
     def track(
         self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
-    ) -> tuple[int, Stumbled | None]:
+    ) -> tuple[int, Failure | None]:
         """Runs a chain of native handlers over records that a slot holds, and copies the start of the row after each
         into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
         failed on the next one as is said then."""
@@ -144,14 +143,14 @@ class Engine:
         done = lib.sd_chain_track(
             self._d, slot, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
         )
-        return int(done), stumbled(failure) if failed[0] else None
+        return int(done), Failure(int(failure.code), text_of(failure.message)) if failed[0] else None
 
-    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Stumbled | None:
+    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs the timers of such a chain that are due for a symbol of a strand that a slot holds, or its end."""
         failure = ffi.new("sd_failure *")
         handler = self._tracked_handler(function)
         failed = lib.sd_chain_act(self._d, slot, handler, key, time, at_end, failure)
-        return stumbled(failure) if failed else None
+        return Failure(int(failure.code), text_of(failure.message)) if failed else None
 
     def _tracked_handler(self, function: NativeFunction) -> Any:
         """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""
@@ -341,8 +340,17 @@ class Engine:
         while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
             sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
-            message = ffi.string(f.message).decode(errors="replace")
-            found.append(Failure(int(f.strand), key, sequence, int(f.handler), int(f.slot), int(f.code), message))
+            found.append(
+                Failure(
+                    int(f.code),
+                    text_of(f.message),
+                    key=key,
+                    sequence=sequence,
+                    handler=int(f.handler),
+                    strand=int(f.strand),
+                    slot=int(f.slot),
+                )
+            )
         return found
 
     def check(self) -> None:

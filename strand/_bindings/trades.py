@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings import ffi, lib
-from strand._bindings.engine_words import Stumbled
+from strand._bindings.engine_words import Failure, text_of
 from strand._bindings.memory import owned
 from strand._bindings.native import NativeFunction, builtin
 from strand.ticks import TRADE
@@ -93,7 +93,7 @@ class TradeMaker:
             yields=function.yields,
         )
 
-    def make(self, ticks: npt.NDArray[Any], slot: int) -> tuple[npt.NDArray[Any], Stumbled | None]:
+    def make(self, ticks: npt.NDArray[Any], slot: int) -> tuple[npt.NDArray[Any], Failure | None]:
         """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are
         ticks: the next one failed. ``ticks``: contiguous; ``slot``: the worker that holds them."""
         made = np.empty(len(ticks), TRADE)
@@ -102,4 +102,4 @@ class TradeMaker:
         done = int(lib.sd_trades_of(self._params, at, len(ticks), to, context))
         if done == len(ticks):
             return made, None
-        return made[:done], Stumbled(int(context.error_code), ffi.string(context.message).decode(errors="replace"))
+        return made[:done], Failure(int(context.error_code), text_of(context.message), handled=done)

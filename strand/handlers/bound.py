@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand._bindings.chain import Chained
-from strand._bindings.engine_words import RunByPython, Stumbled
+from strand._bindings.engine_words import Failure, RunByPython
 from strand._bindings.native import NativeFunction
 from strand._bindings.trades import TradeMaker, TradeSource
 from strand.handlers.context import Context
@@ -30,11 +30,11 @@ class Site(Clock, TradesSite, Protocol):
     def claim(self) -> Claim:
         """The ticks, or the timer, in this thread's hands."""
 
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """Runs a chain tick by tick, and copies the row as it is after each. Returns how many it handled: short of all
         of them it stopped before a timer of its own, or failed on the next one."""
 
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs the timers of such a chain that are due for a symbol, or its end."""
 
 

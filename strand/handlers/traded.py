@@ -75,7 +75,7 @@ class _Traded:
 
     def call(self, ticks: npt.NDArray[Any]) -> int | None:
         known = min(len(self._ahead), len(ticks))
-        new, stumbled = self._maker.make(ticks[known:], self._site.slot or 0)
+        new, failure = self._maker.make(ticks[known:], self._site.slot or 0)
         made, further, done = _joined(self._ahead[:known], new), self._ahead[known:], known + len(new)
         handled = 0
         try:
@@ -88,8 +88,8 @@ class _Traded:
             raise
         finally:
             self._ahead = _joined(made[handled:], further) if self._site.brings_rest else _NONE
-        if stumbled is not None and handled == done:
-            raise FailedOnTick(done) from EngineError(stumbled.message or f"code {stumbled.code}")
+        if failure is not None and handled == done:
+            raise FailedOnTick(done) from EngineError(failure.reason)
         return None if handled == len(ticks) else handled
 
     def _handle(self, ticks: npt.NDArray[Any], made: npt.NDArray[Any]) -> int:

@@ -1,4 +1,4 @@
-"""The handlers that Python runs for a dispatcher: each symbol's is met at its first tick, and found by its strand."""
+"""The handlers that Python runs for a dispatcher: bound to each symbol at its first tick, and found by its strand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEPT = 64
 class PythonHandlers:
     """A strand of a Python handler is one symbol's, and in one worker's hands at a time.
 
-    ``calls``: what a worker calls, by strand, None before its first ticks; ``at_work``: all that is run, by strand;
+    ``calls``: what a worker calls, by strand, None before its first ticks; ``hosts``: all that is run, by strand;
     ``contexts``: by key; ``causes``: the exceptions of each worker's failures, in their order. It is the site that
     handlers run at: what is said of ticks in hand is of this thread's.
     """
@@ -58,7 +58,7 @@ class PythonHandlers:
         self._key_of_strand = np.empty(0, np.uint32)
         self._here = threading.local()
         self.calls: list[WorkerCall | None] = []
-        self.at_work: dict[int, Host] = {}
+        self.hosts: dict[int, Host] = {}
         self.contexts: dict[int, Context] = {}
         self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
 
@@ -74,8 +74,8 @@ class PythonHandlers:
         """The table has learnt names."""
         for key, context in self.contexts.copy().items():
             context.symbol = self._table.name(key)
-        for strand, work in self.at_work.copy().items():
-            self._call(strand, work)
+        for strand, host in self.hosts.copy().items():
+            self._call(strand, host)
 
     # ---- a worker's
 
@@ -89,24 +89,24 @@ class PythonHandlers:
         slot: int | None = getattr(self._here, "slot", None)
         return slot
 
-    def meet(self, strand: int) -> WorkerCall:
+    def bind(self, strand: int) -> WorkerCall:
         """What a worker that holds a strand calls with its ticks, from their first on."""
         key = int(self._key_of_strand[strand])
         bound = self._bound[self._handler_of_symbol[key]]
         assert isinstance(bound, BoundPython)
-        context, work = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
+        context, host = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
         self.contexts[key] = context
-        self.at_work[strand] = work
+        self.hosts[strand] = host
         # Whoever learns names goes by these, and may have gone by without this one.
         context.symbol = self._table.name(key)
-        return self._call(strand, work)
+        return self._call(strand, host)
 
-    def _call(self, strand: int, work: Host) -> WorkerCall:
+    def _call(self, strand: int, host: Host) -> WorkerCall:
         """Puts down what a worker calls for a strand."""
         context = self.contexts[int(self._key_of_strand[strand])]
-        call: WorkerCall = (work.call, None, None)
-        if work.plain is not None:
-            call = (work.plain, context.symbol, context.row)
+        call: WorkerCall = (host.call, None, None)
+        if host.plain is not None:
+            call = (host.plain, context.symbol, context.row)
         self.calls[strand] = call
         return call
 
@@ -155,14 +155,14 @@ class PythonHandlers:
     def finish(self) -> bool:
         """When all has been handled and no worker is left: the end of every symbol's handler, in the order of keys.
         False: one failed, and the run was to stop at that; see the engine's failures."""
-        work_of = {int(self._key_of_strand[strand]): work for strand, work in self.at_work.items()}
-        for key, work in sorted(work_of.items()):
+        host_of = {int(self._key_of_strand[strand]): host for strand, host in self.hosts.items()}
+        for key, host in sorted(host_of.items()):
             end = self._engine.to_finish(key)
             if end is None:
                 continue
             self._here.claims = end
             try:
-                work.finish(self._engine.feed_time)
+                host.finish(self._engine.feed_time)
             except BaseException as error:
                 if interrupts(error):
                     raise

@@ -49,7 +49,7 @@ class SerialPython:
         self._rows = rows
         self._emitted = emitted
         self._wishes = wishes
-        self._at_work: dict[int, Host] = {}
+        self._hosts: dict[int, Host] = {}
         self._tracked: dict[int, SerialRun] = {}
         self._key = 0
         self.contexts: dict[int, Context] = {}
@@ -71,8 +71,8 @@ class SerialPython:
                 return replace(failure, handled=start)
             self._emitted.hold(marks[start:end], sequences[start:end], key, numbers)
             try:
-                work = self._at_work.get(key) or self._bind(bound, key)
-                handled = work.call(shown[start:end])
+                host = self._hosts.get(key) or self._bind(bound, key)
+                handled = host.call(shown[start:end])
             except BaseException as error:
                 failure = failure_of(error)
                 if failure.cause is not None and interrupts(failure.cause):
@@ -86,7 +86,7 @@ class SerialPython:
         self._key = key
         self._emitted.hold_timer(key, time, numbers)
         try:
-            wish = self._at_work[key].wake(time)
+            wish = self._hosts[key].wake(time)
         except BaseException as error:
             if interrupts(error):
                 raise
@@ -96,12 +96,12 @@ class SerialPython:
 
     def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's end, if a tick of it came as far as its handler; None where that went well."""
-        work = self._at_work.get(key)
-        if work is None:
+        host = self._hosts.get(key)
+        if host is None:
             return None
         self._emitted.hold_timer(key, time, numbers, at_end=True)
         try:
-            work.finish(time)
+            host.finish(time)
         except BaseException as error:
             if interrupts(error):
                 raise
@@ -129,7 +129,7 @@ class SerialPython:
         """What is run for a symbol, from its first tick on."""
         assert isinstance(bound, BoundPython)
         found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
-        self.contexts[key], self._at_work[key] = found
+        self.contexts[key], self._hosts[key] = found
         return found[1]
 
     # ---- what handlers ask

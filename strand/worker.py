@@ -109,7 +109,7 @@ def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) ->
     python = own.python
     claims = own.engine.claims(slot, own.dtype)
     python.enter(slot, claims)
-    calls, meet = python.calls, python.meet
+    calls, bind = python.calls, python.bind
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
     records, words, first, end = claims.records, claims.words, FIRST, END
     cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
@@ -131,7 +131,7 @@ def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) ->
                 return
             strand, ticks = claims.take()
         try:
-            call, symbol, row = calls[strand] or meet(strand)
+            call, symbol, row = calls[strand] or bind(strand)
             handled = None
             if symbol is None:
                 handled = call(ticks)
@@ -148,11 +148,11 @@ def _work(own: WorkerContext, dispatcher: weakref.ref[Dispatcher], slot: int) ->
 def _wake(python: PythonHandlers, claims: Claims) -> int:
     """Runs the timer in hand: the next strand, as ``Claims.more``."""
     strand, time = claims.wake()
-    work = python.at_work[strand]
+    host = python.hosts[strand]
     try:
-        wish = work.wake(time)
+        wish = host.wake(time)
     except BaseException as error:
         failure = failure_of(error)
         python.keep_cause(failure)
-        return claims.wake_done(work.wish, failure)
+        return claims.wake_done(host.wish, failure)
     return claims.wake_done(wish)

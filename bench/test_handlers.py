@@ -19,7 +19,8 @@ import pytest
 from strand import TICK, Dispatcher, Handler, batch_handler, handler, object_handler
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import COUNT_ROW, VWAP_ROW, resolve
-from strand.handlers.state import padded
+from strand.handlers.bound import BindContext, BoundNative
+from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE, UNDEF_PRICE, zeros
 
 numba = pytest.importorskip("numba")
@@ -77,8 +78,9 @@ def in_turn(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
 def caller(like: Handler, ticks: npt.NDArray[Any]) -> Callable[[], None]:
     """Runs a native handler over the ticks as a worker does, a block of records a call."""
     stride = -(-like.state.itemsize // 64) * 64
-    function = like.compile(TICK, "instrument_id", padded(like.state, stride))
-    assert function is not None
+    bound = like.bind(BindContext(SymbolTable(SYMBOLS), TICK, "instrument_id", stride))
+    assert isinstance(bound, BoundNative)
+    function = bound.function
     rows = np.zeros(SYMBOLS * stride, np.uint8)
     params = np.frombuffer(function.params or bytes(8), np.uint8)
     context = np.zeros(64, np.uint64)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from strand import Dispatcher
+from strand.binding.native import NativeFunction
 from strand.feeds.synthetic.calibration import route_weights
 from strand.feeds.synthetic.market import route_stream
 from strand.grouping import strands_for
@@ -34,8 +35,8 @@ def _per_tick(benchmark: Any, ticks: int) -> None:
 def dispatcher(request: pytest.FixtureRequest) -> Iterator[Dispatcher]:
     """Its workers are never started: what is published stays queued until the test drains it."""
     queued = spin(0)
-    assert queued.function is not None
-    queued = dataclasses.replace(queued, function=dataclasses.replace(queued.function, pure=False))
+    assert isinstance(queued.function, NativeFunction)
+    queued = dataclasses.replace(queued, function=dataclasses.replace(queued.function, never_publishes=False))
     counts = np.maximum(1, route_weights(SYMBOLS, "calibrated"))
     dispatcher = Dispatcher(SYMBOLS, queued, workers=1, cores=None, strands=request.param, counts=counts)
     yield dispatcher

@@ -36,8 +36,8 @@ def handlers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Handler, Handler
     command = [os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{HERE.parent / 'csrc'}"]
     subprocess.run([*command, "-o", str(built), str(HERE / "emit_handlers.c")], check=True)
     return (
-        native(built, "quiet", state=ROW, pure=True),
-        native(built, "emitting", state=ROW, pure=True, outputs={"records": RECORD}),
+        native(built, "quiet", state=ROW, never_publishes=True),
+        native(built, "emitting", state=ROW, never_publishes=True, outputs={"records": RECORD}),
     )
 
 

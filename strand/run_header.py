@@ -5,19 +5,17 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds.opening import expand
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.handlers.options import Origin, said_params
+from strand.handlers.options import Origin
 
 __all__ = ["describe_handlers", "describe_source", "run_header"]
 
@@ -79,7 +77,7 @@ def _describe(like: HandlerLike) -> dict[str, Any]:
     handler = resolve(like)
     origin = handler.origin or Origin(_where(like), {})
     if origin.load is None and not origin.options:
-        origin = Origin(None, said_params(handler))
+        origin = Origin(None, handler.described_params)
     code = _code(like if isinstance(like, type) else handler)
     return {"name": handler.name, "load": origin.load, "options": dict(origin.options), "code": code}
 
@@ -98,21 +96,8 @@ def _where(like: HandlerLike) -> str | None:
 def _code(like: Handler | type) -> str | None:
     """A digest of the text of a handler's functions, which says nothing of what they call."""
     try:
-        texts = [inspect.getsource(inspect.unwrap(function)) for function in _functions(like)]
+        written = (like,) if isinstance(like, type) else like.written
+        texts = [inspect.getsource(inspect.unwrap(function)) for function in written]
     except (OSError, TypeError):
         return None
     return blake2b("".join(texts).encode(), digest_size=8).hexdigest() if texts else None
-
-
-def _functions(like: Handler | type) -> Iterator[Any]:
-    """What the user wrote of a handler: its functions, or classes of objects."""
-    if isinstance(like, type):
-        yield like
-        return
-    yield from (function for function in (like.on_tick, like.on_wake, like.on_finish) if function is not None)
-    for _, part in like.parts:
-        yield from _functions(part)
-    if like.bind is not None and not like.parts:
-        bind: Any = like.bind
-        held = [*getattr(bind, "args", ()), *(c.cell_contents for c in getattr(bind, "__closure__", None) or ())]
-        yield from (thing for thing in held if callable(thing) and not isinstance(thing, np.ndarray))

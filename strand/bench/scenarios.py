@@ -23,7 +23,7 @@ from strand.binding.route import MAX_WORKERS, Neighbour
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.market import route_stream
 from strand.grouping import StrandsLike
-from strand.handlers import Handler, spin
+from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
 from strand.numbers import whole
 from strand.stats import Latency
@@ -184,7 +184,7 @@ def run_scenarios(
     return results
 
 
-def _handler(scenario: Scenario, options: ScenarioOptions) -> Handler:
+def _handler(scenario: Scenario, options: ScenarioOptions) -> NativeHandler:
     return spin(options.work, dear_every=scenario.dear_every, dear_times=scenario.dear_times)
 
 

@@ -18,7 +18,7 @@ from strand.binding.native import NativeFunction
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import EngineError
 from strand.grouping import StrandsLike
-from strand.handlers import SPIN_ROW, Handler
+from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
 from strand.stats import Latency
 
@@ -53,7 +53,7 @@ class Job:
     ticks: npt.NDArray[Any]
     symbols: int
     counts: npt.NDArray[Any]
-    handler: Handler
+    handler: NativeHandler
     cores: Cores
     batch_ticks: int = 8192
     strands: StrandsLike = "auto"
@@ -67,7 +67,7 @@ class Job:
 
     @property
     def function(self) -> NativeFunction:
-        if self.handler.function is None:
+        if not isinstance(self.handler.function, NativeFunction):
             raise ValueError("benchmarks run native handlers")
         return self.handler.function
 
@@ -172,7 +172,8 @@ def _strand(job: Job, *, claiming: bool) -> tuple[Outcome, Rows]:
     probe = _probe(job, MAX_PUBLISHERS)
     function = probe.function if probe else job.function
     # Only a handler that promises not to publish is run by a publisher where the ticks lie.
-    handler = dataclasses.replace(job.handler, function=dataclasses.replace(function, pure=function.pure and claiming))
+    function = dataclasses.replace(function, never_publishes=function.never_publishes and claiming)
+    handler = dataclasses.replace(job.handler, function=function)
     dispatcher = Dispatcher(
         job.symbols,
         handler,

@@ -52,7 +52,7 @@ class BookMemory:
         self.function: Final = NativeFunction(
             builtin("book"),
             bytes(ffi.buffer(params)),
-            pure=True,
+            never_publishes=True,
             keep=self._books,
             ahead=ffi.addressof(lib, "sd_ahead_book"),
         )

@@ -62,7 +62,7 @@ def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
     function = NativeFunction(
         builtin("chain"),
         bytes(ffi.buffer(chain)),
-        pure=all(f.pure for f in functions),
+        never_publishes=all(f.never_publishes for f in functions),
         keep=kept,
         wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_chain")) if timers else None,
         finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_chain")) if ends else None,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
+from strand.binding.engine_words import Failure
 from strand.binding.gate import refusal, text_of
 from strand.binding.memory import bytes_of
 from strand.ticks import named
@@ -34,6 +35,11 @@ _MESSAGE: Final = 255
 
 def _text(message: str) -> bytes:
     return message.encode(errors="backslashreplace")[:_MESSAGE]
+
+
+def _said(failure: Failure | None) -> tuple[int, bytes]:
+    """The code and the message that C is given; 0: it did not fail."""
+    return (0, b"") if failure is None else (failure.code, _text(failure.message))
 
 
 def _whole(memory: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -134,9 +140,9 @@ class Claims:
         """The first ``handled`` records were; the others come again, behind a timer. The next strand, as ``more``."""
         return self._done(handled, 0, b"")
 
-    def failed(self, handled: int, code: int, message: str) -> int:
-        """The first ``handled`` records were, the next one failed: the next strand, as ``more``."""
-        return self._done(handled, code, _text(message))
+    def failed(self, failure: Failure) -> int:
+        """The handler failed on a record: the next strand, as ``more``."""
+        return self._done(failure.handled, failure.code, _text(failure.message))
 
     def _done(self, handled: int, code: int, message: bytes) -> int:
         if refused := lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, message):
@@ -160,11 +166,11 @@ class Claims:
         self.at_timer = True
         return int(self._claim.strand), int(self._claim.wake_time)
 
-    def wake_done(self, wish: int, code: int = 0, message: str = "") -> int:
-        """The timer has run, or (``code`` not 0) failed; ``wish``: when the symbol's next one is due, 0: never. The
-        next strand, as ``more``."""
+    def wake_done(self, wish: int, failure: Failure | None = None) -> int:
+        """The timer has run, or failed; ``wish``: when the symbol's next one is due, 0: never. The next strand, as
+        ``more``."""
         self.at_timer = False
-        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._claim, wish, code, _text(message)):
+        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._claim, wish, *_said(failure)):
             raise refusal(refused, "a timer of a handler without timers")
         return self.more()
 
@@ -190,6 +196,6 @@ class EndClaim:
         given = bytes_of(records), len(records), message
         _check(lib.sd_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
 
-    def done(self, code: int = 0, message: str = "") -> bool:
-        """It is over, or (``code`` not 0) failed. False: nothing more is to be finished."""
-        return bool(lib.sd_dispatcher_finished(self._d, self._key, code, _text(message)) == lib.SD_OK)
+    def done(self, failure: Failure | None = None) -> bool:
+        """It is over, or failed. False: nothing more is to be finished."""
+        return bool(lib.sd_dispatcher_finished(self._d, self._key, *_said(failure)) == lib.SD_OK)

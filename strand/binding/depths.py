@@ -30,7 +30,9 @@ class DepthMemory:
         depths = made(lib.sd_depths_create(n_symbols), f"no memory for the books of {n_symbols:,} symbols")
         self._depths = owned(depths, lib.sd_depths_destroy)
         params = ffi.new("sd_depth_params *", {"depths": self._depths, "top": top, "max_levels": max_levels})
-        self.function: Final = NativeFunction(builtin("depth"), bytes(ffi.buffer(params)), pure=True, keep=self._depths)
+        self.function: Final = NativeFunction(
+            builtin("depth"), bytes(ffi.buffer(params)), never_publishes=True, keep=self._depths
+        )
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
         """The best ``n`` levels of side ``"A"`` or ``"B"``, best first: an array of DEPTH_LEVEL, ``n`` rows at most."""

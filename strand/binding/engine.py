@@ -18,11 +18,9 @@ from strand.binding.engine_words import (
     PAUSED,
     QUARANTINED,
     Failure,
-    PythonHandler,
+    RunByPython,
     StrandLook,
-    Stumbled,
     Until,
-    stumbled,
 )
 from strand.binding.gate import checked, refusal, text_of
 from strand.binding.itch_flow import ItchFlow
@@ -84,9 +82,7 @@ class Engine:
             what = f"output_memory: {memory_bytes} cannot hold what {len(record_bytes)} outputs take"
             raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
 
-    def set_handlers(
-        self, functions: Sequence[NativeFunction | PythonHandler], outputs: Sequence[Sequence[int]]
-    ) -> None:
+    def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
         """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
         table = ffi.new("sd_handler[]", len(functions))
         for entry, function, numbers in zip(table, functions, outputs, strict=True):
@@ -94,7 +90,7 @@ class Engine:
                 kept = ffi.new("uint32_t[]", list(numbers))
                 self._keep.append(kept)
                 entry.outputs, entry.n_outputs = kept, len(numbers)
-            if isinstance(function, PythonHandler):
+            if isinstance(function, RunByPython):
                 entry.wakes, entry.finishes = function.wakes, function.finishes
             else:
                 self._fill(entry, function)
@@ -104,7 +100,7 @@ class Engine:
     def _fill(self, entry: Any, function: NativeFunction) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         self._keep.append((function, params))
-        entry.fn, entry.params, entry.pure = function.pointer, params, function.pure
+        entry.fn, entry.params, entry.pure = function.pointer, params, function.never_publishes
         entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         entry.yields = function.yields
 
@@ -144,7 +140,7 @@ class Engine:
 
     def track(
         self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
-    ) -> tuple[int, Stumbled | None]:
+    ) -> tuple[int, Failure | None]:
         """Runs a chain of native handlers over records that a slot holds, and copies the start of the row after each
         into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
         failed on the next one as is said then."""
@@ -153,14 +149,14 @@ class Engine:
         done = lib.sd_chain_track(
             self._d, slot, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
         )
-        return int(done), stumbled(failure) if failed[0] else None
+        return int(done), Failure(int(failure.code), text_of(failure.message)) if failed[0] else None
 
-    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Stumbled | None:
+    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs the timers of such a chain that are due for a symbol of a strand that a slot holds, or its end."""
         failure = ffi.new("sd_failure *")
         handler = self._tracked_handler(function)
         failed = lib.sd_chain_act(self._d, slot, handler, key, time, at_end, failure)
-        return stumbled(failure) if failed else None
+        return Failure(int(failure.code), text_of(failure.message)) if failed else None
 
     def _tracked_handler(self, function: NativeFunction) -> Any:
         """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""
@@ -346,8 +342,17 @@ class Engine:
         while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
             sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
-            place = int(f.strand), key, sequence, int(f.handler), int(f.slot)
-            found.append(Failure(*place, int(f.code), text_of(f.message)))
+            found.append(
+                Failure(
+                    int(f.code),
+                    text_of(f.message),
+                    key=key,
+                    sequence=sequence,
+                    handler=int(f.handler),
+                    strand=int(f.strand),
+                    slot=int(f.slot),
+                )
+            )
         return found
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,11 @@ __all__ = [
     "PAUSED",
     "QUARANTINED",
     "Failure",
-    "PythonHandler",
+    "RunByPython",
     "StrandLook",
-    "Stumbled",
     "Until",
     "histogram_floors_ns",
-    "stumbled",
+    "text_of",
 ]
 
 PAUSED: Final[int] = lib.SD_PAUSED
@@ -45,7 +44,7 @@ class Until(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PythonHandler:
+class RunByPython:
     """A handler that Python runs: whether it has timers, and an end."""
 
     wakes: bool = False
@@ -53,29 +52,31 @@ class PythonHandler:
 
 
 @dataclass(frozen=True, slots=True)
-class Stumbled:
-    """How the native part of a chain failed: its own code and message."""
-
-    code: int
-    message: str
-
-
-def stumbled(failure: Any) -> Stumbled:
-    """From an ``sd_failure``."""
-    return Stumbled(int(failure.code), text_of(failure.message))
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure of a handler; ``slot`` is the worker or publisher that ran it."""
+    """A handler failed. This is how every part says so, up to the HandlerError that is raised in the end.
 
-    strand: int
-    key: int | None
-    sequence: int | None
-    handler: int
-    slot: int
+    ``code`` and ``message`` are the handler's own; ``cause`` is the exception, where Python runs the handler.
+    ``handled`` records of its call come before the one that it failed on. ``key`` is the symbol, and ``sequence`` the
+    feed's, of that record; ``time`` is that of the timer, or the end, at which it failed instead. ``handler``,
+    ``strand`` and ``slot`` are the engine's numbers of the handler, its strand, and the worker or publisher. What
+    nobody knows is None.
+    """
+
     code: int
     message: str
+    cause: BaseException | None = None
+    handled: int = 0
+    key: int | None = None
+    sequence: int | None = None
+    time: int | None = None
+    handler: int | None = None
+    strand: int | None = None
+    slot: int | None = None
+
+    @property
+    def reason(self) -> str:
+        """In words, whatever the handler said."""
+        return self.message or f"code {self.code}"
 
 
 @dataclass(frozen=True, slots=True)

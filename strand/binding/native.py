@@ -44,13 +44,13 @@ SEQUENCE_OFFSETS: Final = {
 class NativeFunction:
     """A C function of type ``sd_handler_fn``, what goes with it, its parameters, and what keeps all of it alive.
 
-    ``wake``: an ``sd_wake_fn``, ``finish``: an ``sd_finish_fn``; None where it has none. ``yields``: it returns where
-    ``ctx->yield`` says so.
+    ``never_publishes``: a publisher may run it. ``wake``: an ``sd_wake_fn``, ``finish``: an ``sd_finish_fn``; None
+    where it has none. ``yields``: it returns where ``ctx->yield`` says so.
     """
 
     pointer: Any
     params: bytes = b""
-    pure: bool = False
+    never_publishes: bool = False
     keep: Any = None
     #: Asks for the memory that ticks will touch (``sd_ahead_fn`` of csrc/handlers/chain.h), for chains.
     ahead: Any = None

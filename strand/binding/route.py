@@ -53,7 +53,9 @@ class Probe:
         self._probe = owned(probe, lib.sd_bench_probe_destroy)
         pointer = ffi.addressof(lib, "sd_bench_handle_probed")
         address = struct.pack("P", int(ffi.cast("uintptr_t", self._probe)))
-        self.function = NativeFunction(pointer, address, self.inner.pure, keep=(self._probe, params, self.inner))
+        self.function = NativeFunction(
+            pointer, address, self.inner.never_publishes, keep=(self._probe, params, self.inner)
+        )
 
     def counts(self) -> npt.NDArray[np.uint64]:
         """Ticks by bucket, as ``engine.histogram_floors_ns`` has the buckets. After the run only."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.gate import made
+from strand.binding.engine_words import Failure
+from strand.binding.gate import made, text_of
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction
 
-__all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun", "Stumble"]
+__all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun"]
 
 LINE = 64
 
@@ -32,20 +32,6 @@ class PlainRows:
     def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """All rows as records of a dtype, shape (n_symbols,)."""
         return np.ndarray((self.n_symbols,), dtype, self.memory, strides=(self.stride,))
-
-
-@dataclass(frozen=True, slots=True)
-class Stumble:
-    """Where a handler failed: ``index`` of the record, the handler's own ``code`` and ``message``.
-
-    ``published``: it tried to publish, which a plain loop cannot do. ``timer``: what failed was no record, but before
-    it the timer of the symbol with a key, at a time."""
-
-    index: int
-    code: int
-    message: str
-    published: bool = False
-    timer: tuple[int, int] | None = None
 
 
 #: A record's place: its number in the order of publishing, and the feed's time there.
@@ -125,25 +111,27 @@ class SerialRun:
         if wishes is not None:
             self._run.wishes = ffi.cast("uint64_t *", ffi.from_buffer(wishes, require_writable=True))
 
-    def __call__(self, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> Stumble | None:
+    def __call__(self, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> Failure | None:
         """Runs over contiguous records whose keys are in range, ``marks`` being theirs (``MARK``); None where the
         handler took all of them."""
         at = ffi.cast("sd_mark *", ffi.from_buffer(marks.view(np.uint8)))
         done = int(lib.sd_serial_run(self._run, ffi.from_buffer(records.view(np.uint8)), at, len(records)))
         if done == len(records) and not self._run.tried_to_publish:
             return None
-        return self._stumble(min(done, len(records) - 1))
+        return self._failure(min(done, len(records) - 1))
 
-    def wake(self, key: int, time: int) -> Stumble | None:
+    def wake(self, key: int, time: int) -> Failure | None:
         """Runs a symbol's timer; None where that went well."""
-        return self._stumble(0) if lib.sd_serial_wake(self._run, key, time) else None
+        return self._failure(0) if lib.sd_serial_wake(self._run, key, time) else None
 
-    def finish(self, key: int, time: int) -> Stumble | None:
+    def finish(self, key: int, time: int) -> Failure | None:
         """Runs a symbol's end; None where that went well."""
-        return self._stumble(0) if lib.sd_serial_finish(self._run, key, time) else None
+        return self._failure(0) if lib.sd_serial_finish(self._run, key, time) else None
 
-    def _stumble(self, index: int) -> Stumble:
+    def _failure(self, handled: int) -> Failure:
         run = self._run
-        message = ffi.string(run.message).decode("utf-8", "replace")
-        timer = (int(run.key), int(run.time)) if run.at_timer else None
-        return Stumble(index, int(run.error_code), message, bool(run.tried_to_publish), timer)
+        message = text_of(run.message)
+        if run.tried_to_publish:
+            message = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
+        key, time = (int(run.key), int(run.time)) if run.at_timer else (None, None)
+        return Failure(int(run.error_code), message, handled=handled, key=key, time=time)

@@ -27,7 +27,7 @@ def tape_function(
     return NativeFunction(
         builtin(name),
         source + params,
-        pure=True,
+        never_publishes=True,
         keep=keep,
         wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}")) if timers else None,
         finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}")) if ends else None,

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.engine_words import Stumbled
-from strand.binding.gate import made
+from strand.binding.engine_words import Failure
+from strand.binding.gate import made, text_of
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
 from strand.ticks import TRADE
@@ -47,10 +47,11 @@ class TradeRules:
 @dataclass(frozen=True, slots=True)
 class TradeSource:
     """Where a feed's trades are to be had: ``rules`` say what is one, and with ``books`` the orders that fills meet are
-    looked up in books."""
+    looked up in books. ``assumed``: nobody has said what the feed's ticks mean, and they are taken as they are."""
 
     rules: TradeRules = TradeRules()
     books: bool = False
+    assumed: bool = False
 
 
 class TradeMaker:
@@ -87,14 +88,14 @@ class TradeMaker:
         return NativeFunction(
             builtin("traded"),
             bytes(ffi.buffer(made)),
-            pure=function.pure,
+            never_publishes=function.never_publishes,
             keep=(self, function, inner),
             wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_traded")) if function.wake else None,
             finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_traded")) if function.finish else None,
             yields=function.yields,
         )
 
-    def make(self, ticks: npt.NDArray[Any], slot: int) -> tuple[npt.NDArray[Any], Stumbled | None]:
+    def make(self, ticks: npt.NDArray[Any], slot: int) -> tuple[npt.NDArray[Any], Failure | None]:
         """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are
         ticks: the next one failed. ``ticks``: contiguous; ``slot``: the worker that holds them."""
         made = np.empty(len(ticks), TRADE)
@@ -103,4 +104,4 @@ class TradeMaker:
         done = int(lib.sd_trades_of(self._params, at, len(ticks), to, context))
         if done == len(ticks):
             return made, None
-        return made[:done], Stumbled(int(context.error_code), ffi.string(context.message).decode(errors="replace"))
+        return made[:done], Failure(int(context.error_code), text_of(context.message), handled=done)

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from strand.commands.handling import NAME, given_options
 from strand.commands.parameters import show
-from strand.handlers import BUILTIN
-from strand.handlers.loading import configured, find, needs
-from strand.handlers.options import Builtin, Makes, options_of
+from strand.handlers import BUILTIN, CompiledHandler
+from strand.handlers.builtin.definition import Builtin
+from strand.handlers.loading import Makes, configured, find, needs, options_of
 
 __all__ = ["handlers"]
 
@@ -50,8 +50,7 @@ def _text_of(like: Makes) -> str:
         return inspect.getdoc(like.make) or ""
     if inspect.isfunction(like):
         return inspect.getdoc(like) or ""
-    on_tick: Any = getattr(like, "on_tick", None)
-    return (inspect.getdoc(on_tick) or "") if on_tick is not None else ""
+    return (inspect.getdoc(like.on_tick) or "") if isinstance(like, CompiledHandler) else ""
 
 
 def _summary(like: Makes) -> str:

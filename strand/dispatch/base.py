@@ -14,7 +14,7 @@ from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import objects_of
 from strand.handlers import HandlerLike
-from strand.handlers.opened import Opening, open_handler
+from strand.handlers.bound import BindContext
 from strand.outputs import Outputs
 from strand.records import RecordReader
 from strand.rows import RowMemory, Rows
@@ -74,11 +74,11 @@ class RunBase:
 
     def _open(self, memory: RowMemory, row_stride: int) -> None:
         """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart."""
-        opening = Opening(self._table, self._reader.dtype, self._reader.key, row_stride)
-        self._opened = [open_handler(h, opening) for h in self._handlers]
-        self._makers = opening.makers
+        context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride)
+        self._bound = [h.bind(context) for h in self._handlers]
+        self._makers = context.makers
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
-        memories, paths = [opened.memory for opened in self._opened], [opened.path for opened in self._opened]
+        memories, paths = [bound.memory for bound in self._bound], [bound.path for bound in self._bound]
         self._books = Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
 
     @property

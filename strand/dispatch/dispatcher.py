@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.engine_words import PythonHandler, StrandLook
+from strand.binding.engine_words import StrandLook
 from strand.binding.tally import Seen
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import CallFuture, Calls
@@ -162,14 +162,10 @@ class Dispatcher(RunBase):
             engine,
             self._table,
             self._rows,
-            handlers=self._handlers,
-            opened=self._opened,
+            bound=self._bound,
             handler_of_symbol=self._handler_of_symbol,
         )
-        functions = [
-            opened.function or PythonHandler(h.timers, h.ends)
-            for h, opened in zip(self._handlers, self._opened, strict=True)
-        ]
+        functions = [bound.for_engine for bound in self._bound]
         self._routing = Routing(
             engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
         )

@@ -1,4 +1,4 @@
-"""The handlers that Python runs for a dispatcher: each symbol's is met at its first tick, and found by its strand."""
+"""The handlers that Python runs for a dispatcher: bound to each symbol at its first tick, and found by its strand."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import numpy.typing as npt
 from strand.binding.chain import Chained
 from strand.binding.claims import Claims, EndClaim
 from strand.binding.engine import Engine
-from strand.binding.engine_words import Stumbled
+from strand.binding.engine_words import Failure
 from strand.errors import ConfigurationError, HandlerError
-from strand.failures import RAISED, describe, interrupts
+from strand.failures import failure_of, interrupts
+from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
-from strand.handlers.opened import Opened, meet
-from strand.handlers.timed import AtWork
+from strand.handlers.timed import Host
 
 if TYPE_CHECKING:
-    from strand.handlers import Handler
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
@@ -37,7 +36,7 @@ KEPT = 64
 class PythonHandlers:
     """A strand of a Python handler is one symbol's, and in one worker's hands at a time.
 
-    ``calls``: what a worker calls, by strand, None before its first ticks; ``at_work``: all that is run, by strand;
+    ``calls``: what a worker calls, by strand, None before its first ticks; ``hosts``: all that is run, by strand;
     ``contexts``: by key; ``causes``: the exceptions of each worker's failures, in their order. It is the site that
     handlers run at: what is said of ticks in hand is of this thread's.
     """
@@ -48,20 +47,18 @@ class PythonHandlers:
         table: SymbolTable,
         rows: Rows,
         *,
-        handlers: Sequence[Handler],
-        opened: Sequence[Opened],
+        bound: Sequence[BoundHandler],
         handler_of_symbol: npt.NDArray[np.uint16],
     ) -> None:
         self._engine = engine
         self._table = table
         self._rows = rows
-        self._handlers = handlers
-        self._opened = opened
+        self._bound = bound
         self._handler_of_symbol = handler_of_symbol
         self._key_of_strand = np.empty(0, np.uint32)
         self._here = threading.local()
         self.calls: list[WorkerCall | None] = []
-        self.at_work: dict[int, AtWork] = {}
+        self.hosts: dict[int, Host] = {}
         self.contexts: dict[int, Context] = {}
         self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
 
@@ -70,15 +67,15 @@ class PythonHandlers:
         # Of use where a strand has one symbol, as those of Python handlers do.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
         self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
-        if not all(handler.is_native for handler in self._handlers):
+        if any(isinstance(bound, BoundPython) for bound in self._bound):
             self.calls[:] = [None] * self._engine.config.n_strands
 
     def learn_symbols(self) -> None:
         """The table has learnt names."""
         for key, context in self.contexts.copy().items():
             context.symbol = self._table.name(key)
-        for strand, work in self.at_work.copy().items():
-            self._call(strand, work)
+        for strand, host in self.hosts.copy().items():
+            self._call(strand, host)
 
     # ---- a worker's
 
@@ -92,38 +89,32 @@ class PythonHandlers:
         slot: int | None = getattr(self._here, "slot", None)
         return slot
 
-    def meet(self, strand: int) -> WorkerCall:
+    def bind(self, strand: int) -> WorkerCall:
         """What a worker that holds a strand calls with its ticks, from their first on."""
         key = int(self._key_of_strand[strand])
-        number = self._handler_of_symbol[key]
-        context, work = meet(
-            self._handlers[number],
-            self._opened[number],
-            key,
-            symbol=self._table.name(key),
-            row=self._rows.at(key),
-            site=self,
-        )
+        bound = self._bound[self._handler_of_symbol[key]]
+        assert isinstance(bound, BoundPython)
+        context, host = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
         self.contexts[key] = context
-        self.at_work[strand] = work
+        self.hosts[strand] = host
         # Whoever learns names goes by these, and may have gone by without this one.
         context.symbol = self._table.name(key)
-        return self._call(strand, work)
+        return self._call(strand, host)
 
-    def _call(self, strand: int, work: AtWork) -> WorkerCall:
+    def _call(self, strand: int, host: Host) -> WorkerCall:
         """Puts down what a worker calls for a strand."""
         context = self.contexts[int(self._key_of_strand[strand])]
-        call: WorkerCall = (work.call, None, None)
-        if work.plain is not None:
-            call = (work.plain, context.symbol, context.row)
+        call: WorkerCall = (host.call, None, None)
+        if host.plain is not None:
+            call = (host.plain, context.symbol, context.row)
         self.calls[strand] = call
         return call
 
-    def raised(self, error: BaseException) -> None:
+    def keep_cause(self, failure: Failure) -> None:
         """Keeps the cause of a failure that this thread is about to report."""
         causes = self.causes[self.slot or 0]
-        if len(causes) < KEPT:
-            causes.append(error)
+        if len(causes) < KEPT and failure.cause is not None:
+            causes.append(failure.cause)
 
     # ---- what handlers ask of it
 
@@ -149,13 +140,13 @@ class PythonHandlers:
         assert isinstance(claims, Claims)
         claims.arm(handled, wish)
 
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part over ticks that this worker holds."""
         slot = self.slot
         assert slot is not None
         return self._engine.track(slot, native.function, ticks, after)
 
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """The same at timers, and at the end."""
         return self._engine.act(self.slot or 0, native.function, key, time, at_end)
 
@@ -164,19 +155,20 @@ class PythonHandlers:
     def finish(self) -> bool:
         """When all has been handled and no worker is left: the end of every symbol's handler, in the order of keys.
         False: one failed, and the run was to stop at that; see the engine's failures."""
-        work_of = {int(self._key_of_strand[strand]): work for strand, work in self.at_work.items()}
-        for key, work in sorted(work_of.items()):
+        host_of = {int(self._key_of_strand[strand]): host for strand, host in self.hosts.items()}
+        for key, host in sorted(host_of.items()):
             end = self._engine.to_finish(key)
             if end is None:
                 continue
             self._here.claims = end
             try:
-                work.finish(self._engine.feed_time)
+                host.finish(self._engine.feed_time)
             except BaseException as error:
                 if interrupts(error):
                     raise
-                self.raised(error)
-                if not end.done(RAISED, describe(error)):
+                failure = failure_of(error)
+                self.keep_cause(failure)
+                if not end.done(failure):
                     return False
             else:
                 end.done()
@@ -193,7 +185,7 @@ def objects_of(contexts: Mapping[int, Context]) -> dict[str, Any]:
 
 def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
     """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
-    failure: HandlerError | None = None
+    first: HandlerError | None = None
     for _, context in sorted(contexts.items()):
         on_stop = getattr(context.object, "on_stop", None)
         if on_stop is None:
@@ -203,7 +195,9 @@ def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
         except BaseException as error:
             if interrupts(error):
                 raise
-            if failure is None:
-                failure = HandlerError(context.symbol, 0, context.handler, RAISED, f"{describe(error)}, in on_stop")
-                failure.__cause__ = error
-    return failure
+            if first is None:
+                failure = failure_of(error)
+                reason = f"{failure.message}, in on_stop"
+                first = HandlerError(context.symbol, 0, context.handler, failure.code, reason)
+                first.__cause__ = failure.cause
+    return first

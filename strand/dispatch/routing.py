@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.engine_words import PythonHandler
+from strand.binding.engine_words import RunByPython
 from strand.binding.native import NativeFunction
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
@@ -32,7 +32,7 @@ class Routing:
         engine: Engine,
         python: PythonHandlers,
         handler_of_symbol: npt.NDArray[np.uint16],
-        functions: Sequence[NativeFunction | PythonHandler],
+        functions: Sequence[NativeFunction | RunByPython],
         outputs: Sequence[Sequence[int]],
         *,
         inside: Inside,
@@ -67,7 +67,7 @@ class Routing:
             self._inside.threads.remove(me)
 
     def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
-        alone = [isinstance(function, PythonHandler) for function in self._functions]
+        alone = [isinstance(function, RunByPython) for function in self._functions]
         grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, alone, counts)
         self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
         self._python.route(grouping.strand_of_symbol)

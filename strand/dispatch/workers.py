@@ -14,8 +14,7 @@ from strand.dispatch.calls import Calls
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
-from strand.failures import RAISED, describe
-from strand.handlers.context import FailedOnTick
+from strand.failures import failure_of
 from strand.threads import join
 
 __all__ = ["Workers"]
@@ -94,7 +93,7 @@ def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype
     """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
     claims = state.engine.claims(slot, dtype)
     python.enter(slot, claims)
-    calls, meet = python.calls, python.meet
+    calls, bind = python.calls, python.bind
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
     records, words, first, end = claims.records, claims.words, FIRST, END
     cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
@@ -116,16 +115,16 @@ def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype
                 return
             strand, ticks = claims.take()
         try:
-            call, symbol, row = calls[strand] or meet(strand)
+            call, symbol, row = calls[strand] or bind(strand)
             handled = None
             if symbol is None:
                 handled = call(ticks)
             else:
                 call(symbol, ticks, row)
         except BaseException as error:
-            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
-            python.raised(cause)
-            strand = claims.failed(at, RAISED, describe(cause))
+            failure = failure_of(error)
+            python.keep_cause(failure)
+            strand = claims.failed(failure)
         else:
             strand = go_on(hand) if handled is None else claims.stopped(handled)
 
@@ -133,10 +132,11 @@ def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype
 def _wake(python: PythonHandlers, claims: Claims) -> int:
     """Runs the timer in hand: the next strand, as ``Claims.more``."""
     strand, time = claims.wake()
-    work = python.at_work[strand]
+    host = python.hosts[strand]
     try:
-        wish = work.wake(time)
+        wish = host.wake(time)
     except BaseException as error:
-        python.raised(error)
-        return claims.wake_done(work.wish, RAISED, describe(error))
+        failure = failure_of(error)
+        python.keep_cause(failure)
+        return claims.wake_done(host.wish, failure)
     return claims.wake_done(wish)

@@ -12,26 +12,22 @@ Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain`
 
 from __future__ import annotations
 
-from strand.handlers.bars import BAR, BARS_ROW, bars
-from strand.handlers.base import (
-    BOOK_ROW,
-    BUILTIN,
-    COUNT_ROW,
-    SPIN_ROW,
-    VWAP_ROW,
-    Handler,
-    HandlerLike,
-    SymbolMemory,
-    book,
-    resolve,
-    spin,
+from strand.handlers.base import Handler, HandlerLike
+from strand.handlers.batch_handlers import PythonHandler, batch_handler
+from strand.handlers.builtin import BUILTIN
+from strand.handlers.builtin.bar_handlers import (
+    BAR,
+    BAR_CUT,
+    BAR_EMPTY,
+    BAR_OUTSIDE,
+    BAR_PARTIAL,
+    BARS_ROW,
+    bars,
 )
-from strand.handlers.chain import chain
-from strand.handlers.compiled import handler
-from strand.handlers.context import Context
-from strand.handlers.depth import depth, depth_row
-from strand.handlers.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
-from strand.handlers.measures import (
+from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
+from strand.handlers.builtin.level_books import depth, depth_row
+from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
+from strand.handlers.builtin.measures import (
     IMBALANCE,
     IMBALANCE_ROW,
     SPREAD,
@@ -41,20 +37,28 @@ from strand.handlers.measures import (
     VOLATILITY,
     VOLATILITY_ROW,
     VWAP,
+    VWAP_ROW,
     imbalance,
     spread,
     trade_stats,
     volatility,
     vwap,
 )
-from strand.handlers.native import native
-from strand.handlers.objects import Tick, Trade, object_handler
-from strand.handlers.options import Builtin
-from strand.handlers.python import batch_handler
+from strand.handlers.builtin.order_books import BOOK_ROW, book
+from strand.handlers.chains import ChainHandler, chain
+from strand.handlers.compiled_handlers import CompiledHandler, handler
+from strand.handlers.context import Context
+from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
+from strand.handlers.object_handlers import ObjectHandler, Tick, Trade, object_handler
+from strand.handlers.resolving import resolve
 
 __all__ = [
     "BAR",
     "BARS_ROW",
+    "BAR_CUT",
+    "BAR_EMPTY",
+    "BAR_OUTSIDE",
+    "BAR_PARTIAL",
     "BBO",
     "BBO_ROW",
     "BOOK_ROW",
@@ -73,9 +77,14 @@ __all__ = [
     "VOLATILITY_ROW",
     "VWAP",
     "VWAP_ROW",
+    "ChainHandler",
+    "CompiledHandler",
     "Context",
     "Handler",
     "HandlerLike",
+    "NativeHandler",
+    "ObjectHandler",
+    "PythonHandler",
     "SymbolMemory",
     "Tick",
     "Trade",
@@ -98,17 +107,3 @@ __all__ = [
     "volatility",
     "vwap",
 ]
-
-BUILTIN.update(
-    {
-        "bars": Builtin(bars, {"every": "1m"}, instead=("ticks", "volume", "notional")),
-        "bbo": Builtin(bbo),
-        "depth": Builtin(depth),
-        "imbalance": Builtin(imbalance),
-        "spread": Builtin(spread),
-        "trade_stats": Builtin(trade_stats),
-        "trades": Builtin(trades),
-        "volatility": Builtin(volatility, {"step": "5m"}, instead=("ticks",)),
-        "vwap": Builtin(vwap),
-    }
-)

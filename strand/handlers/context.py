@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
 from strand.ticks import TRADE
 
-__all__ = ["Bound", "Call", "Context", "FailedOnTick"]
+__all__ = ["Call", "Context", "FailedOnTick", "SymbolFunctions"]
 
 _NO_TRADES: Final = np.empty(0, TRADE)
 
@@ -24,7 +24,7 @@ Call = Callable[[npt.NDArray[Any]], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SymbolFunctions:
     """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
     handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
     function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead."""

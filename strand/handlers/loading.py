@@ -8,18 +8,24 @@ import inspect
 import sys
 import traceback
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import BUILTIN, Handler, resolve
-from strand.handlers.objects import is_object_class
-from strand.handlers.options import Makes, Option, Origin, options_of
+from strand.handlers.base import Handler
+from strand.handlers.builtin import BUILTIN
+from strand.handlers.builtin.definition import Builtin
+from strand.handlers.object_handlers import is_object_class
+from strand.handlers.options import Option, Origin, options_of_function
+from strand.handlers.resolving import resolve
 
-__all__ = ["configured", "find", "load_handler", "needs"]
+__all__ = ["Makes", "configured", "find", "load_handler", "needs", "options_of"]
+
+#: What can have options.
+Makes: TypeAlias = Handler | Builtin | Callable[..., Handler]
 
 
 def load_handler(name: str, options: Mapping[str, str] | None = None) -> Handler:
@@ -98,7 +104,8 @@ def _working_directory_first() -> Iterator[None]:
 
 def _returns_a_handler(function: Any) -> bool:
     try:
-        return typing.get_type_hints(function).get("return") is Handler
+        returned = typing.get_type_hints(function).get("return")
+        return isinstance(returned, type) and issubclass(returned, Handler)
     except Exception:
         # An annotation of another argument is at fault: what its options are asked for says so.
         returned = inspect.get_annotations(function).get("return")
@@ -106,6 +113,11 @@ def _returns_a_handler(function: Any) -> bool:
 
 
 # ---- a handler with options
+
+
+def options_of(like: Makes) -> dict[str, Option]:
+    """The options of a handler, a built-in one, or a function that returns one, by name in their order."""
+    return like.options if isinstance(like, Handler | Builtin) else options_of_function(like)
 
 
 def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
@@ -126,7 +138,7 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
                 f"handler {called}: {name} takes {options[name].kind.words}, not {text!r}; {_listed(options)}"
             ) from error
     if isinstance(like, Handler):
-        return _with(like, values) if values else like
+        return like.with_options(values) if values else like
     lacking = [name for name in needs(like) if name not in values]
     if lacking:
         unsaid = [name for name in lacking if name not in options]
@@ -159,18 +171,6 @@ def _said(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         where = ""  # its own words say it
     return f"{type(error).__name__}{': ' if words else ''}{words}{where}"
-
-
-def _with(handler: Handler, values: Mapping[str, Any]) -> Handler:
-    """A handler with parameters for all symbols that are given none of their own; of a chain, by part."""
-    if not handler.parts:
-        before = handler.params_values or {}
-        return handler.with_params({**before, "*": {**before.get("*", {}), **values}})
-    parts = []
-    for part, inner in handler.parts:
-        own = {name[len(part) + 1 :]: value for name, value in values.items() if name.startswith(f"{part}.")}
-        parts.append((part, _with(inner, own) if own else inner))
-    return dataclasses.replace(handler, parts=tuple(parts))
 
 
 def _listed(options: Mapping[str, Option]) -> str:

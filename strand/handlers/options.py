@@ -7,17 +7,14 @@ of its parts, as ``part.name``.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-import functools
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -25,12 +22,7 @@ from strand.errors import ConfigurationError
 from strand.numbers import is_whole
 from strand.sessions import Sessions
 
-if TYPE_CHECKING:
-    from strand.handlers.base import Handler
-
-__all__ = ["Builtin", "Option", "Origin", "built_in", "options_of", "said_params"]
-
-P = ParamSpec("P")
+__all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,45 +134,8 @@ class Option:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Builtin:
-    """A built-in handler by name: the function that makes it, and the options it has unless one of ``instead`` is
-    given."""
-
-    make: Callable[..., Handler]
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    instead: tuple[str, ...] = ()
-
-    def __call__(self, **given: Any) -> Handler:
-        return self.make(**(given if any(name in given for name in self.instead) else {**self.defaults, **given}))
-
-
-#: What can have options.
-Makes: TypeAlias = "Handler | Builtin | Callable[..., Handler]"
-
-
-def options_of(like: Makes) -> dict[str, Option]:
-    """The options of a handler, a built-in one, or a function that returns one, by name in their order."""
-    if isinstance(like, Builtin):
-        found = {}
-        for name, option in _of_function(like.make).items():
-            about = ABOUT.get(f"{like.make.__name__}.{name}", ABOUT.get(name, ""))
-            default = option.kind.show(like.defaults[name]) if name in like.defaults else option.default
-            found[name] = dataclasses.replace(option, default=default, about=about)
-        return found
-    if inspect.isfunction(like):
-        return _of_function(like)
-    handler: Any = like
-    if handler.parts:
-        return {
-            f"{part}.{name}": dataclasses.replace(option, name=f"{part}.{name}")
-            for part, inner in handler.parts
-            for name, option in options_of(inner).items()
-        }
-    return _of_params(handler)
-
-
-def _of_function(function: Callable[..., Any]) -> dict[str, Option]:
+def options_of_function(function: Callable[..., Any]) -> dict[str, Option]:
+    """What a function takes as options, by name in their order."""
     try:
         hints = typing.get_type_hints(function)
     except Exception as error:
@@ -197,76 +152,12 @@ def _of_function(function: Callable[..., Any]) -> dict[str, Option]:
     return found
 
 
-def _of_params(handler: Any) -> dict[str, Option]:
-    dtype = handler.params_dtype
+def options_of_record(dtype: np.dtype[Any], given: Mapping[str, Any]) -> dict[str, Option]:
+    """The fields of a record as options, by name; ``given``: their defaults, where they have any."""
     found = {}
-    given = {**handler.params_defaults, **(handler.params_values or {}).get("*", {})}
-    for name in () if dtype is None else dtype.names:
+    for name in dtype.names or ():
         kind = _kind_of_field(dtype[name])
         if kind is not None:
             default = kind.show(given[name]) if name in given else None
             found[name] = Option(name, kind, default)
     return found
-
-
-def said_params(handler: Handler) -> dict[str, str]:
-    """The parameters a handler was given, as text, with a digest of those of single symbols; of a chain, by part."""
-    if handler.parts:
-        return {f"{part}.{name}": text for part, inner in handler.parts for name, text in said_params(inner).items()}
-    values = dict(handler.params_values or {})
-    said = {name: str(value) for name, value in values.pop("*", {}).items()}
-    if values:
-        digest = blake2b(repr(sorted((symbol, sorted(row.items())) for symbol, row in values.items())).encode())
-        said["by symbol"] = f"{len(values):,} symbols, {digest.hexdigest()[:16]}"
-    return said
-
-
-# ---- where a handler comes from
-
-
-def built_in(make: Callable[P, Handler]) -> Callable[P, Handler]:
-    """Decorates a function that makes a built-in handler, called as its name is: what it makes knows its origin."""
-
-    @functools.wraps(make)
-    def made(*args: P.args, **kwargs: P.kwargs) -> Handler:
-        handler = make(*args, **kwargs)
-        given = inspect.signature(make).bind(*args, **kwargs).arguments
-        load: str | None = make.__name__
-        said = {}
-        for name, option in _of_function(make).items():
-            value = given.get(name)
-            text = None if value is None else option.kind.show(value)
-            if value is not None and text is None:
-                load, text = None, str(value)
-            if text is not None and text != option.default:
-                said[name] = text
-        return dataclasses.replace(handler, origin=Origin(load, said))
-
-    return made
-
-
-#: What options of built-in handlers are about, by name; where that differs, by handler and name.
-ABOUT: Final[Mapping[str, str]] = {
-    "every": "emit a record for each stretch of so much time",
-    "bars.every": "the time of a bar",
-    "ticks": "a bar for so many trades",
-    "volatility.ticks": "a return over so many prices",
-    "volume": "a bar for so many units of the instrument",
-    "notional": "a bar for so many units of currency",
-    "fill": "emit also the stretches in which nothing came",
-    "partial": "emit at the run's end what is under way",
-    "sessions": "when the venue is open; what comes outside does not count",
-    "outside": "trades outside of sessions",
-    "zero_sizes": "trades of size 0",
-    "book": "take trades and quotes from order books",
-    "crosses": "crosses count too",
-    "fills": "what a fill does: reduce its order, or only report",
-    "step": "returns over a grid of so much time",
-    "price": "of trades, or the mid of the best quotes",
-    "sign": "what tells who bought",
-    "top": "levels that a row shows",
-    "max_levels": "levels that a side keeps",
-    "work": "steps a tick",
-    "dear_every": "symbols whose index divides by it take more steps",
-    "dear_times": "so many times as many",
-}

@@ -3,20 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.handlers.options import Option, options_of_record
+from strand.handlers.state import defaults_of, row_dtype
 from strand.symbols import SymbolTable
 
-__all__ = ["by_symbol", "records"]
+__all__ = ["Parameters"]
 
 Values = Mapping[str, Mapping[str, Any]]
 
 
-def by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a handler: ``dtype`` is the record that each symbol has, ``defaults`` are those of its fields.
+    ``values``: what symbols were given, ``"*"`` being all others."""
+
+    dtype: np.dtype[Any]
+    defaults: Mapping[str, Any]
+    values: Values
+
+    @classmethod
+    def declared(cls, params: Any) -> Self | None:
+        """As a user declares them; None for nothing. Raises ConfigurationError."""
+        return None if params is None else cls(row_dtype(params, "params"), defaults_of(params), {})
+
+    def given(self, values: Any) -> Self:
+        """Those same with what symbols are given. Raises ConfigurationError."""
+        return replace(self, values=_by_symbol(values, self.dtype.names or ()))
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """What a symbol has that is given nothing of its own."""
+        return {**self.defaults, **self.values.get("*", {})}
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """Each as an option, by name."""
+        return options_of_record(self.dtype, self.others)
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What was given for all symbols, as text, and a digest of what single ones were given."""
+        described = {name: str(value) for name, value in self.values.get("*", {}).items()}
+        single = sorted((symbol, sorted(row.items())) for symbol, row in self.values.items() if symbol != "*")
+        if single:
+            digest = blake2b(repr(single).encode())
+            described["by symbol"] = f"{len(single):,} symbols, {digest.hexdigest()[:16]}"
+        return described
+
+    def records(self, name: str, table: SymbolTable) -> npt.NDArray[Any]:
+        """One record a symbol of the table, shape (n_symbols,), read-only. ``name``: the handler's.
+
+        What a symbol is not given it takes from ``"*"``, and then from the defaults. Raises UnknownSymbolError for a
+        name that is not in the table, ConfigurationError for a parameter that is nowhere or does not fit its field.
+        """
+        others, fields = self.others, self.dtype.names or ()
+        found = np.zeros(len(table), self.dtype)
+        lacking = [field for field in fields if field not in others]
+        _fill(found, {field: others[field] for field in fields if field in others}, f"handler {name!r}: params: '*'")
+        named = np.zeros(len(table), dtype=bool)
+        for symbol, row in self.values.items():
+            if symbol == "*":
+                continue
+            try:
+                key = table.index(symbol)
+            except UnknownSymbolError as error:
+                raise UnknownSymbolError(f"handler {name!r}: params: {error}") from None
+            missing = [field for field in lacking if field not in row]
+            if missing:
+                raise ConfigurationError(
+                    f"handler {name!r}: params: {symbol} has no {missing[0]!r}; give it, or one for '*' or a default"
+                )
+            _fill(found[key : key + 1], row, f"handler {name!r}: params: {symbol}")
+            named[key] = True
+        if lacking and not named.all():
+            symbol = table.name(int(np.flatnonzero(~named)[0]))
+            raise ConfigurationError(
+                f"handler {name!r}: params: there are none for {symbol!r}; give some for '*', or defaults"
+            )
+        found.flags.writeable = False
+        return found
+
+
+def _by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """What was given, as dicts by symbol; all columns have to be fields.
 
     ``values``: a mapping of symbols to mappings (``"*"`` for all others), a pandas DataFrame with the symbols in its
@@ -56,48 +132,6 @@ def _from_frame(values: Any) -> Any:
         twice = next(symbol for i, symbol in enumerate(symbols) if symbol in symbols[:i])
         raise ConfigurationError(f"params: {twice!r} is there twice")
     return dict(zip(symbols, rows, strict=True))
-
-
-def records(
-    name: str,
-    dtype: np.dtype[Any],
-    defaults: Mapping[str, Any],
-    values: Values | None,
-    table: SymbolTable,
-) -> npt.NDArray[Any]:
-    """One record a symbol of the table, shape (n_symbols,), read-only.
-
-    What a symbol is not given it takes from ``"*"``, and then from ``defaults``. Raises UnknownSymbolError for a name
-    that is not in the table, ConfigurationError for a parameter that is nowhere or does not fit its field.
-    """
-    given = values or {}
-    others = {**defaults, **given.get("*", {})}
-    fields = dtype.names or ()
-    found = np.zeros(len(table), dtype)
-    lacking = [field for field in fields if field not in others]
-    _fill(found, {field: others[field] for field in fields if field in others}, f"handler {name!r}: params: '*'")
-    named = np.zeros(len(table), dtype=bool)
-    for symbol, row in given.items():
-        if symbol == "*":
-            continue
-        try:
-            key = table.index(symbol)
-        except UnknownSymbolError as error:
-            raise UnknownSymbolError(f"handler {name!r}: params: {error}") from None
-        missing = [field for field in lacking if field not in row]
-        if missing:
-            raise ConfigurationError(
-                f"handler {name!r}: params: {symbol} has no {missing[0]!r}; give it, or one for '*' or a default"
-            )
-        _fill(found[key : key + 1], row, f"handler {name!r}: params: {symbol}")
-        named[key] = True
-    if lacking and not named.all():
-        symbol = table.name(int(np.flatnonzero(~named)[0]))
-        raise ConfigurationError(
-            f"handler {name!r}: params: there are none for {symbol!r}; give some for '*', or defaults"
-        )
-    found.flags.writeable = False
-    return found
 
 
 def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], where: str) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 
-__all__ = ["AtWork", "Clock", "Timed", "acting"]
+__all__ = ["Clock", "Host", "Timed", "acting"]
 
 
 class Clock(Protocol):
@@ -24,7 +24,7 @@ class Clock(Protocol):
         """When the symbol's timer is due from now on, as of the first ``handled`` of them; 0: never."""
 
 
-class AtWork(Protocol):
+class Host(Protocol):
     """What is run for one symbol of a Python handler."""
 
     @property
@@ -64,12 +64,12 @@ class Timed:
     handles no more than what comes before: an object is called for no more, a batch handler says how many it took.
     """
 
-    def __init__(self, context: Context, bound: Bound, clock: Clock) -> None:
+    def __init__(self, context: Context, functions: SymbolFunctions, clock: Clock) -> None:
         self._context = context
-        self._bound = bound
+        self._functions = functions
         self._clock = clock
-        self.call: Call = bound.ticks if context.timer is None else self._call
-        self.plain = bound.plain
+        self.call: Call = functions.ticks if context.timer is None else self._call
+        self.plain = functions.plain
 
     @property
     def wish(self) -> int:
@@ -82,7 +82,7 @@ class Timed:
         timer.begin(self._clock.times())
         handled = 0
         try:
-            handled = self._took(self._bound.ticks(ticks), n)
+            handled = self._took(self._functions.ticks(ticks), n)
         except FailedOnTick as error:
             # What the ticks before it asked for stands. It counts as done with: it will not come again.
             if timer.over(error.handled):
@@ -119,7 +119,7 @@ class Timed:
 
     def wake(self, time: int) -> int:
         """Raises what the handler does; its timer is over then as well."""
-        timer, wake = self._context.timer, self._bound.wake
+        timer, wake = self._context.timer, self._functions.wake
         assert timer is not None
         timer.wish = 0
         if wake is not None:
@@ -130,4 +130,4 @@ class Timed:
         """Raises what the handler does."""
         if self._context.timer is not None:
             self._context.timer.finish()
-        acting(self._context, time, self._bound.finish)
+        acting(self._context, time, self._functions.finish)

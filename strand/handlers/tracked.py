@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.chain import Chained
-from strand.handlers.context import Bound, Call, Context, FailedOnTick
-from strand.handlers.opened import Site
+from strand.handlers.bound import Site
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.timed import Timed, acting
 
 __all__ = ["Tracked"]
@@ -25,14 +25,20 @@ class Tracked:
     """
 
     def __init__(
-        self, context: Context, site: Site, native: Chained, bound: Bound, *, rows: tuple[Any, np.dtype[Any]]
+        self,
+        context: Context,
+        site: Site,
+        native: Chained,
+        functions: SymbolFunctions,
+        *,
+        rows: tuple[Any, np.dtype[Any]],
     ) -> None:
         """``rows``: the symbol's, and the dtype of that part of it which is the native handlers'."""
         self._context = context
         self._site = site
         self._native = native
-        self._python = Timed(context, bound, self)
-        self._bound = bound
+        self._python = Timed(context, functions, self)
+        self._functions = functions
         self._whole, self._prefix = rows
         self._timers = context.timer is not None or native.function.wake is not None
         self._told = 0
@@ -57,7 +63,7 @@ class Tracked:
     def _call(self, ticks: npt.NDArray[Any]) -> int | None:
         after = np.empty(len(ticks), self._prefix)
         known = self._take_ahead(ticks, after)
-        done, stumbled = self._site.track(self._native, ticks[known:], after[known:])
+        done, failure = self._site.track(self._native, ticks[known:], after[known:])
         done += known
         try:
             handled = self._run_python(ticks[:done], after[:done])
@@ -65,9 +71,9 @@ class Tracked:
             self._seen(ticks[:done], after[:done], error.handled + 1)
             raise
         self._seen(ticks[:done], after[:done], handled)
-        if stumbled is not None and handled == done:
+        if failure is not None and handled == done:
             self._tell(done + 1)
-            raise FailedOnTick(done) from RuntimeError(stumbled.message or f"code {stumbled.code}")
+            raise FailedOnTick(done) from RuntimeError(failure.reason)
         return None if handled == len(ticks) else handled
 
     def _run_python(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
@@ -139,15 +145,15 @@ class Tracked:
         self._python.finish(time)
 
     def _act(self, time: int, *, at_end: bool) -> None:
-        stumbled = self._site.act(self._native, self._context.key, time, at_end)
+        failure = self._site.act(self._native, self._context.key, time, at_end)
         last: Any = np.zeros(1, self._prefix)
         for name in self._prefix.names or ():
             last[name][0] = self._whole[name]
         self._last = last
-        if stumbled is not None:
-            raise RuntimeError(stumbled.message or f"code {stumbled.code}")
+        if failure is not None:
+            raise RuntimeError(failure.reason)
         self._show()
-        acting(self._context, time, self._bound.changed)
+        acting(self._context, time, self._functions.changed)
 
     def _show(self) -> None:
         self._context.after = {name: self._last[name] for name in self._prefix.names or ()}

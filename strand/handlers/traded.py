@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from strand.binding.trades import TradeMaker
 from strand.errors import EngineError
-from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.ticks import TRADE
 
-__all__ = ["TradesSite", "bound_to", "warn_of_unpriced"]
+__all__ = ["TradesSite", "warn_of_unpriced", "with_trades"]
 
 _NONE: Final = np.empty(0, TRADE)
 
@@ -40,13 +40,14 @@ class TradesSite(Protocol):
         """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
 
 
-def bound_to(bind: Callable[[Context], Bound], context: Context, site: TradesSite, maker: TradeMaker | None) -> Bound:
-    """What a handler's ``bind`` makes for a symbol; where it asks for trades, each call finds them in
-    ``context.trades``."""
-    bound = bind(context)
+def with_trades(
+    functions: SymbolFunctions, context: Context, site: TradesSite, maker: TradeMaker | None
+) -> SymbolFunctions:
+    """A handler's functions for a symbol; where it asks for trades, each call finds them in ``context.trades``."""
     if maker is None:
-        return bound
-    return Bound(_Traded(context, site, maker, bound.ticks).call, bound.wake, bound.finish, bound.changed)
+        return functions
+    call = _Traded(context, site, maker, functions.ticks).call
+    return SymbolFunctions(call, functions.wake, functions.finish, functions.changed)
 
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
@@ -74,7 +75,7 @@ class _Traded:
 
     def call(self, ticks: npt.NDArray[Any]) -> int | None:
         known = min(len(self._ahead), len(ticks))
-        new, stumbled = self._maker.make(ticks[known:], self._site.slot or 0)
+        new, failure = self._maker.make(ticks[known:], self._site.slot or 0)
         made, further, done = _joined(self._ahead[:known], new), self._ahead[known:], known + len(new)
         handled = 0
         try:
@@ -87,8 +88,8 @@ class _Traded:
             raise
         finally:
             self._ahead = _joined(made[handled:], further) if self._site.brings_rest else _NONE
-        if stumbled is not None and handled == done:
-            raise FailedOnTick(done) from EngineError(stumbled.message or f"code {stumbled.code}")
+        if failure is not None and handled == done:
+            raise FailedOnTick(done) from EngineError(failure.reason)
         return None if handled == len(ticks) else handled
 
     def _handle(self, ticks: npt.NDArray[Any], made: npt.NDArray[Any]) -> int:

@@ -10,25 +10,26 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.engine_words import Failure, histogram_floors_ns
 from strand.binding.gate import key_error
-from strand.binding.native import NativeFunction
-from strand.binding.serial import MARK, PlainRows, SerialRun, Stumble
+from strand.binding.serial import MARK, PlainRows, SerialRun
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects
 from strand.errors import ConfigurationError, HandlerError, StoppedError
+from strand.failures import error_of
 from strand.handlers import HandlerLike
-from strand.handlers.compile_errors import reason_of_compiled
+from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
-from strand.reference.python_handlers import PythonStumble, SerialPython
+from strand.reference.python_handlers import SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 from strand.ticks import TICK, named
 
@@ -92,9 +93,7 @@ class SerialLoop(RunBase):
         self._open(self._memory, self._memory.stride)
         self._emitted = SerialEmitted(self._outputs.record_bytes)
         self._wishes = np.zeros(len(self._table), np.uint64)
-        self._runs = [
-            self._run_of(o.function, numbers) for o, numbers in zip(self._opened, self._output_numbers, strict=True)
-        ]
+        self._runs = [self._run_of(b, numbers) for b, numbers in zip(self._bound, self._output_numbers, strict=True)]
         self._python: SerialPython = SerialPython(
             self._table,
             self._reader,
@@ -112,10 +111,11 @@ class SerialLoop(RunBase):
         self._closed = False
         self._handled = self._accepted = self._busy_ns = 0
 
-    def _run_of(self, function: NativeFunction | None, numbers: Sequence[int]) -> SerialRun | None:
+    def _run_of(self, bound: BoundHandler, numbers: Sequence[int]) -> SerialRun | None:
         """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
-        if function is None:
+        if not isinstance(bound, BoundNative):
             return None
+        function = bound.function
         sinks = [self._emitted.sinks[number] for number in numbers]
         wishes = None if function.wake is None else self._wishes
         return SerialRun(function, self._memory, self._reader, sinks, wishes=wishes)
@@ -182,26 +182,22 @@ class SerialLoop(RunBase):
         of_record = self._handler_of_symbol[keys]
         for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
             number = int(of_record[start])
-            run = self._runs[number]
-            if run is not None:
-                stumble = run(array[start:end], self._marks[start:end])
-                self._handled += end - start if stumble is None else stumble.index
-                if stumble is not None:
-                    self._failed_at = int(self._marks["number"][start + stumble.index])
-                    self._fail(number, array[start + stumble.index], stumble, None)
+            if self._runs[number] is not None:
+                self._call(number, array[start:end], self._marks[start:end])
             else:
                 for first, last in _stretches(keys[start:end]):
                     self._call(number, array[start + first : start + last], self._marks[start + first : start + last])
 
     def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
-        try:
-            self._python.run(self._handlers[number], self._opened[number], self._output_numbers[number], records, marks)
-        except PythonStumble as error:
-            at = error.stumble.index
-            self._handled += at
-            self._failed_at = int(marks["number"][at])
-            self._fail(number, records[at], error.stumble, error.__cause__)
-        self._handled += len(records)
+        run = self._runs[number]
+        if run is not None:
+            failure = run(records, marks)
+        else:
+            failure = self._python.run(self._bound[number], self._output_numbers[number], records, marks)
+        self._handled += len(records) if failure is None else failure.handled
+        if failure is not None:
+            self._failed_at = int(marks["number"][failure.handled])
+            self._fail(number, failure, record=records[failure.handled])
 
     # ---- timers, and the end
 
@@ -236,39 +232,25 @@ class SerialLoop(RunBase):
         number = int(self._handler_of_symbol[key])
         run, numbers = self._runs[number], self._output_numbers[number]
         if run is not None:
-            stumble = run.finish(key, ns) if at_end else run.wake(key, ns)
-            if stumble is not None:
-                self._fail(number, None, stumble, None, at_end=at_end)
-            return
-        try:
-            if at_end:
-                self._python.finish(key, ns, numbers)
-            else:
-                self._python.wake(key, ns, numbers)
-        except PythonStumble as error:
-            self._fail(number, None, error.stumble, error.__cause__, at_end=at_end)
-
-    def _fail(
-        self, number: int, record: Any, stumble: Stumble, cause: BaseException | None, *, at_end: bool = False
-    ) -> None:
-        """Ends the run, with a failure on a record, or at a timer or the end."""
-        handler = self._handlers[number]
-        reason, sequence = stumble.message, None
-        if stumble.published:
-            reason = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
-        if stumble.timer is not None:
-            key, ns = stumble.timer
-            self._failed_timers.append((AT_END if at_end else TIMER, ns, key))
-            self._wishes[key] = 0
-            reason = f"its {'end' if at_end else 'timer'} at {ns} ns" + (f": {reason}" if reason else "")
+            failure = run.finish(key, ns) if at_end else run.wake(key, ns)
         else:
-            key = int(record[self._reader.key])
-            if self._reader.sequence_offset is not None:
-                sequence = int(record["sequence"])
-        if handler.is_compiled:
-            reason = reason_of_compiled(reason)
-        self._failure = HandlerError(self._table.name(key), sequence, handler.name, stumble.code, reason)
-        raise self._failure from cause
+            failure = self._python.finish(key, ns, numbers) if at_end else self._python.wake(key, ns, numbers)
+        if failure is not None:
+            self._fail(number, failure, at_end=at_end)
+
+    def _fail(self, number: int, failure: Failure, *, record: Any = None, at_end: bool = False) -> None:
+        """Ends the run, with a failure on a record, or at a timer or the end."""
+        if failure.time is not None:
+            assert failure.key is not None
+            self._failed_timers.append((AT_END if at_end else TIMER, failure.time, failure.key))
+            self._wishes[failure.key] = 0
+            where = f"its {'end' if at_end else 'timer'} at {failure.time} ns"
+            failure = replace(failure, message=f"{where}: {failure.message}" if failure.message else where)
+        else:
+            sequence = None if self._reader.sequence_offset is None else int(record["sequence"])
+            failure = replace(failure, key=int(record[self._reader.key]), sequence=sequence)
+        self._failure = error_of(failure, self._handlers[number], self._table)
+        raise self._failure
 
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
         """True: all that was published has been handled. Raises HandlerError when a handler has failed."""

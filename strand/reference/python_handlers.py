@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.chain import Chained
-from strand.binding.engine_words import Stumbled
+from strand.binding.engine_words import Failure
 from strand.binding.native import NativeFunction
-from strand.binding.serial import PlainRows, SerialRun, Stumble
-from strand.failures import RAISED, describe, interrupts
-from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.opened import Opened, meet
-from strand.handlers.timed import AtWork
+from strand.binding.serial import PlainRows, SerialRun
+from strand.failures import failure_of, interrupts
+from strand.handlers.bound import BoundHandler, BoundPython
+from strand.handlers.context import Context
+from strand.handlers.timed import Host
 from strand.records import RecordReader
 from strand.reference.emitted import SerialEmitted
 
 if TYPE_CHECKING:
-    from strand.handlers import Handler
     from strand.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["PythonStumble", "SerialPython"]
-
-
-class PythonStumble(Exception):  # noqa: N818 - it carries what a failure is made of
-    """A handler failed: ``stumble`` says where, its ``__cause__`` why."""
-
-    def __init__(self, stumble: Stumble) -> None:
-        super().__init__(stumble.message)
-        self.stumble = stumble
+__all__ = ["SerialPython"]
 
 
 class SerialPython:
@@ -57,7 +49,7 @@ class SerialPython:
         self._rows = rows
         self._emitted = emitted
         self._wishes = wishes
-        self._at_work: dict[int, AtWork] = {}
+        self._hosts: dict[int, Host] = {}
         self._tracked: dict[int, SerialRun] = {}
         self._key = 0
         self.contexts: dict[int, Context] = {}
@@ -65,80 +57,79 @@ class SerialPython:
     # ---- what the loop asks
 
     def run(
-        self,
-        handler: Handler,
-        opened: Opened,
-        numbers: Sequence[int],
-        records: npt.NDArray[Any],
-        marks: npt.NDArray[Any],
-    ) -> None:
-        """Runs a handler over one symbol's ticks, with its timers before them. Raises PythonStumble."""
+        self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], marks: npt.NDArray[Any]
+    ) -> Failure | None:
+        """Runs a handler over one symbol's ticks, with its timers before them; None where that went well."""
         key = self._key = int(records[self._reader.key][0])
         shown = records.view()
         shown.flags.writeable = False
         sequences = self._reader.sequences(records)
         start = 0
         while start < len(records):
-            end = self._wake_until(key, numbers, marks["time"], start)
+            end, failure = self._wake_until(key, numbers, marks["time"], start)
+            if failure is not None:
+                return replace(failure, handled=start)
             self._emitted.hold(marks[start:end], sequences[start:end], key, numbers)
             try:
-                work = self._at_work.get(key) or self._meet(handler, opened, key)
-                handled = work.call(shown[start:end])
+                host = self._hosts.get(key) or self._bind(bound, key)
+                handled = host.call(shown[start:end])
             except BaseException as error:
-                at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
-                if interrupts(cause):
-                    raise cause from None
-                raise PythonStumble(Stumble(start + at, RAISED, describe(cause))) from cause
+                failure = failure_of(error)
+                if failure.cause is not None and interrupts(failure.cause):
+                    raise failure.cause from None
+                return replace(failure, handled=start + failure.handled)
             start = end if handled is None else start + handled
+        return None
 
-    def wake(self, key: int, time: int, numbers: Sequence[int]) -> None:
-        """Runs a symbol's timer. Raises PythonStumble."""
+    def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
+        """Runs a symbol's timer; None where that went well."""
         self._key = key
         self._emitted.hold_timer(key, time, numbers)
         try:
-            wish = self._at_work[key].wake(time)
+            wish = self._hosts[key].wake(time)
         except BaseException as error:
             if interrupts(error):
                 raise
-            raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
+            return replace(failure_of(error), key=key, time=time)
         self._wishes[key] = wish
+        return None
 
-    def finish(self, key: int, time: int, numbers: Sequence[int]) -> None:
-        """Runs a symbol's end, if a tick of it came as far as its handler. Raises PythonStumble."""
-        work = self._at_work.get(key)
-        if work is None:
-            return
+    def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
+        """Runs a symbol's end, if a tick of it came as far as its handler; None where that went well."""
+        host = self._hosts.get(key)
+        if host is None:
+            return None
         self._emitted.hold_timer(key, time, numbers, at_end=True)
         try:
-            work.finish(time)
+            host.finish(time)
         except BaseException as error:
             if interrupts(error):
                 raise
-            raise PythonStumble(Stumble(0, RAISED, describe(error), timer=(key, time))) from error
+            return replace(failure_of(error), key=key, time=time)
+        return None
 
     def learn_symbols(self) -> None:
         """The table has learnt names."""
         for key, context in self.contexts.items():
             context.symbol = self._table.name(key)
 
-    def _wake_until(self, key: int, numbers: Sequence[int], times: npt.NDArray[np.int64], start: int) -> int:
-        """Runs the timers before tick ``start``; returns where the ticks end that come before the next one."""
+    def _wake_until(
+        self, key: int, numbers: Sequence[int], times: npt.NDArray[np.int64], start: int
+    ) -> tuple[int, Failure | None]:
+        """Runs the timers before tick ``start``; returns where the ticks end that come before the next one, and how one
+        of them failed."""
         while wish := int(self._wishes[key]):
             if wish > times[start]:
-                return start + int(np.searchsorted(times[start:], np.int64(wish)))
-            try:
-                self.wake(key, wish, numbers)
-            except PythonStumble as error:
-                stumble = error.stumble
-                raise PythonStumble(
-                    Stumble(start, stumble.code, stumble.message, timer=stumble.timer)
-                ) from error.__cause__
-        return len(times)
+                return start + int(np.searchsorted(times[start:], np.int64(wish))), None
+            if (failure := self.wake(key, wish, numbers)) is not None:
+                return start, failure
+        return len(times), None
 
-    def _meet(self, handler: Handler, opened: Opened, key: int) -> AtWork:
+    def _bind(self, bound: BoundHandler, key: int) -> Host:
         """What is run for a symbol, from its first tick on."""
-        found = meet(handler, opened, key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
-        self.contexts[key], self._at_work[key] = found
+        assert isinstance(bound, BoundPython)
+        found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
+        self.contexts[key], self._hosts[key] = found
         return found[1]
 
     # ---- what handlers ask
@@ -161,7 +152,7 @@ class SerialPython:
         """When the timer of the symbol in hand is due from now on."""
         self._wishes[self._key] = wish
 
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Stumbled | None]:
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
         run, copies = self._run_of(native.function), after.view(np.uint8).reshape(len(after), after.itemsize)
         start = self._key * self._memory.stride
@@ -169,17 +160,16 @@ class SerialPython:
         for i in range(len(ticks)):
             if 0 < native.wish(self._key) <= marks["time"][i]:
                 return i, None
-            stumble = run(ticks[i : i + 1], marks[i : i + 1])
-            if stumble is not None:
-                return i, Stumbled(stumble.code, stumble.message)
+            failure = run(ticks[i : i + 1], marks[i : i + 1])
+            if failure is not None:
+                return i, failure
             copies[i] = self._memory.memory[start : start + copies.shape[1]]
         return len(ticks), None
 
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Stumbled | None:
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """The same at timers, and at the end."""
         run = self._run_of(native.function)
-        stumble = run.finish(key, time) if at_end else run.wake(key, time)
-        return None if stumble is None else Stumbled(stumble.code, stumble.message)
+        return run.finish(key, time) if at_end else run.wake(key, time)
 
     def _run_of(self, function: NativeFunction) -> SerialRun:
         run = self._tracked.get(id(function))

@@ -86,13 +86,15 @@ def merged(parts: Sequence[PlainAlarm]) -> list[tuple[int, ...]]:
 # ---- the ways to write it
 
 
-def in_c(library: Path, multiplier: int, *, yields: bool = False, pure: bool = True, emits: bool = True) -> Handler:
+def in_c(
+    library: Path, multiplier: int, *, yields: bool = False, never_publishes: bool = True, emits: bool = True
+) -> Handler:
     return native(
         library,
         "on_alarm",
         state=ALARM_ROW,
         params=struct.pack("=QQ", multiplier, yields),
-        pure=pure,
+        never_publishes=never_publishes,
         outputs={"alarms": ALARM_OUT} if emits else None,
         wake="wake_alarm",
         finish="finish_alarm",

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import TICK, Handler
+from strand.handlers import NativeHandler
 
 SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
@@ -59,9 +60,9 @@ def _address(function: Any) -> int:
 def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers: bool = True) -> Ran:
     """Raises RuntimeError with the handler's message and its tick; AssertionError for a write beyond a row."""
     assert ticks.dtype == TICK
-    memory = None if handler.memory is None else handler.memory(symbols)  # lives as long as this call
-    function = handler.function if memory is None else memory.function
-    assert function is not None
+    assert isinstance(handler, NativeHandler)
+    memory = handler.function(symbols) if callable(handler.function) else handler  # lives as long as this call
+    function = memory.function
     (record,) = [np.dtype(dtype) for dtype in handler.outputs.values()] or [np.dtype([])]
     stride = -(-handler.state.itemsize // 64) * 64
     state = handler.state.itemsize

@@ -20,7 +20,8 @@ from strand.binding.books import BookMemory
 from strand.books import Book
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers import BOOK_ROW, base
+from strand.handlers import BOOK_ROW
+from strand.handlers.builtin import order_books
 from strand.ticks import zeros
 
 LEVEL_FIELDS = ("price", "size", "orders")
@@ -170,7 +171,7 @@ def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> N
 
 
 def test_queues_keep_their_order_where_a_book_begins_to_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "BookMemory", partial(BookMemory, start=2**31 - 20))
+    monkeypatch.setattr(order_books, "BookMemory", partial(BookMemory, start=2**31 - 20))
     queue = [tick("A", i, 100 + i % 3, 10, side="BA"[i % 2]) for i in range(1, 31)]
     again = [tick("M", i, 100 + i % 3, 11) for i in (4, 1, 22)]
     gone = [tick("C", i) for i in (2, 7, 30)]

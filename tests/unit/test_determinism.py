@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import strand
 from strand import policies
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers import Handler, object_handler
-from strand.handlers.bars import BAR_PARTIAL
+from strand.handlers import BAR_PARTIAL, Handler, object_handler
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 #: A rest after so many ticks of the day: three of them.
@@ -288,7 +287,7 @@ def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Pat
     ticks = ticks.copy()
     ticks["depth"] = np.arange(len(ticks)) % 3
     seen = {"seen": SEEN, "fifths": [("n", "<u4")]}
-    in_c = strand.native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=seen, pure=True)
+    in_c = strand.native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=seen, never_publishes=True)
     handler: Any = in_c if kind == "C" else emits
     first, second = handler.outputs
     suffixes = ["npy", "csv", *(["parquet", "arrow"] if importlib.util.find_spec("pyarrow") else [])]

@@ -47,12 +47,12 @@ class Recorder:
         return on_ticks
 
 
-@pytest.mark.parametrize("pure", [False, True], ids=["queued", "may be claimed"])
+@pytest.mark.parametrize("never_publishes", [False, True], ids=["queued", "may be claimed"])
 @pytest.mark.parametrize("strands", ["per-symbol", 3])
 def test_a_native_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in_order(
-    c_handlers: Path, strands: Any, pure: bool
+    c_handlers: Path, strands: Any, never_publishes: bool
 ) -> None:
-    handler = native(c_handlers, "on_order", state=ORDER_ROW, pure=pure)
+    handler = native(c_handlers, "on_order", state=ORDER_ROW, never_publishes=never_publishes)
     symbols, publishers, per_publisher = 16, 8, 20_000
     with Dispatcher(symbols, handler, workers=3, cores=None, strands=strands, quantum_ticks=64, batch_ticks=256) as d:
         start = threading.Barrier(publishers)

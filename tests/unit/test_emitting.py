@@ -164,7 +164,7 @@ def doubled(name: str, output: str) -> Handler:
 def test_all_handlers_of_a_chain_emit(c_handlers: Path, workers: int) -> None:
     ticks = stream()
     echo = native(
-        c_handlers, "on_echo", state=[("ticks", "<u8")], pure=True,
+        c_handlers, "on_echo", state=[("ticks", "<u8")], never_publishes=True,
         outputs={"echoed": np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True),
                  "fifth": [("nth", "<u4")]},
     )  # fmt: skip

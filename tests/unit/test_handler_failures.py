@@ -127,10 +127,12 @@ def test_a_quarantined_strand_at_its_bound_drops_and_stops_no_publisher() -> Non
         balanced(d)
 
 
-@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("never_publishes", [False, True])
 @pytest.mark.parametrize("capacity", [65_536, 100])
-def test_a_c_handler_that_fails_is_named_with_its_code_and_message(c_handlers: Path, pure: bool, capacity: int) -> None:
-    handler = native(c_handlers, "on_sum", state=PAIR_ROW, pure=pure)
+def test_a_c_handler_that_fails_is_named_with_its_code_and_message(
+    c_handlers: Path, never_publishes: bool, capacity: int
+) -> None:
+    handler = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=never_publishes)
     with Dispatcher(3, handler, workers=2, cores=None, on_error="quarantine", capacity_ticks=capacity) as d:
         ticks = poisoned(np.arange(300) % 3, 151)
         d.publish(ticks)
@@ -215,13 +217,17 @@ def test_what_a_failing_handler_of_a_lossy_strand_had_in_its_hands_is_counted_as
         balanced(d)
 
 
-@pytest.mark.parametrize("pure", [False, True])
-def test_many_workers_fail_at_once_and_every_cause_stays_with_its_own_failure(pure: bool, c_handlers: Path) -> None:
+@pytest.mark.parametrize("never_publishes", [False, True])
+def test_many_workers_fail_at_once_and_every_cause_stays_with_its_own_failure(
+    never_publishes: bool, c_handlers: Path
+) -> None:
     @batch_handler(state=[("ticks", "u8")])
     def fails(symbol: str, ticks: Any, row: Any) -> None:
         raise RuntimeError(f"{symbol} {ticks['sequence'][0]}")
 
-    handlers = {f"#{i}": fails for i in range(8)} | {"*": native(c_handlers, "on_sum", state=PAIR_ROW, pure=pure)}
+    handlers = {f"#{i}": fails for i in range(8)} | {
+        "*": native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=never_publishes)
+    }
     with Dispatcher(16, handlers=handlers, workers=4, cores=None, on_error="quarantine", quantum_ticks=1) as d:
         ticks = ticks_for(np.arange(160) % 16)
         ticks["action"][ticks["instrument_id"] >= 8] = b"X"

@@ -20,9 +20,8 @@ import strand
 from strand.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers import BUILTIN, Handler
-from strand.handlers.loading import find, load_handler
-from strand.handlers.options import options_of
+from strand.handlers import BUILTIN, Handler, NativeHandler
+from strand.handlers.loading import find, load_handler, options_of
 from strand.run_header import describe_handlers
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "handlers" / "options.md"
@@ -110,9 +109,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def params_of(handler: Handler) -> bytes:
     """What the C function of a built-in handler is given."""
-    function = handler.function if handler.memory is None else handler.memory(1).function
-    assert function is not None
-    return function.params
+    assert isinstance(handler, NativeHandler)
+    return handler.function(1).function.params if callable(handler.function) else handler.function.params
 
 
 # ---- built-in handlers
@@ -142,7 +140,7 @@ def test_options_as_text_make_the_handler_that_the_function_makes(name: str, opt
     found, wanted = load_handler(name, options), same()
     assert params_of(found) == params_of(wanted)
     assert (found.state, found.outputs, found.name) == (wanted.state, wanted.outputs, wanted.name)
-    assert (found.memory is None, found.for_feed is None) == (wanted.memory is None, wanted.for_feed is None)
+    assert (callable(found.function), found.for_feed is None) == (callable(wanted.function), wanted.for_feed is None)
 
 
 def test_books_and_levels_have_options_too() -> None:
@@ -244,8 +242,7 @@ def test_a_handler_that_goes_by_its_feed_keeps_its_origin() -> None:
 def test_parameters_of_ones_own_are_read_by_their_fields(mine: str) -> None:
     texts = {"least": "7", "share": "0.25", "loud": "yes", "name": "xyz", "steps": "1,-2,3"}
     handler = load_handler(f"{mine}:large", texts)
-    assert handler.params_values is not None
-    given = handler.params_values["*"]
+    given = handler.params.values["*"]
     assert (given["least"], given["share"], given["loud"], given["name"]) == (7, 0.25, True, b"xyz")
     assert given["steps"].tolist() == [1, -2, 3]
     assert handler.origin is not None
@@ -275,7 +272,7 @@ def test_what_a_symbol_was_given_stays(mine: str) -> None:
     handler: Any = find(f"{mine}:large")
     given = handler.with_params({"A": {"least": 1}, "*": {"least": 2, "share": 1.0}})
     found = configured(given, {"least": "3"}, "large")
-    assert found.params_values == {"A": {"least": 1}, "*": {"least": 3, "share": 1.0}}
+    assert found.params.values == {"A": {"least": 1}, "*": {"least": 3, "share": 1.0}}
 
 
 def test_parameters_given_in_python_stand_in_the_file_of_a_run(mine: str) -> None:
@@ -380,7 +377,7 @@ def test_a_failing_function_ends_the_command_with_status_2(mine: str) -> None:
 
 def test_parts_of_a_chain_are_named_before_their_options(mine: str) -> None:
     handler = load_handler(f"{mine}:after_book", {"large.least": "9"})
-    assert handler.parts[1][1].params_values == {"*": {"least": 9}}
+    assert handler.parts[1][1].params.values == {"*": {"least": 9}}
     with pytest.raises(ConfigurationError, match=r"no option 'least'; its options: large\.least"):
         load_handler(f"{mine}:after_book", {"least": "9"})
 

@@ -18,7 +18,7 @@ from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.days import clear_records
 from strand.handlers import VWAP_ROW
-from strand.handlers.measures import (
+from strand.handlers.builtin.measures import (
     IMBALANCE,
     SPREAD,
     SPREAD_ROW,
@@ -711,7 +711,7 @@ def test_books_are_kept_where_a_feed_has_trades_or_quotes_from_nowhere_else(
     for like, books in [*((like, trades) for like in of_trades), *((like, quotes) for like in of_quotes)]:
         assert like.for_feed is not None
         known = like.for_feed(feed)
-        assert (known.memory is not None) == books
+        assert callable(known.function) == books
         assert (known.state, known.outputs) == (like.state, like.outputs)
 
 
@@ -719,9 +719,9 @@ def test_what_was_said_is_kept_whatever_the_feed() -> None:
     assert bars("1m", book=False, fills="reduce").for_feed is None
     like = bars("1m", book=False)
     assert like.for_feed is not None
-    assert like.for_feed(ITCH).memory is None
-    assert trade_stats(sign="resting").for_feed(ITCH).memory is None  # type: ignore[misc]
-    assert vwap(book=False).for_feed(ITCH).memory is None  # type: ignore[misc]
+    assert not callable(like.for_feed(ITCH).function)
+    assert not callable(trade_stats(sign="resting").for_feed(ITCH).function)
+    assert not callable(vwap(book=False).for_feed(ITCH).function)
 
 
 def test_fills_report_where_the_feed_says_so() -> None:

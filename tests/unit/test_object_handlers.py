@@ -107,7 +107,7 @@ def test_only_ticks_of_the_kinds_that_are_wanted_are_made() -> None:
 
 def test_a_tick_has_the_fields_of_the_record_and_may_be_kept() -> None:
     assert Tick._fields == TICK.names
-    from strand.handlers.objects import _FIELDS
+    from strand.handlers.object_handlers import _FIELDS
 
     assert _FIELDS.size == TICK.itemsize
     rng = np.random.default_rng(5)

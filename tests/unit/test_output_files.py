@@ -40,7 +40,7 @@ SUFFIXES = ["parquet", "arrow", "npy", "csv"]
 
 
 def echo(library: Path) -> Handler:
-    return native(library, "on_echo", state=ROW, pure=True, outputs=OUTPUTS)
+    return native(library, "on_echo", state=ROW, never_publishes=True, outputs=OUTPUTS)
 
 
 def stream(n: int) -> npt.NDArray[Any]:

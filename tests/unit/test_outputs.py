@@ -32,8 +32,8 @@ OUTPUTS = {"seen": SEEN, "fifth": FIFTH}
 EMPTY = {name: np.empty(0, merged_dtype(dtype)) for name, dtype in OUTPUTS.items()}
 
 
-def echo(library: Path, *, pure: bool = True) -> Handler:
-    return native(library, "on_echo", state=ROW, pure=pure, outputs=OUTPUTS)
+def echo(library: Path, *, never_publishes: bool = True) -> Handler:
+    return native(library, "on_echo", state=ROW, never_publishes=never_publishes, outputs=OUTPUTS)
 
 
 @batch_handler(state=ROW, outputs=OUTPUTS, name="echo in Python")
@@ -108,14 +108,14 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
 @given(
     keys=st.lists(st.integers(0, 7), max_size=600),
     cuts=st.integers(1, 8),
-    kind=st.sampled_from(["python", "C", "C, pure"]),
+    kind=st.sampled_from(["python", "C", "C, never publishes"]),
     options=options(),
 )
 def test_any_workers_grouping_and_batches_give_what_a_plain_loop_emits(
     c_handlers: Path, keys: list[int], cuts: int, kind: str, options: dict[str, Any]
 ) -> None:
     ticks = stream(keys, len(keys))
-    handler = echo_in_python if kind == "python" else echo(c_handlers, pure=kind == "C, pure")
+    handler = echo_in_python if kind == "python" else echo(c_handlers, never_publishes=kind == "C, never publishes")
     with Dispatcher(8, handler, **options) as d:
         for part in np.array_split(ticks, cuts):
             d.publish(part)
@@ -142,7 +142,7 @@ def test_what_a_call_emits_in_several_turns_is_put_in_order_amid_what_is_in_orde
     ticks = stream(np.random.default_rng(2).integers(0, 300, 120_000))
     third = len(ticks) // 3
     ticks["depth"][:third] = ticks["depth"][-third:] = 1
-    handler = native(c_handlers, "on_echo_in_turns", state=ROW, pure=True, outputs=OUTPUTS)
+    handler = native(c_handlers, "on_echo_in_turns", state=ROW, never_publishes=True, outputs=OUTPUTS)
     with Dispatcher(300, handler, workers=workers, cores=None, publisher_drains=publisher_drains) as d:
         for part in np.array_split(ticks, 60):
             d.publish(part)

@@ -150,6 +150,15 @@ def test_a_handler_that_returns_what_it_may_not_or_publishes_is_told_so(c_handle
         loop.publish(ticks)
 
 
+def test_a_part_of_a_chain_that_publishes_is_told_so_before_a_python_one(c_handlers: Path) -> None:
+    ticks = ticks_for([1, 0])
+    ticks["order_id"] = 1
+    last = strand.batch_handler(state=[("n", "<i8")], name="last")(lambda symbol, ticks, row: None)
+    loop = SerialLoop(2, strand.chain(native(c_handlers, "on_relay", state=RELAY_ROW), last))
+    with pytest.raises(HandlerError, match=r"it publishes, which a plain loop \(workers=0\) cannot do"):
+        loop.publish(ticks)
+
+
 def test_keys_dtypes_and_arguments_are_checked() -> None:
     with SerialLoop(2, "count") as loop:
         with pytest.raises(UnknownSymbolError, match="record 1: instrument_id is 2") as caught:

@@ -162,7 +162,7 @@ def test_on_one_core_the_publisher_handles_what_it_publishes_instead_of_queueing
 
 
 def test_every_tick_is_counted_once_in_each_latency_and_for_one_worker(c_handlers: Path) -> None:
-    for handler in ("count", counting, native(c_handlers, "on_sum", state=PAIR_ROW, pure=True)):
+    for handler in ("count", counting, native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)):
         with Dispatcher(16, handler, workers=2, cores=None) as d:
             d.publish(ticks_for(np.arange(50_000) % 16))
             d.drain()

@@ -356,7 +356,11 @@ def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_
         return n
 
     echo = native(
-        c_handlers, "on_echo", state=[("ticks", "<u8")], pure=True, outputs={"seen": seen, "nth": [("nth", "<u4")]}
+        c_handlers,
+        "on_echo",
+        state=[("ticks", "<u8")],
+        never_publishes=True,
+        outputs={"seen": seen, "nth": [("nth", "<u4")]},
     )
     ticks = ticks_for([0] * 8)
     ticks["depth"] = 1

@@ -20,7 +20,7 @@ import strand
 from strand import Dispatcher, ReplayResult, replay
 from strand.errors import ConfigurationError
 from strand.feeds.merge.feeds import merge_feeds
-from strand.handlers.base import BUILTIN
+from strand.handlers import BUILTIN
 from strand.report import write_rows
 from strand.ticks import zeros
 from strand.units import NOTIONAL, PRICE, SIZE, Unit, declare, meaning_of, undeclared
@@ -56,6 +56,15 @@ TURNOVER = sum(exact(p) * exact(a) for p, a in zip(PRICES, AMOUNTS, strict=True)
 
 def close(found: Any, expected: Fraction) -> bool:
     return math.isclose(float(found), float(expected), rel_tol=1e-14)
+
+
+def test_sizes_of_a_handler_that_is_called_with_trades_are_in_units_of_the_instrument(crypto: Path) -> None:
+    @strand.batch_handler(state=[("volume", SIZE)], on="trade")
+    def traded(symbol: str, trades: Any, row: Any) -> None:
+        row["volume"] += trades["size"].sum()
+
+    result = replay(crypto, traded, workers=1, cores=None)
+    assert close(result.rows.to_pandas()["volume"].loc["XBTUSD"], VOLUME)
 
 
 def test_sizes_of_a_crypto_feed_are_in_units_of_the_instrument(crypto: Path) -> None:

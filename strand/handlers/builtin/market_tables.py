@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from strand.handlers.base import Fills, Handler
-from strand.handlers.options import built_in
-from strand.handlers.tape import TOP, tape_handler
+from strand.handlers.base import Handler
+from strand.handlers.builtin.definition import built_in
+from strand.handlers.builtin.tape import TOP, tape_handler
+from strand.handlers.feed_trades import Fills
 from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare, prefixed
 
 __all__ = ["BBO", "BBO_ROW", "TRADES", "TRADES_ROW", "bbo", "trades"]

@@ -6,7 +6,8 @@ import numpy as np
 
 from strand.binding.depths import MOST_TOP, DepthMemory
 from strand.handlers.base import Handler
-from strand.handlers.options import built_in
+from strand.handlers.builtin.definition import built_in
+from strand.handlers.native_handlers import NativeHandler
 from strand.numbers import whole
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
 
@@ -57,6 +58,9 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
     values.
     """
     shown, kept = whole("top", top, 1, MOST_TOP), whole("max_levels", max_levels, 1, MOST_LEVELS)
-    return Handler(
-        "depth", depth_row(shown), memory=lambda n: DepthMemory(n, top=shown, max_levels=kept), needs_ticks=True
+    return NativeHandler(
+        name="depth",
+        state=depth_row(shown),
+        function=lambda n: DepthMemory(n, top=shown, max_levels=kept),
+        needs_ticks=True,
     )

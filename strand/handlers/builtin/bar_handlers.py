@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Fills, Handler, SymbolMemory
-from strand.handlers.options import built_in
-from strand.handlers.tape import STRETCH, one_of, tape_handler
+from strand.handlers.base import Handler
+from strand.handlers.builtin.definition import built_in
+from strand.handlers.builtin.tape import STRETCH, one_of, tape_handler
+from strand.handlers.feed_trades import Fills
+from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.numbers import is_whole, whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
@@ -132,7 +134,7 @@ def bars(
     hours = session_table(sessions)
     acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
-    def of(size_unit: float | None) -> Handler:
+    def of(size_unit: float | None) -> NativeHandler:
         limit = fixed if amount is None else _limit(name, amount, size_unit, price)
         step, least = (0, limit) if kind == _NOTIONAL else (limit, 0)
         params = struct.pack("=IIIIQQQq", kind, *flags, zero, step, least % 2**64, least >> 64) + hours
@@ -153,7 +155,7 @@ def bars(
         raise refused
 
     # A feed that counts in finer units may have what is no whole number of ones.
-    return Handler("bars", BARS_ROW, memory=refuse, needs_ticks=True, for_feed=for_feed, **acts)
+    return NativeHandler(name="bars", state=BARS_ROW, function=refuse, needs_ticks=True, for_feed=for_feed, **acts)
 
 
 def _amount(name: str, value: int | float | str | Decimal) -> Decimal:

@@ -15,9 +15,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import VWAP_ROW, Fills, Handler
-from strand.handlers.options import built_in
-from strand.handlers.tape import STRETCH, TOP, one_of, tape_handler
+from strand.handlers.base import Handler
+from strand.handlers.builtin.definition import built_in
+from strand.handlers.builtin.tape import STRETCH, TOP, one_of, tape_handler
+from strand.handlers.feed_trades import Fills
 from strand.numbers import whole
 from strand.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
@@ -45,6 +46,7 @@ __all__ = [
     "VOLATILITY",
     "VOLATILITY_ROW",
     "VWAP",
+    "VWAP_ROW",
     "imbalance",
     "spread",
     "trade_stats",
@@ -196,6 +198,15 @@ _TRADE_STATS_EVERY_ROW: Final = np.dtype(
 #: The figures of an interval with a trade.
 TRADE_STATS: Final = np.dtype([*_SPAN, *_FIGURES, *_FLAGS])
 
+VWAP_ROW: Final = np.dtype(
+    [
+        ("trades", COUNT),
+        ("volume", SIZE),
+        ("notional", NOTIONAL),
+        ("vwap", declare(PRICE, "<f8", given=_TRADED)),
+        ("unpriced", COUNT),
+    ]
+)
 _VWAP_FIELDS: Final = [(name, VWAP_ROW[name]) for name in VWAP_ROW.names or ()]
 _VWAP_EVERY_ROW: Final = np.dtype([*_VWAP_FIELDS, *STRETCH, *_OWN_SPAN, *_interval(_VWAP_FIELDS), ("now", INNER)])
 #: An interval with a trade: prices in units of currency.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
 
@@ -11,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, check_runs, name_of, source_for
-from strand.handlers.context import Bound, Context, FailedOnTick
+from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
-from strand.handlers.state import defaults_of, row_dtype
+from strand.handlers.feed_trades import source_for
+from strand.handlers.functions import check_runs, name_of
+from strand.handlers.hosted import HostedHandler
+from strand.handlers.parameters import Parameters
+from strand.handlers.state import row_dtype
 from strand.handlers.watches import STATES, Events, watches_of
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
-__all__ = ["METHODS", "Tick", "Trade", "is_object_class", "object_handler"]
+__all__ = ["METHODS", "ObjectHandler", "Tick", "Trade", "is_object_class", "object_handler"]
 
 #: What is called for ticks of one kind.
 BY_KIND: Final = {
@@ -117,12 +121,44 @@ _TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
 _new_trade: Final = partial(tuple.__new__, Trade)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ObjectHandler(HostedHandler):
+    """A handler of objects, one a symbol. ``factory``: their class, or what makes them. ``counts``: the row is
+    ``OBJECT_ROW``, in which ticks are counted for them."""
+
+    factory: Callable[..., Any]
+    counts: bool = False
+
+    @property
+    def needs_ticks(self) -> bool:
+        return True
+
+    @property
+    def timers(self) -> bool:
+        return hasattr(_made_by(self.factory), "on_wake")
+
+    @property
+    def ends(self) -> bool:
+        return hasattr(_made_by(self.factory), "on_finish")
+
+    @property
+    def needs_states(self) -> tuple[str, ...]:
+        return tuple(method for method in STATES if hasattr(self.factory, method))
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return (self.factory,)
+
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        return _functions_of(self.factory, self.name, self.counts, context)
+
+
 @overload
-def object_handler(cls: Callable[..., Any], /) -> Handler: ...
+def object_handler(cls: Callable[..., Any], /) -> ObjectHandler: ...
 @overload
 def object_handler(
     *, state: Any = None, params: Any = None, name: str | None = None, outputs: Mapping[str, Any] | None = None
-) -> Callable[[Callable[..., Any]], Handler]: ...
+) -> Callable[[Callable[..., Any]], ObjectHandler]: ...
 def object_handler(
     cls: Callable[..., Any] | None = None,
     /,
@@ -131,7 +167,7 @@ def object_handler(
     params: Any = None,
     name: str | None = None,
     outputs: Mapping[str, Any] | None = None,
-) -> Handler | Callable[[Callable[..., Any]], Handler]:
+) -> ObjectHandler | Callable[[Callable[..., Any]], ObjectHandler]:
     """Makes a handler of a class, or of what makes such objects: each symbol has one, from its first tick on.
 
     Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
@@ -149,26 +185,21 @@ def object_handler(
     cannot give them ``on_wake``, ``on_finish`` or ``on_trade``.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
-    parameters = None if params is None else row_dtype(params, "params")
+    parameters = Parameters.declared(params)
     emitted = output_dtypes(outputs)
 
-    def wrap(factory: Callable[..., Any]) -> Handler:
+    def wrap(factory: Callable[..., Any]) -> ObjectHandler:
         called = name or name_of(factory)
         if isinstance(factory, type):
             _check_methods(called, factory)
-        return Handler(
-            called,
-            row,
-            bind=partial(_bind, factory, called, state is None),
-            params_dtype=parameters,
-            params_defaults=defaults_of(params),
-            needs_states=tuple(method for method in STATES if hasattr(factory, method)),
-            needs_ticks=True,
+        return ObjectHandler(
+            name=called,
+            state=row,
+            factory=factory,
+            counts=state is None,
+            params=parameters,
             outputs=emitted,
-            timers=hasattr(_made_by(factory), "on_wake"),
-            ends=hasattr(_made_by(factory), "on_finish"),
-            trades=source_for("trade") if hasattr(_made_by(factory), "on_trade") else None,
-            plain=hasattr(_made_by(factory), "on_trade"),
+            trades=source_for("trade" if hasattr(_made_by(factory), "on_trade") else "tick"),
         )
 
     return wrap if cls is None else wrap(cls)
@@ -207,7 +238,7 @@ def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
             )
 
 
-def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context) -> Bound:
+def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context: Context) -> SymbolFunctions:
     """The object of a symbol, and what to call with its ticks."""
     thing = factory()
     _check_methods(name, thing)
@@ -279,7 +310,9 @@ def _bind(factory: Callable[..., Any], name: str, counts: bool, context: Context
         for method, value in events.get(0, ()):
             method(value)
 
-    return Bound(call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed if watches else None)
+    return SymbolFunctions(
+        call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed if watches else None
+    )
 
 
 def _trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:

@@ -13,8 +13,7 @@ from plain_run import AT_END, TIMER, plain_run
 
 from strand import UNDEF_PRICE, Handler, Sessions, bars
 from strand.errors import ConfigurationError
-from strand.handlers import BAR
-from strand.handlers.bars import BAR_CUT, BAR_EMPTY, BAR_OUTSIDE, BAR_PARTIAL
+from strand.handlers import BAR, BAR_CUT, BAR_EMPTY, BAR_OUTSIDE, BAR_PARTIAL
 from strand.ticks import KIND_ORDER, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000

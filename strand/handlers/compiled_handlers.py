@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,15 +12,74 @@ import numpy as np
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.handlers.base import Handler, On, OnTick, check_runs, name_of, source_for
-from strand.handlers.compile_errors import explain
+from strand.handlers.base import TradesHandler
+from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import output_dtypes
-from strand.handlers.state import defaults_of, row_dtype
+from strand.handlers.feed_trades import On, source_for
+from strand.handlers.functions import check_runs, name_of
+from strand.handlers.parameters import Parameters
+from strand.handlers.state import row_dtype
+from strand.ticks import TRADE
 
-__all__ = ["compile_loop", "handler", "numba_module"]
+__all__ = ["CompiledHandler", "handler", "numba_module"]
+
+OnTick = Callable[[Any, Any], None]
 
 #: What comes after the first arguments, by name and in any order.
 FURTHER = ("params", "emit", "ctx")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledHandler(TradesHandler):
+    """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
+    ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
+
+    on_tick: OnTick
+    on_wake: Callable[..., None] | None = None
+    on_finish: Callable[..., None] | None = None
+    cache: bool = True
+    #: By record, key and row.
+    _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def is_native(self) -> bool:
+        return True
+
+    @property
+    def timers(self) -> bool:
+        return self.on_wake is not None
+
+    @property
+    def ends(self) -> bool:
+        return self.on_finish is not None
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return tuple(each for each in (self.on_tick, self.on_wake, self.on_finish) if each is not None)
+
+    @property
+    def sees_chain(self) -> bool:
+        return True
+
+    def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
+        """The function the engine calls for records of a dtype and rows of a dtype. Raises ConfigurationError,
+        MissingExtraError."""
+        signature = (record, key, row)
+        if signature not in self._compiled:
+            self._compiled[signature] = _compile_all(self, record, key, row)
+        return self._compiled[signature]
+
+    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:
+        params = None if self.params is None else self.params.records(self.name, context.table)
+        maker = context.maker_for(self.trades)
+        function = self.compile(context.record if maker is None else TRADE, context.key, row)
+        if params is not None:
+            function = replace(function, params=params.tobytes())
+        return BoundNative(function=function if maker is None else maker.around(function))
+
+    def reason_of(self, message: str) -> str:
+        return reason_of_compiled(message)
 
 
 def handler(
@@ -32,7 +92,7 @@ def handler(
     on_wake: Callable[..., None] | None = None,
     on_finish: Callable[..., None] | None = None,
     on: On = "tick",
-) -> Callable[[OnTick], Handler]:
+) -> Callable[[OnTick], CompiledHandler]:
     """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
 
     ``on="trade"``: it is called as ``on_trade(row, trade)``, for what the feed says is a trade with a price, and for
@@ -51,11 +111,11 @@ def handler(
     ConfigurationError, with the place and the reason, for a function that does not compile.
     """
     row = row_dtype(state)
-    parameters = None if params is None else row_dtype(params, "params")
+    parameters = Parameters.declared(params)
     emitted = output_dtypes(outputs)
     source = source_for(on)
 
-    def wrap(function: OnTick) -> Handler:
+    def wrap(function: OnTick) -> CompiledHandler:
         called = name or name_of(function)
         declared = {"params": parameters is not None, "emit": bool(emitted), "ctx": on_wake is not None}
         _check_arguments(called, function, f"on_{on}(row, {on})", 2, declared)
@@ -66,21 +126,16 @@ def handler(
             _check_arguments(called, on_wake, "on_wake(row, time)", 2, declared)
         if on_finish is not None:
             _check_arguments(called, on_finish, "on_finish(row)", 1, declared | {"ctx": True})
-        return Handler(
-            called,
-            row,
+        return CompiledHandler(
+            name=called,
+            state=row,
             on_tick=function,
-            params_dtype=parameters,
-            params_defaults=defaults_of(params),
-            cache=cache,
-            outputs=emitted,
-            timers=on_wake is not None,
-            ends=on_finish is not None,
-            trades=source,
-            needs_ticks=source is not None,
-            plain=source is not None,
             on_wake=on_wake,
             on_finish=on_finish,
+            params=parameters,
+            outputs=emitted,
+            trades=source,
+            cache=cache,
         )
 
     return wrap
@@ -122,19 +177,18 @@ def numba_module() -> Any:
     return numba
 
 
-def compile_loop(handler: Handler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
+def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
     """The loop over a batch around ``handler.on_tick``, and what is called at timers and the end, as the engine calls
     them. Raises ConfigurationError, MissingExtraError."""
     numba_module()  # before what imports it
     from strand.handlers.compiled_loop import make_finish, make_loop, make_wake
 
-    assert handler.on_tick is not None
     tick = _compile(handler, handler.on_tick, (row, record), key, partial(make_loop, key=key))
     wake = None if handler.on_wake is None else _compile(handler, handler.on_wake, (row, None), key, make_wake)
     finish = None if handler.on_finish is None else _compile(handler, handler.on_finish, (row,), key, make_finish)
     return NativeFunction(
         pointer_from_address(tick.address),
-        pure=True,
+        never_publishes=True,
         keep=(tick, wake, finish),
         wake=None if wake is None else wake_pointer(wake.address),
         finish=None if finish is None else finish_pointer(finish.address),
@@ -143,7 +197,7 @@ def compile_loop(handler: Handler, record: np.dtype[Any], key: str, row: np.dtyp
 
 
 def _compile(
-    handler: Handler,
+    handler: CompiledHandler,
     given: Callable[..., Any],
     first: Sequence[np.dtype[Any] | None],
     key: str,
@@ -159,8 +213,8 @@ def _compile(
 
     names, at_tick = _arguments(given), given is handler.on_tick
     dtypes = {name: dtype for name, dtype in zip(names, first, strict=False) if dtype is not None}
-    if handler.params_dtype is not None:
-        dtypes["params"] = handler.params_dtype
+    if handler.params is not None:
+        dtypes["params"] = handler.params.dtype
     try:
         types = {name: record_type(dtype) for name, dtype in dtypes.items()}
         if handler.outputs:
@@ -170,7 +224,7 @@ def _compile(
     types |= {name: numba.int64 for name, dtype in zip(names, first, strict=False) if dtype is None}
     types["ctx"] = AT_TICK if at_tick else AT_TIMER if len(first) == 2 else AT_END
     plain = _plain(given)
-    layout = (*(dtypes.get(name) for name in names), key, handler.params_dtype, *handler.outputs.items())
+    layout = (*(dtypes.get(name) for name in names), key, dtypes.get("params"), *handler.outputs.items())
     cache = FunctionCache.of(plain, layout) if handler.cache else None
     one: Any = given if hasattr(given, "py_func") else numba.njit(plain)
     loop, signature = make(one, types, names)

@@ -10,7 +10,9 @@ import numpy as np
 from strand.binding.tape import TapeMemory, source_bytes, tape_function
 from strand.binding.trades import TradeRules
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, fills_of, ticks_of
+from strand.handlers.base import Handler
+from strand.handlers.feed_trades import fills_of, ticks_of
+from strand.handlers.native_handlers import NativeHandler
 from strand.units import INNER, PRICE, SIZE, declare
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def tape_handler(
     timers: bool = False,
     ends: bool = False,
     shown: str | None = None,
-) -> Handler:
+) -> NativeHandler:
     """The handler of the C functions ``sd_handle_NAME``, ``sd_wake_NAME`` and ``sd_finish_NAME``.
 
     ``params``: those behind its sd_source. ``book``: it takes trades and quotes from books of its own, and ``fills``:
@@ -71,13 +73,16 @@ def tape_handler(
 
     report = fills is not None and one_of("fills", fills, FILLS) == 1
     rules = TradeRules(orders=orders or bool(book), fills_report=report, crosses=bool(crosses), resting=resting)
-    return Handler(
-        shown or name,
-        state,
-        function=None if book else tape_function(name, source_bytes(rules), params, **acts),
-        memory=(lambda n: TapeMemory(n, name, rules, params, **acts)) if book else None,
+    return NativeHandler(
+        name=shown or name,
+        state=state,
+        function=(
+            (lambda n: TapeMemory(n, name, rules, params, **acts))
+            if book
+            else tape_function(name, source_bytes(rules), params, **acts)
+        ),
         needs_ticks=True,
-        plain=book is None,
+        takes_ticks_as_plain=book is None,
         for_feed=for_feed if book is None or fills is None else None,
         outputs=outputs or {},
         timers=timers,

@@ -4,18 +4,62 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, On, OnTicks, check_runs, name_of, source_for
-from strand.handlers.context import Bound, Call, Context, FailedOnTick
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
-from strand.handlers.state import defaults_of, row_dtype
+from strand.handlers.feed_trades import On, source_for
+from strand.handlers.functions import check_runs, name_of
+from strand.handlers.hosted import HostedHandler
+from strand.handlers.parameters import Parameters
+from strand.handlers.state import row_dtype
 
-__all__ = ["batch_handler"]
+__all__ = ["PythonHandler", "batch_handler"]
+
+OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonHandler(HostedHandler):
+    """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
+    at the end of a run."""
+
+    on_ticks: Callable[..., Any]
+    on_wake: Callable[..., None] | None = None
+    on_finish: Callable[..., None] | None = None
+
+    @property
+    def timers(self) -> bool:
+        return self.on_wake is not None
+
+    @property
+    def ends(self) -> bool:
+        return self.on_finish is not None
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return tuple(each for each in (self.on_ticks, self.on_wake, self.on_finish) if each is not None)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether ``on_ticks`` takes no context."""
+        return not _takes(self.on_ticks, 4)
+
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        plain = self._is_plain
+        call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
+        return SymbolFunctions(
+            call if self.trades is None else _with_trades(call, context),
+            None if self.on_wake is None else _wake(self.on_wake, context),
+            None if self.on_finish is None else _finish(self.on_finish, context),
+            plain=self.on_ticks if plain else None,
+        )
 
 
 def batch_handler(
@@ -27,7 +71,7 @@ def batch_handler(
     on_wake: Callable[..., None] | None = None,
     on_finish: Callable[..., None] | None = None,
     on: On = "tick",
-) -> Callable[[OnTicks], Handler]:
+) -> Callable[[OnTicks], PythonHandler]:
     """Decorates ``def on_ticks(symbol, ticks, row)`` or ``def on_ticks(symbol, ticks, row, ctx)``, run by Python once
     a batch.
 
@@ -46,10 +90,10 @@ def batch_handler(
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)
-    parameters = None if params is None else row_dtype(params, "params")
+    parameters = Parameters.declared(params)
     source = source_for(on)
 
-    def wrap(function: OnTicks) -> Handler:
+    def wrap(function: OnTicks) -> PythonHandler:
         called = name or name_of(function)
         _check_arguments(called, function, f"on_{on}s", ("symbol", f"{on}s", "row"))
         _check_arguments(called, on_wake, "on_wake", ("symbol", "time", "row"))
@@ -58,42 +102,18 @@ def batch_handler(
             raise ConfigurationError(
                 f"handler {called!r}: with on_wake it asks by its context: write on_ticks(symbol, ticks, row, ctx)"
             )
-        return Handler(
-            called,
-            row,
-            bind=_binding(function, on_wake, on_finish, of_trades=source is not None),
-            timers=on_wake is not None,
-            ends=on_finish is not None,
-            trades=source,
-            needs_ticks=source is not None,
-            plain=source is not None,
-            params_dtype=parameters,
-            params_defaults=defaults_of(params),
+        return PythonHandler(
+            name=called,
+            state=row,
+            on_ticks=function,
+            on_wake=on_wake,
+            on_finish=on_finish,
+            params=parameters,
             outputs=emitted,
+            trades=source,
         )
 
     return wrap
-
-
-def _binding(
-    on_ticks: Callable[..., Any],
-    on_wake: Callable[..., None] | None,
-    on_finish: Callable[..., None] | None,
-    *,
-    of_trades: bool,
-) -> Callable[[Context], Bound]:
-    plain = not _takes(on_ticks, 4)
-
-    def bind(context: Context) -> Bound:
-        call = _plain(on_ticks, context) if plain else _with_context(on_ticks, context)
-        return Bound(
-            _with_trades(call, context) if of_trades else call,
-            None if on_wake is None else _wake(on_wake, context),
-            None if on_finish is None else _finish(on_finish, context),
-            plain=on_ticks if plain else None,
-        )
-
-    return bind
 
 
 def _plain(on_ticks: Callable[..., Any], context: Context) -> Call:

@@ -1,0 +1,136 @@
+"""Handlers bound to one table of symbols, by a dispatcher or a plain loop: what it runs of each of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.chain import Chained
+from strand.binding.engine_words import Failure, RunByPython
+from strand.binding.native import NativeFunction
+from strand.binding.trades import TradeMaker, TradeSource
+from strand.handlers.context import Context
+from strand.handlers.emit import Claim, Emit
+from strand.handlers.timed import Clock, Host
+from strand.handlers.timer import Timer
+from strand.handlers.traded import TradesSite
+from strand.symbols import SymbolTable
+
+__all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site"]
+
+
+class Site(Clock, TradesSite, Protocol):
+    """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
+
+    def claim(self) -> Claim:
+        """The ticks, or the timer, in this thread's hands."""
+
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
+        """Runs a chain tick by tick, and copies the row as it is after each. Returns how many it handled: short of all
+        of them it stopped before a timer of its own, or failed on the next one."""
+
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
+        """Runs the timers of such a chain that are due for a symbol, or its end."""
+
+
+@dataclass(frozen=True)
+class BindContext:
+    """What handlers are bound to: the symbols, the records and their key, and bytes from one row to the next.
+    ``makers``: what makes trades for those that ask for them."""
+
+    table: SymbolTable
+    record: np.dtype[Any]
+    key: str
+    row_stride: int
+    makers: list[TradeMaker] = field(default_factory=list)
+
+    def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
+        """What makes a handler's trades; None where it asks for none."""
+        if source is None:
+            return None
+        self.makers.append(TradeMaker(len(self.table), source))
+        return self.makers[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundHandler(ABC):
+    """One handler bound to a table of symbols.
+
+    ``memory``: what it, or a part of it, keeps beside its row (order books), ``path``: the names that lead to that
+    part's row.
+    """
+
+    memory: object | None = None
+    path: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def for_engine(self) -> NativeFunction | RunByPython:
+        """What the engine is told of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundNative(BoundHandler):
+    """One that the engine calls."""
+
+    function: NativeFunction
+
+    @property
+    def for_engine(self) -> NativeFunction:
+        return self.function
+
+
+class Emitting(Protocol):
+    """The handler whose code Python runs: of a chain the last one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def outputs(self) -> Mapping[str, np.dtype[Any]]: ...
+
+    @property
+    def timers(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundPython(BoundHandler):
+    """One that Python runs, a symbol at a time.
+
+    ``name``, ``timers`` and ``ends``: its own, or those of the chain that ``emitting`` ends. ``first_output``: the
+    engine's number of the first output of ``emitting``. ``params``: by key. ``states``: the rows of those before it in
+    a chain, by name. ``host``: makes what is run for a symbol.
+    """
+
+    name: str
+    timers: bool
+    ends: bool
+    emitting: Emitting
+    host: Callable[[Context, Site], Host]
+    first_output: int = 0
+    params: npt.NDArray[Any] | None = None
+    states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+
+    @property
+    def for_engine(self) -> RunByPython:
+        return RunByPython(self.timers, self.ends)
+
+    def bind_symbol(self, key: int, *, symbol: str, row: Any, site: Site) -> tuple[Context, Host]:
+        """Binds it to one symbol, from its first tick on."""
+        emitting = self.emitting
+        context = Context(
+            self.name,
+            symbol,
+            key,
+            row,
+            params=None if self.params is None else self.params[key],
+            states=self.states,
+            emit=Emit(emitting.name, emitting.outputs, self.first_output, site.claim),
+            timer=Timer(emitting.name) if emitting.timers else None,
+        )
+        return context, self.host(context, site)

@@ -1,0 +1,50 @@
+"""The built-in handlers that only count: ``count``, and the benchmark's ``spin``."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from strand.binding.native import NativeFunction, builtin
+from strand.handlers.builtin.definition import built_in
+from strand.handlers.native_handlers import NativeHandler
+from strand.numbers import whole
+from strand.units import COUNT, PRICE, SIZE, TIME, declare
+
+__all__ = ["COUNT_ROW", "SPIN_ROW", "count", "spin"]
+
+_SEEN = {"ticks": 1}
+
+COUNT_ROW = np.dtype(
+    [
+        ("ticks", COUNT),
+        ("trades", COUNT),
+        ("volume", SIZE),
+        ("last_price", declare(PRICE, given={"trades": 1})),
+        ("first_ts_recv", declare(TIME, given=_SEEN)),
+        ("last_ts_recv", declare(TIME, given=_SEEN)),
+        ("last_sequence", declare(COUNT, given=_SEEN)),
+    ]
+)
+SPIN_ROW = np.dtype([("ticks", "<i8"), ("value", "<u8"), ("last_sequence", "<i8"), ("broken", "<i8")])
+
+
+@built_in
+def count() -> NativeHandler:
+    """Tallies: ticks, trades, volume, and the last price, time and sequence."""
+    return _native("count", COUNT_ROW)
+
+
+@built_in
+def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> NativeHandler:
+    """The benchmark's handler: ``work`` dependent multiply-add steps a tick; symbols whose index divides by
+    ``dear_every`` take ``dear_times`` as many. Its row counts ticks whose sequence does not follow the last one's."""
+    given = (whole("work", work, 0), whole("dear_every", dear_every, 0), whole("dear_times", dear_times, 1))
+    return _native("spin", SPIN_ROW, struct.pack("=qqq", *given))
+
+
+def _native(name: str, state: np.dtype[Any], params: bytes = b"") -> NativeHandler:
+    function = NativeFunction(builtin(name), params, never_publishes=True)
+    return NativeHandler(name=name, state=state, function=function, needs_ticks=True)

@@ -1,0 +1,89 @@
+"""What a built-in handler is by its name, and what its options are about."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeVar
+
+from strand.handlers.base import Handler
+from strand.handlers.options import Option, Origin, options_of_function
+
+__all__ = ["Builtin", "built_in"]
+
+P = ParamSpec("P")
+H = TypeVar("H", bound=Handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A built-in handler by name: the function that makes it, and the options it has unless one of ``instead`` is
+    given."""
+
+    make: Callable[..., Handler]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    instead: tuple[str, ...] = ()
+
+    def __call__(self, **given: Any) -> Handler:
+        return self.make(**(given if any(name in given for name in self.instead) else {**self.defaults, **given}))
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """Its options, by name in their order."""
+        found = {}
+        for name, option in options_of_function(self.make).items():
+            about = ABOUT.get(f"{self.make.__name__}.{name}", ABOUT.get(name, ""))
+            default = option.kind.show(self.defaults[name]) if name in self.defaults else option.default
+            found[name] = dataclasses.replace(option, default=default, about=about)
+        return found
+
+
+def built_in(make: Callable[P, H]) -> Callable[P, H]:
+    """Decorates a function that makes a built-in handler, called as its name is: what it makes knows its origin."""
+
+    @functools.wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> H:
+        handler = make(*args, **kwargs)
+        given = inspect.signature(make).bind(*args, **kwargs).arguments
+        load: str | None = make.__name__
+        said = {}
+        for name, option in options_of_function(make).items():
+            value = given.get(name)
+            text = None if value is None else option.kind.show(value)
+            if value is not None and text is None:
+                load, text = None, str(value)
+            if text is not None and text != option.default:
+                said[name] = text
+        return dataclasses.replace(handler, origin=Origin(load, said))
+
+    return made
+
+
+#: What options of built-in handlers are about, by name; where that differs, by handler and name.
+ABOUT: Final[Mapping[str, str]] = {
+    "every": "emit a record for each stretch of so much time",
+    "bars.every": "the time of a bar",
+    "ticks": "a bar for so many trades",
+    "volatility.ticks": "a return over so many prices",
+    "volume": "a bar for so many units of the instrument",
+    "notional": "a bar for so many units of currency",
+    "fill": "emit also the stretches in which nothing came",
+    "partial": "emit at the run's end what is under way",
+    "sessions": "when the venue is open; what comes outside does not count",
+    "outside": "trades outside of sessions",
+    "zero_sizes": "trades of size 0",
+    "book": "take trades and quotes from order books",
+    "crosses": "crosses count too",
+    "fills": "what a fill does: reduce its order, or only report",
+    "step": "returns over a grid of so much time",
+    "price": "of trades, or the mid of the best quotes",
+    "sign": "what tells who bought",
+    "top": "levels that a row shows",
+    "max_levels": "levels that a side keeps",
+    "work": "steps a tick",
+    "dear_every": "symbols whose index divides by it take more steps",
+    "dear_times": "so many times as many",
+}

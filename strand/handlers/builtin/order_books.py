@@ -1,0 +1,70 @@
+"""The built-in handler ``book``: books of single orders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strand.binding.books import BookMemory
+from strand.binding.trades import TradeRules
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler
+from strand.handlers.builtin.definition import built_in
+from strand.handlers.feed_trades import Fills, fills_of
+from strand.handlers.native_handlers import NativeHandler
+from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare
+
+__all__ = ["BOOK_ROW", "book"]
+
+_SEEN = {"ticks": 1}
+_COUNT4 = declare(COUNT, "<i4")
+
+BOOK_ROW = np.dtype(
+    [
+        ("ticks", COUNT),
+        ("last_ts_recv", declare(TIME, given=_SEEN)),
+        ("bid_price", declare(PRICE, given=_SEEN)),
+        ("ask_price", declare(PRICE, given=_SEEN)),
+        ("bid_size", SIZE),
+        ("ask_size", SIZE),
+        ("bid_orders", _COUNT4),
+        ("ask_orders", _COUNT4),
+        ("orders", _COUNT4),
+        ("state", LETTER),
+        ("bid_levels", _COUNT4),
+        ("ask_levels", _COUNT4),
+        ("volume", SIZE),
+        ("trades", COUNT),
+        ("last_price", declare(PRICE, given={"trades": 1})),
+        ("crossed", COUNT),
+        ("unknown", _COUNT4),
+        ("duplicates", _COUNT4),
+        ("clipped", _COUNT4),
+        ("unusable", _COUNT4),
+    ]
+)
+
+
+@built_in
+def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
+    """Order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
+
+    A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
+    where a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a
+    queue.
+    ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
+    ``"report"`` leaves the book to the cancel or modify that follows, as in DBN, and follows Databento's other
+    rules (docs/feeds/dbn.md): tops are shown at the end of events, and each publisher has a book. Without it a
+    replay goes by its feed's format, and refuses a merge of both sorts; a dispatcher without ``feed=`` takes
+    ``"reduce"``. ``crosses``: they count into volume, trades and last price. csrc/handlers/book.h and trade.h have
+    the rules.
+    """
+    if fills not in (None, "reduce", "report"):
+        raise ConfigurationError(f"fills: {fills!r} is not one of reduce, report")
+    rules = TradeRules(orders=True, fills_report=fills == "report", crosses=bool(crosses))
+    return NativeHandler(
+        name="book",
+        state=BOOK_ROW,
+        function=lambda n: BookMemory(n, rules),
+        needs_ticks=True,
+        for_feed=None if fills is not None else lambda info: book(fills=fills_of(info), crosses=crosses),
+    )

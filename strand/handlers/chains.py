@@ -1,0 +1,250 @@
+"""Chains: several handlers over each tick, one after the other, where the later ones see what the earlier ones made
+of it.
+
+A chain's row has a field for each handler, its row; they lie in their order, each at a multiple of 8 bytes. All of them
+but the last have to be native: a Python one at the end gets its ticks a batch at a time, and beside each tick the
+others' rows as they were right after it (strand.handlers.tracked). Each handler has timers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from strand.binding.chain import MOST_PARTS, Chained, Part, chained
+from strand.errors import ConfigurationError
+from strand.handlers.base import Handler, HandlerLike, SingleHandler
+from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython, Site
+from strand.handlers.context import Context
+from strand.handlers.hosted import HostedHandler
+from strand.handlers.options import Option
+from strand.handlers.resolving import resolve
+from strand.handlers.tracked import Tracked
+from strand.handlers.watches import check_states
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
+
+__all__ = ["ChainHandler", "chain"]
+
+_ALIGN = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainHandler(Handler):
+    """Several handlers in a row, by name. All but the last are native."""
+
+    parts: tuple[tuple[str, SingleHandler], ...]
+
+    @property
+    def is_native(self) -> bool:
+        return self.parts[-1][1].is_native
+
+    @property
+    def timers(self) -> bool:
+        return any(part.timers for _, part in self.parts)
+
+    @property
+    def ends(self) -> bool:
+        return any(part.ends for _, part in self.parts)
+
+    @property
+    def needs_ticks(self) -> bool:
+        return any(part.needs_ticks for _, part in self.parts)
+
+    @property
+    def asks_for_trades(self) -> bool:
+        return any(part.asks_for_trades for _, part in self.parts)
+
+    @property
+    def takes_ticks_as_plain(self) -> bool:
+        return any(part.takes_ticks_as_plain for _, part in self.parts)
+
+    @property
+    def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        return tuple(output for _, part in self.parts for output in part.emitted)
+
+    def parts_as(self, called: str) -> tuple[tuple[str, SingleHandler], ...]:  # noqa: ARG002 - they have names
+        return self.parts
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return tuple(function for _, part in self.parts for function in part.written)
+
+    @property
+    def options(self) -> dict[str, Option]:
+        return {
+            f"{called}.{name}": replace(option, name=f"{called}.{name}")
+            for called, part in self.parts
+            for name, option in part.options.items()
+        }
+
+    @property
+    def described_params(self) -> dict[str, str]:
+        return {f"{called}.{name}": text for called, part in self.parts for name, text in part.described_params.items()}
+
+    def with_params(self, values: Any) -> Self:  # noqa: ARG002 - there are none to give
+        raise ConfigurationError(f"handler {self.name!r} is a chain: give parameters to its parts")
+
+    def with_options(self, values: Mapping[str, Any]) -> Self:
+        parts = []
+        for called, part in self.parts:
+            own = {name[len(called) + 1 :]: value for name, value in values.items() if name.startswith(f"{called}.")}
+            parts.append((called, part.with_options(own)))
+        return replace(self, parts=tuple(parts))
+
+    def known(self, info: FeedInfo) -> Handler:
+        parts = tuple(each for called, part in self.parts for each in part.known(info).parts_as(called))
+        same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
+        if same and self.size_unit == info.size_unit:
+            return self
+        return replace(self, parts=parts, size_unit=info.size_unit)
+
+    def reason_of(self, message: str) -> str:
+        for _, part in self.parts:
+            message = part.reason_of(message)
+        return message
+
+    def bind(self, context: BindContext) -> BoundHandler:
+        *before, (called, last) = self.parts
+        if isinstance(last, HostedHandler):
+            return self._bind_hosted(context, before, called, last)
+        native, memory, path = self._bind_natives(context, self.parts)
+        return BoundNative(function=native.function, memory=memory, path=path)
+
+    def _bind_natives(
+        self, context: BindContext, parts: Sequence[tuple[str, SingleHandler]]
+    ) -> tuple[Chained, object | None, tuple[str, ...]]:
+        """The native parts as one, the first memory that one of them has, and the path to that one's row."""
+        natives: list[Part] = []
+        memory: object | None = None
+        path: tuple[str, ...] = ()
+        for index, (called, part) in enumerate(parts):
+            row = self._seen_by(index, context.row_stride) if part.sees_chain else part.state
+            bound = part.bind_row(context, row)
+            assert isinstance(bound, BoundNative)
+            # What sees the chain's row finds its own in it; others are given theirs.
+            offset = 0 if part.sees_chain else _offset(self.state, called)
+            natives.append(Part(bound.function, offset, len(part.emitted)))
+            if bound.memory is not None and memory is None:
+                memory, path = bound.memory, (called,)
+        return chained(natives, len(context.table)), memory, path
+
+    def _bind_hosted(
+        self,
+        context: BindContext,
+        before: Sequence[tuple[str, SingleHandler]],
+        called: str,
+        last: HostedHandler,
+    ) -> BoundPython:
+        """The last one, which Python runs, with those before it as one that it has run for it."""
+        native, memory, path = self._bind_natives(context, before)
+        states = {name: part.state for name, part in before}
+        check_states(last.name, last.needs_states, states)
+        prefix = _prefix_of(self.state, list(states))
+        functions_of = last.bind_functions(context)
+
+        def host(of_symbol: Context, site: Site) -> Tracked:
+            whole, of_symbol.row = of_symbol.row, of_symbol.row[called]
+            return Tracked(of_symbol, site, native, functions_of(of_symbol, site), rows=(whole, prefix))
+
+        return BoundPython(
+            name=self.name,
+            timers=self.timers,
+            ends=self.ends,
+            emitting=last,
+            host=host,
+            first_output=len(self.emitted) - len(last.emitted),
+            params=None if last.params is None else last.params.records(last.name, context.table),
+            states=states,
+            memory=memory,
+            path=path,
+        )
+
+    def _seen_by(self, index: int, stride: int) -> np.dtype[Any]:
+        """The chain's row as one of its compiled parts sees it: its own fields, and the rows of itself and those
+        before."""
+        called, part = self.parts[index]
+        own = part.state.fields
+        assert own is not None
+        base = _offset(self.state, called)
+        before = [other for other, _ in self.parts[: index + 1]]
+        for field in own:
+            if field in before:
+                raise ConfigurationError(
+                    f"chain: {called!r} has a field {field!r}, the name of a handler of the chain; rename one"
+                )
+        return np.dtype(
+            {
+                "names": [*own, *before],
+                "formats": [*(about[0] for about in own.values()), *(self.state[other] for other in before)],
+                "offsets": [*(base + about[1] for about in own.values()), *(_offset(self.state, o) for o in before)],
+                "itemsize": stride,
+            }
+        )
+
+
+def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike) -> ChainHandler:
+    """Runs handlers one after the other on each tick: ``strand.chain(strand.book(), my_signal)``.
+
+    Each has its own row, a field of the chain's row that is called as the handler is, or by the keyword it is given
+    with. A compiled handler sees its own fields as always, and the rows of those before it by their names:
+    ``row.book.bid_price`` is the top of the book right after this very tick. In C the row of the handler before ends
+    where one's own begins. A Python handler has to be the last one: ``ctx.after["book"]`` is an array of the book's
+    rows, one a tick; an object's ``on_book`` is called with them. Each may have timers, and an end: those that are due
+    at one time run in the chain's order.
+
+    Raises ConfigurationError for fewer than two handlers, names that come twice, and a Python one before the end.
+    """
+    given = [resolve(like) for like in handlers]
+    parts = [(part.name, part) for part in given] + [(called, resolve(like)) for called, like in named.items()]
+    flat = tuple(inner for called, part in parts for inner in part.parts_as(called))
+    if not 2 <= len(flat) <= MOST_PARTS:
+        raise ConfigurationError(f"chain: give from 2 to {MOST_PARTS} handlers, not {len(flat)}")
+    _check_names([called for called, _ in flat])
+    for called, part in flat[:-1]:
+        if not part.is_native:
+            raise ConfigurationError(
+                f"chain: {called!r} is run by Python and has to be the last; those before it have to be compiled"
+            )
+    return ChainHandler(name=name or "+".join(called for called, _ in flat), state=_chain_dtype(flat), parts=flat)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Names of a chain's parts, which are fields of its row."""
+    for i, name in enumerate(names):
+        if not name.isidentifier():
+            raise ConfigurationError(f"chain: {name!r} cannot be a field's name; give it one: chain(signal=...)")
+        if name in names[:i]:
+            raise ConfigurationError(f"chain: two handlers are named {name!r}; give one another name: chain(other=...)")
+
+
+def _chain_dtype(parts: Sequence[tuple[str, SingleHandler]]) -> np.dtype[Any]:
+    offsets, end = [], 0
+    for _, part in parts:
+        offsets.append(end)
+        end += -(-part.state.itemsize // _ALIGN) * _ALIGN
+    return np.dtype(
+        {
+            "names": [called for called, _ in parts],
+            "formats": [part.state for _, part in parts],
+            "offsets": offsets,
+            "itemsize": end,
+        }
+    )
+
+
+def _offset(dtype: np.dtype[Any], name: str) -> int:
+    assert dtype.fields is not None
+    return int(dtype.fields[name][1])
+
+
+def _prefix_of(row: np.dtype[Any], names: list[str]) -> np.dtype[Any]:
+    """The first of a row's fields alone."""
+    assert row.fields is not None
+    end = max(offset + -(-dtype.itemsize // _ALIGN) * _ALIGN for dtype, offset, *_ in (row.fields[n] for n in names))
+    offsets = [_offset(row, name) for name in names]
+    return np.dtype({"names": names, "formats": [row[n] for n in names], "offsets": offsets, "itemsize": end})

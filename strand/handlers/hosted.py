@@ -1,0 +1,54 @@
+"""What the handlers that Python runs have in common, whether a function or objects are called."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strand.handlers.base import TradesHandler
+from strand.handlers.bound import BindContext, BoundPython
+from strand.handlers.context import Context, SymbolFunctions
+from strand.handlers.timed import Timed
+from strand.handlers.traded import TradesSite, with_trades
+from strand.handlers.watches import check_states
+
+__all__ = ["HostedHandler"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedHandler(TradesHandler):
+    """A handler that Python runs: each symbol has functions of its own, from its first tick on."""
+
+    @property
+    def is_native(self) -> bool:
+        return False
+
+    @property
+    def needs_states(self) -> tuple[str, ...]:
+        """Its methods that are called after another handler's row has changed."""
+        return ()
+
+    @abstractmethod
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        """What to call for a symbol."""
+
+    def bind_functions(self, context: BindContext) -> Callable[[Context, TradesSite], SymbolFunctions]:
+        """What makes ``functions_of`` a symbol where they run, with trades for them if they ask for any."""
+        maker = context.maker_for(self.trades)
+        return lambda of_symbol, site: with_trades(self.functions_of(of_symbol), of_symbol, site, maker)
+
+    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
+        check_states(self.name, self.needs_states, {})
+        functions_of = self.bind_functions(context)
+        return BoundPython(
+            name=self.name,
+            timers=self.timers,
+            ends=self.ends,
+            emitting=self,
+            host=lambda of_symbol, site: Timed(of_symbol, functions_of(of_symbol, site), site),
+            params=None if self.params is None else self.params.records(self.name, context.table),
+        )

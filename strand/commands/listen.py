@@ -26,7 +26,8 @@ from strand.feeds.destinations import check_outputs, output_paths
 from strand.feeds.live import MoldFeed
 from strand.feeds.websocket import WebSocketFeed
 from strand.handlers import Handler
-from strand.replay import ReplayResult, replay
+from strand.replaying.replay import replay
+from strand.replaying.result import ReplayResult
 from strand.ticks import MOST_SEQUENCE
 
 __all__ = ["listen"]

@@ -16,7 +16,7 @@ from strand.feeds.selected import batches_from, feeds_of_batch
 from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
-from strand.run_header import describe_source
+from strand.replaying.header import describe_source
 from strand.serial import SerialLoop
 from strand.symbols import SymbolTable
 from strand.tick_feeds import TickFeeds

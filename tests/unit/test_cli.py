@@ -195,7 +195,10 @@ def test_bad_input_is_one_clear_error_and_status_2(
 def test_every_command_has_json() -> None:
     def leaves(command: click.Command) -> Iterator[click.Command]:
         if isinstance(command, click.Group):
-            for each in command.commands.values():
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                each = command.get_command(context, name)
+                assert each is not None
                 yield from leaves(each)
         else:
             yield command

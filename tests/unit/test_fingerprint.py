@@ -25,7 +25,7 @@ from strand.fingerprint import (
     packed,
 )
 from strand.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
-from strand.run_header import describe_handlers
+from strand.replaying.header import describe_handlers
 
 
 def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:

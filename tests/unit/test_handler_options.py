@@ -23,7 +23,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN, Handler
 from strand.handlers.loading import find, load_handler
 from strand.handlers.options import options_of
-from strand.run_header import describe_handlers
+from strand.replaying.header import describe_handlers
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "handlers" / "options.md"
 

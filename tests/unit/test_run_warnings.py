@@ -23,7 +23,7 @@ from strand.feeds.merge import merge_feeds
 from strand.feeds.npy import NpyFeed, write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.pacing import Pacer
-from strand.replay import ReplayResult
+from strand.replaying.replay import ReplayResult
 from strand.run_warnings import RunWarning
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 

@@ -19,7 +19,7 @@ from strand.feeds.selected import feeds_of_batch, tick_feeds_of
 from strand.flow import Flow
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs
-from strand.recorder import NoRecorder
+from strand.replaying.recorder import NoRecorder
 from strand.serial import SerialLoop
 from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named

@@ -22,9 +22,11 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds import Feed
 from strand.feeds import open as open_feed
 from strand.feeds.bytestream import InflateLimits
+from strand.feeds.convert import convert
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.npy import _FIRST_TICK, NpyFeed, write_npy
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import zeros
 
 
@@ -158,6 +160,17 @@ def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: 
         with pytest.raises(FeedError, match=words):
             read(NpyFeed(tmp_path / "a.npy.gz"))
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_opening_an_archive_of_ones_own_takes_no_more_than_it_holds(tmp_path: Path) -> None:
+    convert(sample_path(), tmp_path / "a.npz", limit=10, options={"date": SAMPLE_DATE})
+    NpyFeed(tmp_path / "a.npz").close()  # whatever that imports
+    tracemalloc.start()
+    try:
+        NpyFeed(tmp_path / "a.npz").close()
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
 

@@ -39,6 +39,8 @@ from strand.feeds.npy import NpyFeed, write_npy
 from strand.feeds.streams import InflateLimits, open_stream
 from strand.ticks import empty, zeros
 
+pytestmark = pytest.mark.python
+
 # Bits flipped of each sample without --exhaustive.
 SAMPLED_FLIPS = 200
 # What a format says of itself stands in so many bytes at either end; records that are alike lie between.

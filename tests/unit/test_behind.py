@@ -15,6 +15,8 @@ from strand import behind
 from strand.behind import Behind
 from strand.errors import EngineError
 
+pytestmark = pytest.mark.python
+
 ALLOWED = sorted(os.sched_getaffinity(0))
 BATCH = np.zeros(16, "<u8")
 

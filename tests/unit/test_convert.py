@@ -26,6 +26,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic import SyntheticFeed
 from strand.ticks import FIELDS, empty, zeros
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 pytest.importorskip("databento_dbn")
 

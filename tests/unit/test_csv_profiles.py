@@ -22,6 +22,8 @@ from strand.feeds.csv import CsvFeed, profiles, recognise
 from strand.feeds.dbn import DbnFeed
 from strand.ticks import FIELDS, zeros
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 
 

@@ -22,6 +22,8 @@ from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.synthetic_files import write_lobster
 from strand.feeds.websocket import WebSocketFeed
 
+pytestmark = pytest.mark.python
+
 #: No reader takes it: a run that gets as far as reading says so, and not what is wrong with its outputs.
 UNREADABLE = b"no format that anybody knows"
 

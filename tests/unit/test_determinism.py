@@ -21,6 +21,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import Handler, object_handler
 from strand.handlers.bars import BAR_PARTIAL
 
+pytestmark = pytest.mark.python
+
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 #: A rest after so many ticks of the day: three of them.
 EVERY = 700

@@ -18,6 +18,8 @@ from strand.feeds.convert import convert
 from strand.feeds.npy import write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:

@@ -15,6 +15,8 @@ from command_here import run_here
 
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
+pytestmark = pytest.mark.python
+
 SAMPLE = str(sample_path())
 REPLAY = ["replay", SAMPLE, "--handler", "count", "--limit", "1000"]
 LONG = "a" * 300

@@ -25,6 +25,8 @@ from strand.feeds.npy import write_npy
 from strand.feeds.trading_day import midnight_ns
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "feeds"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 COMMANDS = [(page, line) for page in PAGES for line in commands_on(DOCS / page)]

@@ -27,6 +27,8 @@ from strand.fingerprint import (
 from strand.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
 from strand.replaying.header import describe_handlers
 
+pytestmark = pytest.mark.python
+
 
 def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
     return strand.replay(ArrayFeed(ticks, names), handler, **{"workers": 1, "cores": None, **options}).fingerprint

@@ -25,6 +25,8 @@ from strand.handlers.loading import find, load_handler
 from strand.handlers.options import options_of
 from strand.replaying.header import describe_handlers
 
+pytestmark = pytest.mark.python
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "handlers" / "options.md"
 
 MODULE = '''

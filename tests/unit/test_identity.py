@@ -22,6 +22,8 @@ from strand.feeds.synthetic_files import write_mbo
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.handlers import BUILTIN
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 
 DAY = {"date": SAMPLE_DATE}

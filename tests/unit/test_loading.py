@@ -13,6 +13,8 @@ from click.testing import CliRunner
 import strand
 from strand.cli import COMMANDS, cli
 
+pytestmark = pytest.mark.python
+
 ROOT = Path(__file__).parents[2]
 #: What takes most of the time of a start.
 SLOW = {"numpy", "numba", "cffi", "rich", "strand._core", "strand.handlers", "strand.feeds"}

@@ -29,6 +29,8 @@ from strand.feeds.npy import _FIRST_TICK, NpyFeed, write_npy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 
 def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
     ticks = np.frombuffer(np.random.default_rng(count).bytes(64 * count), TICK).copy()

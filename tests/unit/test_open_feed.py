@@ -26,6 +26,8 @@ from strand.feeds.selected import batches_from
 from strand.feeds.trading_day import midnight_ns
 from strand.ticks import empty, zeros
 
+pytestmark = pytest.mark.python
+
 # A system event, "start of messages", at 04:00.
 SYSTEM_EVENT = b"\x00\x0cS" + bytes(4) + (4 * 3600 * 10**9).to_bytes(6, "big") + b"O"
 

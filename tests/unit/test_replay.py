@@ -32,6 +32,8 @@ from strand.feeds.read_ahead import ReadAhead
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.report import as_dict, rows_with_names, write_rows
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture(scope="module")
 def sample() -> tuple[Any, list[str]]:

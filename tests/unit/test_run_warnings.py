@@ -27,6 +27,8 @@ from strand.replaying.replay import ReplayResult
 from strand.run_warnings import RunWarning
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
+pytestmark = pytest.mark.python
+
 DAY = {"date": SAMPLE_DATE}
 #: Messages of ITCH 5.0 that name an order at byte 11.
 OF_AN_ORDER = b"AFECXDU"

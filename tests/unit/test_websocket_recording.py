@@ -27,6 +27,8 @@ from strand.feeds.json_profile import read_profile
 from strand.feeds.websocket import WebSocketFeed
 from strand.feeds.websocket_recording import LONGEST_MESSAGE, MOST_SYMBOLS, MessageRecorder, RecordedMessages
 
+pytestmark = pytest.mark.python
+
 HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
 
 

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from strand import _starting
+from importlib import import_module
 
-if _starting.is_command():
-    _starting.begin()
-from strand.dispatch.dispatcher import Dispatcher
-from strand.errors import StrandError
-from strand.handlers import (
-    Context,
-    Handler,
-    Tick,
-    Trade,
-    bars,
-    batch_handler,
-    bbo,
-    book,
-    chain,
-    depth,
-    handler,
-    imbalance,
-    native,
-    object_handler,
-    spread,
-    trade_stats,
-    trades,
-    volatility,
-    vwap,
-)
-from strand.headers import get_include
-from strand.policies import Fifo
-from strand.replay import ReplayResult, replay
-from strand.sessions import Sessions
-from strand.stats import Statistics
-from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
-
-_starting.done()
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
+if TYPE_CHECKING:
+    from strand.dispatch.dispatcher import Dispatcher
+    from strand.errors import StrandError
+    from strand.handlers import (
+        Context,
+        Handler,
+        Tick,
+        Trade,
+        bars,
+        batch_handler,
+        bbo,
+        book,
+        chain,
+        depth,
+        handler,
+        imbalance,
+        native,
+        object_handler,
+        spread,
+        trade_stats,
+        trades,
+        volatility,
+        vwap,
+    )
+    from strand.headers import get_include
+    from strand.policies import Fifo
+    from strand.replaying.replay import replay
+    from strand.replaying.result import ReplayResult
+    from strand.sessions import Sessions
+    from strand.stats import Statistics
+    from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
 __all__ = [
     "PRICE_SCALE",
@@ -70,3 +69,44 @@ __all__ = [
     "volatility",
     "vwap",
 ]
+
+# Where a name comes from when it is first asked for; all others are of strand.handlers.
+_MODULES = {
+    "Dispatcher": "strand.dispatch.dispatcher",
+    "Fifo": "strand.policies",
+    "PRICE_SCALE": "strand.ticks",
+    "ReplayResult": "strand.replaying.result",
+    "Sessions": "strand.sessions",
+    "Statistics": "strand.stats",
+    "StrandError": "strand.errors",
+    "TICK": "strand.ticks",
+    "UNDEF_PRICE": "strand.ticks",
+    "get_include": "strand.headers",
+    "replay": "strand.replaying.replay",
+}
+
+
+def _load(name: str) -> object:
+    """A public name, or a module of the package, on its first use: ``import strand`` itself takes no time."""
+    if name in __all__:
+        found: object = getattr(import_module(_MODULES.get(name, "strand.handlers")), name)
+    else:
+        missing = f"strand.{name}"
+        try:
+            found = None if name.startswith("_") else import_module(missing)
+        except ModuleNotFoundError as error:
+            if error.name != missing:
+                raise
+            found = None
+        if found is None:
+            raise AttributeError(f"module 'strand' has no attribute {name!r}", name=name)
+    globals()[name] = found
+    return found
+
+
+if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from types import FrameType
 from typing import Final
 
-__all__ = ["INTERRUPTED", "begin", "done", "is_command"]
+__all__ = ["INTERRUPTED", "begin", "done"]
 
 #: The exit status after Ctrl-C.
 INTERRUPTED: Final = 130
@@ -21,14 +20,6 @@ INTERRUPTED: Final = 130
 def _leave(_: int, __: FrameType | None) -> None:
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
-
-
-def is_command() -> bool:
-    """Whether this process is ``strand`` or ``python -m strand``, and not a program that imports the package."""
-    words = sys.orig_argv
-    if sys.argv[0] == "-m":  # as long as the package itself is imported
-        return "-m" in words[:-1] and words[words.index("-m") + 1] == "strand"
-    return os.path.basename(sys.argv[0]) == "strand"  # noqa: PTH119 - pathlib is one of the imports
 
 
 def begin() -> None:

@@ -20,7 +20,8 @@ from strand.errors import EngineError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
 from strand.machine import choose_cores
-from strand.replay import ReplayResult, replay
+from strand.replaying.replay import replay
+from strand.replaying.result import ReplayResult
 from strand.report import duration
 from strand.ticks import named
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class StrandError(Exception):
@@ -132,6 +133,8 @@ class BackpressureError(StrandError):
     """
 
     def __init__(self, message: str, rejected: npt.NDArray[np.int64] | None = None) -> None:
+        import numpy as np
+
         super().__init__(message)
         self.rejected = np.empty(0, np.int64) if rejected is None else rejected
 

@@ -15,6 +15,10 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# numpy's BLAS starts a thread for each core in each process, which is half of what importing numpy takes. No test
+# multiplies matrices, and hundreds of them start a process.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red; `asan`
 # does so with fewer, as each takes several times as long.
 settings.register_profile("dev", deadline=None, max_examples=50)

@@ -8,9 +8,10 @@ tools/rooms.toml lists the rooms in their order, and the files of each. An arrow
 It may only go to a room that is listed before its own, or stay within its room; within a room arrows make no circle.
 
 In C a header and its source are one file. An arrow goes to a file whose header is included, and to one that defines a
-symbol that the object needs. In Python every import makes an arrow, those in functions and under TYPE_CHECKING too. A
-name that a package has of one of its modules makes an arrow to the package. That Python runs the ``__init__`` of the
-packages that a module lies in makes none.
+symbol that the object needs. In Python every import makes an arrow, those in functions and under TYPE_CHECKING too. So
+does the whole name of a module in a dict: such a table says where to load a name from on its first use. A name that a
+package has of one of its modules makes an arrow to the package. That Python runs the ``__init__`` of the packages that
+a module lies in makes none.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def _imported(file: Path, files: Mapping[str, Path]) -> Iterable[str]:
             yield from (each if each in files else node.module for each in inner)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             yield from (given.value for given in node.args if isinstance(given, ast.Constant))
+        elif isinstance(node, ast.Dict):
+            texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+            yield from (text for text in texts if text in files and "." in text)
 
 
 def _module(imported: str, files: Mapping[str, Path]) -> str | None:

@@ -12,6 +12,7 @@ from strand.feeds.io.bytestream import InflateLimits, InputStream
 from strand.feeds.io.zip import ZipMemberStream
 
 _MOST_TEXT: Final = 64 << 20
+_PIECE_BYTES: Final = 1 << 20
 
 __all__ = ["MemberReader", "PieceReader", "read_head", "regular_file", "small_text"]
 
@@ -77,8 +78,14 @@ class PieceReader:
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes; fewer at the end, whose checksum has then been verified, or before a fault."""
-        buffer = bytearray(size)
-        return bytes(buffer[: self._stream.readinto(memoryview(buffer))])
+        found = bytearray()
+        while len(found) < size:  # a piece at a time, because the size may be a bound that nothing comes near
+            buffer = bytearray(min(size - len(found), _PIECE_BYTES))
+            got = self._stream.readinto(memoryview(buffer))
+            found += memoryview(buffer)[:got]
+            if got < len(buffer):
+                break
+        return bytes(found)
 
     def close(self) -> None:
         """Give the stream back."""

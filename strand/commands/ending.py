@@ -14,7 +14,6 @@ from typing import Final
 import click
 
 from strand import _starting
-from strand.commands.terminal import printable
 from strand.errors import StrandError
 
 __all__ = ["run_to_its_end"]
@@ -92,6 +91,8 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 
 
 def _end(message: str, status: int = _BAD_INPUT) -> None:
+    from strand.commands.terminal import printable
+
     with contextlib.suppress(OSError):
         click.echo(printable(message), err=True)
     sys.exit(status)

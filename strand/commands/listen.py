@@ -26,7 +26,8 @@ from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
-from strand.replay import ReplayResult, replay
+from strand.replaying.replay import replay
+from strand.replaying.result import ReplayResult
 from strand.ticks import MOST_SEQUENCE
 
 __all__ = ["listen"]

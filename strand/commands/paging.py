@@ -12,7 +12,7 @@ import click
 
 from strand.handlers import Handler
 from strand.observe.page import check_page_path, write_page
-from strand.replay import ReplayResult
+from strand.replaying.result import ReplayResult
 
 __all__ = ["Paging", "paged"]
 

@@ -16,7 +16,7 @@ from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatch.dispatcher import Dispatcher
 from strand.fingerprint_file import OutputState
 from strand.output_records import NO_FEED
-from strand.replay_run import tell_feeds
+from strand.replaying.run import tell_feeds
 from strand.ticks import joined
 
 __all__ = ["RecordParting", "narrow_outputs"]

@@ -17,7 +17,7 @@ from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
 from strand.reference.loop import SerialLoop
-from strand.run_header import describe_source
+from strand.replaying.header import describe_source
 from strand.symbols import SymbolTable
 from strand.tick_feeds import TickFeeds
 from strand.ticks import named

@@ -76,7 +76,8 @@ def fuzz(name: str, options: list[str]) -> None:
         sys.exit(f"{name!r} is none of {', '.join(names())}")
     folder = tempfile.TemporaryDirectory()
     check = inflate(Path(folder.name)) if name == STREAMS else read(name, Path(folder.name))
-    atheris.Setup([sys.argv[0], *options], check)
+    # To merge corpora, libFuzzer runs this again through a shell, by the first of its arguments.
+    atheris.Setup([f"{sys.executable} {sys.argv[0]} {name}", *options], check)
     atheris.Fuzz()
 
 

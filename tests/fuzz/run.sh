@@ -10,7 +10,10 @@
 # there is one; or open-NAME, a format of strand.feeds (or "streams") in fuzz_open.py. C needs clang with libFuzzer
 # (Debian: clang, libclang-rt-14-dev), Python the package atheris (extra "fuzz").
 #
-# What they find stays in build/fuzz/TARGET/: crash-*, timeout-*, oom-*, with a log; the corpus is kept between runs.
+# Each begins with its corpus of corpus/TARGET.tar.xz, where there is one. KEEP=1 packs what reaches code of its own, of
+# that and of what this run found, as the next one.
+#
+# What they find stays in build/fuzz/TARGET/: crash-*, timeout-*, oom-*, with a log.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -59,9 +62,16 @@ limits=(-max_total_time="$seconds" -rss_limit_mb=512 -print_final_stats=1 -verbo
 # Runs a target, given with its own bounds, in a folder. The clock goes on while a busy machine does other things: an
 # input that took too long (70 is libFuzzer's status for it) is tried again by itself, and is a hang if it does so again.
 fuzz() {
-  local work=$1 status=0 slow
+  local work=$1 status=0 slow kept=$here/corpus/${1##*/}.tar.xz
   shift
+  [[ ! -f $kept ]] || tar -xJf "$kept" -C "$work/seeds" || return
   "$@" "${limits[@]}" -artifact_prefix="$work/" "$work/corpus" "$work/seeds" || status=$?
+  if ((status == 0)) && [[ -n ${KEEP:-} ]]; then
+    rm -rf "$work/kept"
+    mkdir -p "$work/kept" "$here/corpus"
+    "$@" -merge=1 "$work/kept" "$work/corpus" "$work/seeds" || return
+    tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cJf "$kept" -C "$work/kept" . || return
+  fi
   ((status == 70)) || return "$status"
   for slow in "$work"/timeout-*; do
     "$@" "$slow" || return

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["Books"]
+
+_FIELDS = ("action", "side", "instrument_id", "order_id", "size", "price", "ref_id", "flags")
 
 
 class Books:
@@ -44,9 +47,9 @@ class Books:
                 del level[price]
         return side, price
 
-    def apply(self, tick: Any) -> None:
-        action, locate, order = tick["action"], int(tick["instrument_id"]), int(tick["order_id"])
-        size, price, ref = int(tick["size"]), int(tick["price"]), int(tick["ref_id"])
+    def apply(self, tick: Mapping[str, Any]) -> None:
+        action, locate, order = tick["action"], tick["instrument_id"], tick["order_id"]
+        size, price, ref = tick["size"], tick["price"], tick["ref_id"]
         state = self.states[locate]
         if action in (b"A", b"M"):
             assert state in "TQ", f"an order of halted symbol {locate} came"
@@ -95,6 +98,7 @@ class Books:
                 raise AssertionError(f"unexpected action {action!r}")
 
     def replay(self, ticks: Any) -> Books:
-        for tick in ticks:
-            self.apply(tick)
+        columns = [ticks[name].tolist() for name in _FIELDS]  # a record of numpy takes longer to read than to check
+        for values in zip(*columns, strict=True):
+            self.apply(dict(zip(_FIELDS, values, strict=True)))
         return self

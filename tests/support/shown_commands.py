@@ -27,7 +27,7 @@ def check_command(line: str) -> None:
     command: click.Command = cli
     words = words_of(line)
     while isinstance(command, click.Group):
-        found = command.commands.get(words[0])
+        found = command.get_command(click.Context(command), words[0])
         assert found is not None, f"{words[0]!r} is no command"
         command, words = found, words[1:]
     known = {option for parameter in command.params for option in parameter.opts}

@@ -38,7 +38,7 @@ def test_a_file_without_a_room_is_named(arrows: ModuleType) -> None:
         arrows.placed(["base", "mid.a"], {"low": ["base"]})
 
 
-def test_every_way_to_import_makes_an_arrow(
+def test_every_way_to_import_makes_an_arrow_and_so_does_a_table_of_modules(
     arrows: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "strand/inner").mkdir(parents=True)
@@ -49,6 +49,8 @@ def test_every_way_to_import_makes_an_arrow(
         "d": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import strand.goal",
         "e": "import importlib\nimportlib.import_module('strand.goal')",
         "f": "from strand import Name",
+        "g": "TABLE = {'x': ('strand.goal', 'strand.goal.x')}",
+        "h": "WORDS = {'x': 'strand.goal.x', 'y': 'see strand.goal'}\nFOLDER = files('strand.goal')",
     }
     for name, text in ways.items():
         (tmp_path / f"strand/inner/{name}.py").write_text(text)
@@ -57,5 +59,5 @@ def test_every_way_to_import_makes_an_arrow(
     monkeypatch.setattr(arrows, "PACKAGES", {"strand": tmp_path / "strand"})
     found = arrows.python_arrows()
     assert {name: found[f"strand.inner.{name}"] for name in ways} == {
-        **{key: {"strand.goal"} for key in "abcde"}, "f": {"strand"},
+        **{key: {"strand.goal"} for key in "abcdeg"}, "f": {"strand"}, "h": set(),
     }  # fmt: skip

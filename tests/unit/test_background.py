@@ -15,6 +15,8 @@ from strand import background
 from strand.background import BackgroundWriter
 from strand.errors import EngineError
 
+pytestmark = pytest.mark.python
+
 ALLOWED = sorted(os.sched_getaffinity(0))
 BATCH = np.zeros(16, "<u8")
 

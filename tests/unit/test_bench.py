@@ -18,6 +18,8 @@ from strand.bench.ways import run
 from strand.cli import cli
 from strand.errors import ConfigurationError, EngineError, MissingExtraError
 
+pytestmark = pytest.mark.python
+
 #: What the routing benchmarks this one is compared with print.
 COMMON_KEYS = [
     "ticks",

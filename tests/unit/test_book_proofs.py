@@ -21,6 +21,8 @@ from strand.errors import ConfigurationError
 from strand.feeds.synthetic.files import write_mbo, write_pitch
 from strand.feeds.synthetic.market import SyntheticFeed
 
+pytestmark = pytest.mark.python
+
 LEVEL_FIELDS = ("price", "size", "orders")
 ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
 DATE = "2026-01-05"

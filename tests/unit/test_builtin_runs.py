@@ -17,6 +17,8 @@ from strand import Handler, Sessions
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
+pytestmark = pytest.mark.python
+
 SECOND = 1_000_000_000
 SYMBOLS = 6
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "handlers"

@@ -13,6 +13,8 @@ from engine_support import run_python, ticks_for
 from strand import Dispatcher, handler
 from strand.errors import ConfigurationError
 
+pytestmark = pytest.mark.python
+
 numba = pytest.importorskip("numba")
 
 HANDLER = """

@@ -16,6 +16,8 @@ from strand.policies import Policy
 from strand.symbols import SymbolTable
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 MISSING = max(os.sched_getaffinity(0)) + 1
 
 

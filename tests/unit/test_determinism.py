@@ -20,6 +20,8 @@ from strand import policies
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BAR_PARTIAL, Handler, object_handler
 
+pytestmark = pytest.mark.python
+
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 #: A rest after so many ticks of the day: three of them.
 EVERY = 700

@@ -20,6 +20,8 @@ from strand.diff import diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
 from strand.feeds.write.npy import write_npy
 
+pytestmark = pytest.mark.python
+
 HANDLERS = """
 import random
 import strand

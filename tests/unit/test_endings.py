@@ -15,6 +15,8 @@ from command_here import run_here
 
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
+pytestmark = pytest.mark.python
+
 SAMPLE = str(sample_path())
 REPLAY = ["replay", SAMPLE, "--handler", "count", "--limit", "1000"]
 LONG = "a" * 300
@@ -101,10 +103,10 @@ def test_a_full_disk_on_standard_output_is_one_line(args: list[str]) -> None:
 def test_no_memory_is_one_line(failing: str) -> None:
     raising = 'RuntimeError("can\'t start new thread")' if failing == "thread" else failing
     program = f"""
-import strand.cli
+import strand.cli, strand.commands.replay
 def fails(*_, **__):
     raise {raising}
-strand.cli.run_replay = fails
+strand.commands.replay.run_replay = fails
 strand.cli.main()
 """
     done = subprocess.run(
@@ -118,16 +120,16 @@ TELLS = """
 import sys
 class Told:
     def find_spec(self, name, path=None, target=None):
-        if name == "strand.dispatch.dispatcher":
+        if name == "strand.cli":
             open({told!r}, "w").close()
 sys.meta_path.insert(0, Told())
 """
 
 
-# Behind the package's first import both are the same, and go on as long.
+# Behind the command's first import both are the same, and go on as long.
 @pytest.mark.parametrize(("command", "steps"), [("module", range(12)), ("strand", range(0, 12, 4))])
 def test_an_interrupt_while_the_command_starts_is_one_line(command: str, steps: range, tmp_path: Path) -> None:
-    """At any time from the package's first import on: what Python does before is its own."""
+    """At any time from the command's first import on: what Python does before is its own."""
     ends = []
     for step in steps:
         # A folder of its own for each: Python goes by what it kept of a module of the same size and second.

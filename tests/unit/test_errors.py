@@ -9,6 +9,8 @@ import pytest
 from strand import errors
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, StrandError
 
+pytestmark = pytest.mark.python
+
 ALL = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if cls.__module__ == "strand.errors"]
 
 

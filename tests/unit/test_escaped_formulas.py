@@ -15,6 +15,8 @@ from strand.cli import cli
 from strand.feeds.write.npy import write_npy
 from strand.ticks import KIND_TRADE, zeros
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 NAMES = ["=1+1", "+A", "-B", "@C", "A=B", "D", "'=E"]
 

@@ -18,6 +18,8 @@ import pytest
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
+pytestmark = pytest.mark.python
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 SECONDS = 100

@@ -25,7 +25,9 @@ from strand.fingerprint import (
     packed,
 )
 from strand.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
-from strand.run_header import describe_handlers
+from strand.replaying.header import describe_handlers
+
+pytestmark = pytest.mark.python
 
 
 def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:

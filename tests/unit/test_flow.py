@@ -19,7 +19,7 @@ from strand.dispatch.publishers import Publishers
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.replay_run import Run
+from strand.replaying.run import Run
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from strand.errors import ConfigurationError
 from strand.grouping import strand_count, strands_for
 
+pytestmark = pytest.mark.python
+
 
 @st.composite
 def markets(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[bool], Any, Any, int]:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.python
+
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "handlers"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 WAYS = {"numba.md", "python-batch.md", "python-object.md", "c.md"}

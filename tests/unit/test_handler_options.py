@@ -22,7 +22,9 @@ from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN, Handler, NativeHandler
 from strand.handlers.loading import find, load_handler, options_of
-from strand.run_header import describe_handlers
+from strand.replaying.header import describe_handlers
+
+pytestmark = pytest.mark.python
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "handlers" / "options.md"
 

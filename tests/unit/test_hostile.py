@@ -7,6 +7,8 @@ from pathlib import Path
 import hostile
 import pytest
 
+pytestmark = pytest.mark.python
+
 for package in ("pyarrow", "zstandard", "databento_dbn"):
     pytest.importorskip(package)
 

@@ -23,6 +23,8 @@ from strand.feeds.trading_day import as_date, midnight_ns
 from strand.feeds.write.conversion import convert
 from strand.handlers import BUILTIN
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 
 DAY = {"date": SAMPLE_DATE}

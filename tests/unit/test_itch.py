@@ -54,7 +54,9 @@ def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) 
     """The same ticks, names and fault as the reference."""
     expected = ref.decode(data, MIDNIGHT_NS, skip=skip)
     ticks, fault, decoder = decode(data, skip=skip, chunk=chunk)
-    np.testing.assert_array_equal(ticks, expected.ticks)
+    if ticks.tobytes() != expected.ticks.tobytes():  # which takes a fiftieth of telling where they differ
+        np.testing.assert_array_equal(ticks, expected.ticks)
+        raise AssertionError("the bytes differ, the fields do not")
     names = {i: name for i, name in enumerate(decoder.symbols()) if name}
     assert names == expected.names
     counts = decoder.statistics()

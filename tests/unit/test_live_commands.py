@@ -20,6 +20,8 @@ from mold_wire import end_of_session, packet
 
 from strand.feeds.sample import sample_path
 
+pytestmark = pytest.mark.python
+
 
 def strand(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

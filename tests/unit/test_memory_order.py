@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.python
+
 ROOT = Path(__file__).resolve().parents[2]
 LABEL = re.compile(r"[A-Z][A-Z]?[0-9]+")
 ROW = re.compile(r"^\|\s*`?([A-Z][A-Z]?[0-9]+)`?\s*\|", re.MULTILINE)

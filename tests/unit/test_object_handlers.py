@@ -16,6 +16,8 @@ from strand.errors import ConfigurationError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, Ticks
 
+pytestmark = pytest.mark.python
+
 KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
 
 

@@ -32,6 +32,8 @@ from strand.symbols import SymbolTable
 from strand.ticks import UNDEF_PRICE
 from strand.units import COUNT, INNER, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare, undeclared
 
+pytestmark = pytest.mark.python
+
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
 OUTPUTS = {"seen": SEEN, "fifth": np.dtype([("nth", "<u4")])}

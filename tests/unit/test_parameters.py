@@ -13,6 +13,8 @@ from engine_support import PAIR_ROW, ticks_for
 from strand import Dispatcher, Handler, batch_handler, handler, native
 from strand.errors import ConfigurationError, UnknownSymbolError
 
+pytestmark = pytest.mark.python
+
 TABLE = {"AA": {"least": 3, "factor": 2.0}, "BB": {"least": 0, "factor": 0.5}, "*": {"least": 5, "factor": 1.0}}
 SYMBOLS = ["AA", "BB", "CC", ""]
 

@@ -21,6 +21,8 @@ import peer_table
 import peers
 from peer_sides import protocol
 
+pytestmark = pytest.mark.python
+
 
 def rows(output: str) -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {}

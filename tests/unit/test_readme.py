@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from shown_commands import check_command, commands_on
 
+pytestmark = pytest.mark.python
+
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text()
 EXAMPLE, WITH_AN_OUTPUT, WITH_A_DISPATCHER = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)

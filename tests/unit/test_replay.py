@@ -32,6 +32,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.feeds.write.npy import write_npy
 from strand.report import as_dict, rows_with_names, write_rows
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture(scope="module")
 def sample() -> tuple[Any, list[str]]:

@@ -26,6 +26,8 @@ from strand.observe import contents, figures
 from strand.observe.page import page
 from strand.observe.svg import PLACEHOLDERS, inline_svg
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 

@@ -24,9 +24,11 @@ from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.npy import write_npy
 from strand.pacing import Pacer
-from strand.replay import ReplayResult
+from strand.replaying.replay import ReplayResult
 from strand.run_warnings import RunWarning
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
+
+pytestmark = pytest.mark.python
 
 DAY = {"date": SAMPLE_DATE}
 #: Messages of ITCH 5.0 that name an order at byte 11.

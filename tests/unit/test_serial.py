@@ -21,6 +21,8 @@ from strand.errors import (
 )
 from strand.reference.loop import SerialLoop
 
+pytestmark = pytest.mark.python
+
 
 def test_rows_are_those_of_a_computation_in_python() -> None:
     ticks = ticks_for(np.random.default_rng(2).integers(0, 9, 2000))

@@ -14,6 +14,8 @@ from strand import Sessions, bars
 from strand.errors import ConfigurationError
 from strand.ticks import KIND_TRADE, zeros
 
+pytestmark = pytest.mark.python
+
 ZONES = ["America/New_York", "Europe/Berlin", "Asia/Shanghai", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]
 
 

@@ -12,6 +12,8 @@ from strand import Dispatcher, batch_handler, handler
 from strand.errors import ConfigurationError
 from strand.handlers.state import defaults_of, row_dtype
 
+pytestmark = pytest.mark.python
+
 
 class Level:
     price: np.int64

@@ -21,6 +21,8 @@ from strand.errors import BackpressureError, StoppedError
 from strand.handlers import spin
 from strand.stats import Latency
 
+pytestmark = pytest.mark.python
+
 
 @batch_handler(state=[("ticks", "u8")])
 def counting(symbol: str, ticks: Any, row: Any) -> None:

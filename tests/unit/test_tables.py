@@ -15,6 +15,8 @@ from strand.rows import Rows
 from strand.tables import Table
 from strand.units import PRICE
 
+pytestmark = pytest.mark.python
+
 STATE = np.dtype(
     [
         ("n", "<u8"),

@@ -14,6 +14,8 @@ from strand import cli
 from strand.commands.terminal import TerminalConsole, printable
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 NASTY = "A\x1b[2J\x9b\u202eB"
 SHOWN = r"A\x1b[2J\x9b\u202eB"
 

@@ -30,6 +30,8 @@ from strand.binding.text import (
     line_ends,
 )
 
+pytestmark = pytest.mark.python
+
 I64 = (1 << 63) - 1
 DIGITS = st.text("0123456789", max_size=24)
 SIGN = st.sampled_from(["", "+", "-"])

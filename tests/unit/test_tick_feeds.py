@@ -21,6 +21,8 @@ from strand.outputs import NO_FEED
 from strand.tick_feeds import TickFeeds
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 SEEN = np.dtype([("ref", "<u8")])
 NS = 1_000_000_000
 

@@ -15,6 +15,8 @@ from strand.binding import ffi, lib
 from strand.errors import RecordTypeError
 from strand.ticks import TICK, Ticks, zeros
 
+pytestmark = pytest.mark.python
+
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 KINDS = [name for name in ticks.__all__ if name.startswith("KIND_")]
 C_TYPES = {

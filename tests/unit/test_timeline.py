@@ -17,6 +17,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.observe import rows_over_time, sampler
 from strand.observe.timeline import Timeline
 
+pytestmark = pytest.mark.python
+
 OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
 
 

@@ -25,6 +25,8 @@ from strand.report import write_rows
 from strand.ticks import zeros
 from strand.units import NOTIONAL, PRICE, SIZE, Unit, declare, meaning_of, undeclared
 
+pytestmark = pytest.mark.python
+
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
 pytest.importorskip("pyarrow")

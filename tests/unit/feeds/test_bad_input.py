@@ -40,6 +40,8 @@ from strand.feeds.io.streams import InflateLimits, open_stream
 from strand.feeds.write.npy import write_npy
 from strand.ticks import empty, zeros
 
+pytestmark = pytest.mark.python
+
 # Bits flipped of each sample without --exhaustive.
 SAMPLED_FLIPS = 200
 # What a format says of itself stands in so many bytes at either end; records that are alike lie between.

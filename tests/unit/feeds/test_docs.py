@@ -25,6 +25,8 @@ from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "feeds"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 COMMANDS = [(page, line) for page in PAGES for line in commands_on(DOCS / page)]

@@ -18,6 +18,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:

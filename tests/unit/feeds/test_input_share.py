@@ -16,7 +16,7 @@ from strand.feeds.input_share import InputShare
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
-from strand.replay import replay
+from strand.replaying.replay import replay
 
 
 def shares_of(paths: Path | list[Path], **options: object) -> list[float | None]:

@@ -28,6 +28,8 @@ from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
 from strand.ticks import empty, zeros
 
+pytestmark = pytest.mark.python
+
 # A system event, "start of messages", at 04:00.
 SYSTEM_EVENT = b"\x00\x0cS" + bytes(4) + (4 * 3600 * 10**9).to_bytes(6, "big") + b"O"
 

@@ -19,6 +19,8 @@ from strand.cli import cli
 from strand.errors import FeedError
 from strand.feeds.formats.registry import formats
 
+pytestmark = pytest.mark.python
+
 FOLDER = Path(os.environ.get("STRAND_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 FORMATS = {"itch50": "itch", "lean": "lean", "dbn": "dbn", "dbn-es": "dbn", "lobster": "csv"}
 # Pieces of a DBN file without its beginning, and LOBSTER's books, are no ticks.

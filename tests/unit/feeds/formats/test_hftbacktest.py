@@ -15,6 +15,8 @@ from strand.feeds.formats.hftbacktest import EXCHANGE, LOCAL
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.ticks import empty, zeros
 
+pytestmark = pytest.mark.python
+
 #: As hftbacktest documents its event.
 EVENT = np.dtype(
     [("ev", "<u8"), ("exch_ts", "<i8"), ("local_ts", "<i8"), ("px", "<f8"), ("qty", "<f8"), ("order_id", "<u8"),

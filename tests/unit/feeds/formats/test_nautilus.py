@@ -15,6 +15,8 @@ from strand.errors import FormatError
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.ticks import FIELDS, UNDEF_PRICE
 
+pytestmark = pytest.mark.python
+
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 

@@ -26,6 +26,8 @@ from strand.feeds.io.bytestream import InputStream
 from strand.feeds.io.prefetch import read_chunks
 from strand.feeds.io.streams import InflateLimits, open_stream
 
+pytestmark = pytest.mark.python
+
 # Text that packs by about three, so that a flipped bit meets all parts of the packed data.
 TEXT = b"".join(b"%d,%d,AAPL\n" % (i * 7919 % 10007, i * i) for i in range(4000))
 

@@ -32,6 +32,8 @@ from strand.feeds.live.mold import MoldFeed
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.serving import Faults, ServeOptions, serve
 
+pytestmark = pytest.mark.python
+
 DATE = "2026-01-05"
 HERE = "127.0.0.1:0"
 # Ends a test that waits for what does not come.

@@ -22,6 +22,8 @@ from strand.feeds.formats.json.profile import BadRecord, Record, read_profile
 from strand.feeds.live.websocket import FeedEvent, WebSocketFeed, backoff_s
 from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
+pytestmark = pytest.mark.python
+
 
 def test_records_become_ticks_with_exact_prices_and_sizes() -> None:
     with serving(lambda connection, _: connection.send(message(trade(1), trade(2, "ETH", p=0.1, q="2")))) as url:

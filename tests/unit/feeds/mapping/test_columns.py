@@ -22,6 +22,8 @@ from strand.feeds.mapping.records import ArrayColumns
 from strand.feeds.option_texts import option_values
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
+pytestmark = pytest.mark.python
+
 MS = 1_700_000_000_000
 ROWS: dict[str, list[Any]] = {
     "when": [MS, MS + 1, MS + 2, MS + 2],

@@ -20,6 +20,8 @@ from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.mapping.options import check_options
 from strand.feeds.option_texts import option_values
 
+pytestmark = pytest.mark.python
+
 
 @pytest.mark.parametrize(
     ("texts", "values"),

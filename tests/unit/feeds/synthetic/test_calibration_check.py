@@ -17,6 +17,8 @@ from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 PAGE = Path(__file__).parents[4] / "docs" / "feeds" / "generator.md"
 TEN_MILLION = {"symbols": 8172, "messages": 10_000_000, "seed": 1, "batch_ticks": 1 << 18}
 

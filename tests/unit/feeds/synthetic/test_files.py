@@ -23,6 +23,8 @@ from strand.feeds.synthetic.files import MBO, write_lobster, write_mbo, write_pi
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.ticks import KIND_STATUS
 
+pytestmark = pytest.mark.python
+
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00
 CROSSES = {0x10: "O", 0x20: "C", 0x30: "H"}
 SIDES = {b"B": "B", b"A": "S", b"N": "N"}

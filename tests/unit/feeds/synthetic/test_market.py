@@ -28,6 +28,8 @@ from strand.feeds.synthetic.calibration import PEAK_MILLISECOND, PEAK_SECOND, TO
 from strand.feeds.synthetic.market import SyntheticFeed, route_stream, stream
 from strand.ticks import FIELDS, empty
 
+pytestmark = pytest.mark.python
+
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
 CLOSE_NS = MIDNIGHT_NS + 57_600 * 10**9

@@ -27,6 +27,8 @@ from strand.feeds.write.conversion import convert, target_of
 from strand.feeds.write.npy import write_npy
 from strand.ticks import FIELDS, empty, zeros
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 pytest.importorskip("databento_dbn")
 

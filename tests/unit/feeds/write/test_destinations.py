@@ -23,6 +23,8 @@ from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 
+pytestmark = pytest.mark.python
+
 #: No reader takes it: a run that gets as far as reading says so, and not what is wrong with its outputs.
 UNREADABLE = b"no format that anybody knows"
 

@@ -22,6 +22,8 @@ from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn.reader import DbnFeed
 from strand.ticks import FIELDS, zeros
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 
 

@@ -35,6 +35,8 @@ from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 
 HEADER = "exchange,symbol,timestamp,local_timestamp,id,side,price,amount"

@@ -18,6 +18,8 @@ from strand.feeds.formats.json.profile import read_profile
 from strand.feeds.formats.json.reader import JsonLinesFeed
 from strand.ticks import Ticks, empty
 
+pytestmark = pytest.mark.python
+
 PAGE = Path(__file__).resolve().parents[5] / "docs" / "feeds" / "json.md"
 TRADE = {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2683.81", "q": "0.0001", "t": 7, "m": True}
 DEPTH = {"e": "depthUpdate", "E": 2, "s": "ETHUSDT", "b": [["1.5", "2"], ["1", "0"]], "a": [["3", "4"]]}

@@ -23,6 +23,8 @@ from strand.feeds.formats.lean.reader import _CHUNK_BYTES, FLAG_SUSPICIOUS, Lean
 from strand.feeds.io.bytestream import InflateLimits
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
+pytestmark = pytest.mark.python
+
 pytest.importorskip("pyarrow")
 
 TRADES = b"34200000,479900,100,P,2000,0\n34200000,481000,200,Q,20002020,1\n34200005,480000,1,,,0"

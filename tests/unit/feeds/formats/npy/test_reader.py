@@ -25,8 +25,12 @@ from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
+
+pytestmark = pytest.mark.python
 
 
 def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
@@ -159,6 +163,17 @@ def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: 
         with pytest.raises(FeedError, match=words):
             read(NpyFeed(tmp_path / "a.npy.gz"))
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_opening_an_archive_of_ones_own_takes_no_more_than_it_holds(tmp_path: Path) -> None:
+    convert(sample_path(), tmp_path / "a.npz", limit=10, options={"date": SAMPLE_DATE})
+    NpyFeed(tmp_path / "a.npz").close()  # whatever that imports
+    tracemalloc.start()
+    try:
+        NpyFeed(tmp_path / "a.npz").close()
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
 

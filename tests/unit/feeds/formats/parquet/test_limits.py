@@ -15,6 +15,8 @@ from strand.errors import FeedError, FormatError
 from strand.feeds import open as open_feed
 from strand.feeds.io.bytestream import InflateLimits
 
+pytestmark = pytest.mark.python
+
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 

@@ -35,6 +35,8 @@ from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
 from strand.ticks import FIELDS, Ticks, empty, zeros
 
+pytestmark = pytest.mark.python
+
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 

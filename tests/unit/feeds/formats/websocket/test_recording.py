@@ -27,6 +27,8 @@ from strand.feeds.formats.websocket.lines import Header, read_entry
 from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MOST_SYMBOLS, MessageRecorder, RecordedMessages
 from strand.feeds.live.websocket import WebSocketFeed
 
+pytestmark = pytest.mark.python
+
 HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
 
 

@@ -26,11 +26,11 @@ from strand.observe.sampler import NoSampler, Sampler
 from strand.options import check_apart, options_of, refuse_unknown
 from strand.outputs import output_digests
 from strand.pacing import Pacer
-from strand.recorder import recorder_for
 from strand.reference.loop import SerialLoop
-from strand.replay_result import ReplayResult
-from strand.replay_run import Run, Timed, chain, pinned
-from strand.run_header import run_header
+from strand.replaying.header import run_header
+from strand.replaying.recorder import recorder_for
+from strand.replaying.result import ReplayResult
+from strand.replaying.run import Run, Timed, chain, pinned
 from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]

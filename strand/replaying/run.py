@@ -19,8 +19,8 @@ from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
 from strand.observe.sampler import NoSampler, Sampler
 from strand.outputs import Outputs
-from strand.recorder import NoRecorder
 from strand.reference.loop import SerialLoop
+from strand.replaying.recorder import NoRecorder
 from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 

@@ -1,0 +1,3 @@
+"""Replaying recorded files: one call (``strand.replay``), the run under way, its result, and what is recorded of it."""
+
+from __future__ import annotations

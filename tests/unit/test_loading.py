@@ -1,0 +1,106 @@
+"""``import strand`` takes no time: public names are loaded on their first use, and commands when they are called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import strand
+from strand.cli import COMMANDS, cli
+
+pytestmark = pytest.mark.python
+
+ROOT = Path(__file__).parents[2]
+#: What takes most of the time of a start.
+SLOW = {"numpy", "numba", "cffi", "rich", "strand._core", "strand.handlers", "strand.feeds"}
+IMPORTS_EVERYTHING = """
+import importlib, json, pkgutil, sys
+import strand
+def owner(package, name):
+    found = getattr(package, name)
+    return f"{getattr(found, '__module__', None)}.{getattr(found, '__qualname__', repr(found))}"
+def public():
+    packages = [strand] + [sys.modules[name] for name in sorted(sys.modules) if name.startswith("strand.")
+                           and hasattr(sys.modules[name], "__path__") and hasattr(sys.modules[name], "__all__")]
+    return {f"{package.__name__}.{name}": owner(package, name) for package in packages for name in package.__all__}
+if sys.argv[1] == "last":
+    before = public()
+for found in pkgutil.walk_packages(strand.__path__, "strand."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+after = public()
+if sys.argv[1] == "last":
+    assert before.items() <= after.items(), set(before.items()) - set(after.items())
+print(json.dumps(after))
+"""
+
+
+def run(*words: str) -> str:
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def imported(program: str) -> set[str]:
+    """What is imported after a program, which may print and exit."""
+    said = run("-c", f"import atexit, sys\natexit.register(lambda: print('|', *sys.modules))\n{program}")
+    return set(said.rpartition("|")[2].split())
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import strand",
+        "import strand; dir(strand)",
+        "import strand; strand.StrandError; strand.get_include()",
+        *(f"import sys\nsys.argv[1:] = {words!r}\nfrom strand.__main__ import main\nmain()"
+          for words in (["--version"], ["--help"], ["include"])),
+    ],
+)  # fmt: skip
+def test_what_needs_no_numpy_imports_none(program: str) -> None:
+    assert not imported(program) & SLOW
+
+
+@pytest.mark.parametrize("when", ["first", "last"])
+def test_public_names_are_the_same_before_and_after_all_modules_are_imported(when: str) -> None:
+    """A module that has the name of a function would take its place."""
+    found = json.loads(run("-c", IMPORTS_EVERYTHING, when))
+    names = [f"strand.{name}" for name in strand.__all__]
+    assert {name: found[name] for name in names} == {
+        f"strand.{name}": f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', repr(value))}"
+        for name, value in ((name, getattr(strand, name)) for name in strand.__all__)
+    }
+
+
+def test_no_module_of_the_package_has_the_name_of_a_public_function() -> None:
+    modules = {path.stem for path in (ROOT / "strand").iterdir()}
+    assert "replaying" in modules
+    assert not modules & set(strand.__all__)
+
+
+def test_a_star_imports_what_is_public() -> None:
+    names: dict[str, object] = {}
+    exec("from strand import *", names)
+    assert set(strand.__all__) == set(names) - {"__builtins__"}
+    assert set(strand.__all__) <= set(dir(strand))
+
+
+def test_modules_are_attributes_and_what_is_none_is_an_attribute_error() -> None:
+    assert strand.ticks.zeros(2).shape == (2,)
+    assert strand.outputs.AT_END
+    with pytest.raises(AttributeError, match="module 'strand' has no attribute 'vwop'"):
+        strand.vwop  # noqa: B018
+    assert not hasattr(strand, "_nothing")
+
+
+def test_every_command_is_where_the_table_says() -> None:
+    for name, (_, line) in COMMANDS.items():
+        found = cli.get_command(None, name)
+        assert found is not None
+        assert found.name == name
+        assert f"  {name:<9} {line}\n" in CliRunner().invoke(cli, ["--help"]).output

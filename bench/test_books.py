@@ -16,7 +16,7 @@ from strand.feeds.synthetic.market import SyntheticFeed
 
 @pytest.mark.parametrize("symbols", [50, 8_172])
 def test_books_of_a_day(benchmark: Any, symbols: int) -> None:
-    """The publisher claims what it can and one worker has the rest: together a little more than one core."""
+    """The publisher handles inline what it can and one worker has the rest: together a little more than one core."""
     feed = SyntheticFeed(symbols, 2_000_000, seed=1)
     ticks = np.concatenate([batch.copy() for batch in feed.batches()])
 

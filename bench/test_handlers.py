@@ -111,7 +111,7 @@ def test_compiled_beside_c(benchmark: Any, compiled: Handler, trades: float) -> 
 
 @pytest.mark.parametrize("ticks_a_call", [1, 10, 31, 100])
 def test_an_empty_python_batch_call(benchmark: Any, ticks_a_call: int) -> None:
-    """From one call of the handler to the next, by the clock: booking what was handled, claim, call. Ticks of more than
+    """From one call of the handler to the next, by the clock: booking what was handled, batch, call. Ticks of more than
     a block, 31, are copied together."""
     symbols = [f"S{i}" for i in range(2000)]
     at: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,7 @@ class Statistics:
     ``dropped`` maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
     quarantined strand at its bound), ``failed`` (the handler failed on it), ``lost`` (in the hands of a failing handler
     of a strand that drops or conflates), ``abandoned`` (still pending at a stop without draining).
-    ``claimed`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start of the
+    ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start of the
     visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to the visit's end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
@@ -99,7 +99,7 @@ class Statistics:
     handled: int
     dropped: Mapping[str, int]
     pending: int
-    claimed: int
+    handled_inline: int
     visits: int
     stolen: int
     cut: int
@@ -113,6 +113,13 @@ class Statistics:
     unpinned: str | None = None
     orders_as_plain: int = 0
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name == "claimed":
+                raise AttributeError("Statistics.claimed is called handled_inline now", name=name, obj=self)
+            raise AttributeError(f"Statistics has no attribute {name!r}", name=name, obj=self)
+
     @property
     def imbalance(self) -> float:
         """Ticks of the busiest worker over the mean of all workers; 1 is even, 0 when none handled any."""
@@ -122,7 +129,7 @@ class Statistics:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
-        names = ("accepted", "handled", "pending", "claimed", "visits", "stolen", "cut", "parks", "wakes", "watermark",
+        names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes", "watermark",
                  "unpinned", "orders_as_plain")  # fmt: skip
         latency = {
             name: {f"p{p:g}_ns": ns for p, ns in getattr(self, name).percentiles.items()}

@@ -82,13 +82,13 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   settle_strands(d);
   d->scratch = calloc(d->n_slots, sizeof *d->scratch);
   d->watches = calloc(d->n_slots, sizeof *d->watches);
-  d->claimed = calloc(d->n_slots, sizeof *d->claimed);
+  d->py_batches = calloc(d->n_slots, sizeof *d->py_batches);
   d->scratch_marks = calloc(d->n_slots, sizeof *d->scratch_marks);
   d->last_number = calloc(a->n_strands, sizeof *d->last_number);
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watches && d->claimed && d->scratch_marks && d->last_number && d->watermark_target &&
+  code = d->scratch && d->watches && d->py_batches && d->scratch_marks && d->last_number && d->watermark_target &&
                  d->watermark_strand
              ? sd_publishers_create(d)
              : SD_E_NO_MEMORY;
@@ -118,7 +118,7 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   for (uint32_t i = 0; d->scratch_marks && i < d->n_slots; i++) free(d->scratch_marks[i]);
   free(d->scratch);
   free(d->scratch_marks);
-  free(d->claimed);
+  free(d->py_batches);
   free(d->last_number);
   free(d->watches);
   free(d->watermark_target);

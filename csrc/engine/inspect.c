@@ -12,10 +12,10 @@
 
 void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
   sd_counters *c = &d->slots[slot].counters;
-  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,    &c->failed,     &c->dropped[0],
-                                       &c->dropped[1], &c->dropped[2], &c->dropped[3], &c->lost,
-                                       &c->visits,     &c->claimed,    &c->stolen,     &c->cut,
-                                       &c->busy,       &c->parks,      &c->wakes,      &c->waited};
+  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,        &c->failed,     &c->dropped[0],
+                                       &c->dropped[1], &c->dropped[2],     &c->dropped[3], &c->lost,
+                                       &c->visits,     &c->handled_inline, &c->stolen,     &c->cut,
+                                       &c->busy,       &c->parks,          &c->wakes,      &c->waited};
   for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
   out[12] = sd_clock_ns(out[12]);
   out[15] = sd_clock_ns(out[15]);
@@ -37,7 +37,7 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
       t->lost += sd_peek(&c->lost);
       for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
       t->visits += sd_peek(&c->visits);
-      t->claimed += sd_peek(&c->claimed);
+      t->handled_inline += sd_peek(&c->handled_inline);
       t->stolen += sd_peek(&c->stolen);
       t->cut += sd_peek(&c->cut);
       t->parks += sd_peek(&c->parks);

@@ -6,7 +6,7 @@
 
 typedef struct sd_totals {
   uint64_t accepted, handled, failed, lost, dropped[4], pending;
-  uint64_t visits, claimed, stolen, cut, parks, wakes, failures, blocks_used, watermark_sequence;
+  uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, blocks_used, watermark_sequence;
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
 /* A slot's counters as numbers: SD_COUNTER_FIELDS values in the order of struct sd_counters. */
@@ -24,7 +24,7 @@ typedef struct sd_look {
 int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
 /* Before workers run: from now on it is kept what visits to each strand take. */
 int sd_dispatcher_time_strands(sd_dispatcher *d);
-/* For each strand the time its handlers took, in ns, and the records that this was for: of claimed ones it is not known. */
+/* For each strand the time its handlers took, in ns, and the records that this was for: of handled_inline ones it is not known. */
 void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records);
 /* The books at rest (nothing publishing, no worker in a visit): rules 2 and 3 of the contract for every strand. Returns
  * SD_OK, or SD_E_CORRUPT with the strand in *strand and what is wrong in `what` (128 bytes). */

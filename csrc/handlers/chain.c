@@ -157,11 +157,11 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
   const uint64_t size = d->arena->record_size, stride = d->arena->row_stride;
   const sd_chain *chain = handler->params;
   /* What they emitted stays when Python fails on a tick: they will not see it again. */
-  const sd_claim *claim = d->claimed[slot];
+  const sd_py_batch *batch = d->py_batches[slot];
   sd_context ctx;
-  open_tracked(d, slot, handler, &d->handlers[claim->handler], &ctx);
-  const sd_mark *marks = claim->marks;
-  if (marks) marks += (size_t)((const unsigned char *)records - (const unsigned char *)claim->records) / size;
+  open_tracked(d, slot, handler, &d->handlers[batch->handler], &ctx);
+  const sd_mark *marks = batch->marks;
+  if (marks) marks += (size_t)((const unsigned char *)records - (const unsigned char *)batch->records) / size;
   *failed = 0;
   for (int64_t i = 0; i < n; i++) {
     const unsigned char *record = (const unsigned char *)records + (uint64_t)i * size;
@@ -171,7 +171,7 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
       uint64_t wish = sd_chain_wish(chain, key);
       if (wish && wish <= (uint64_t)marks[i].time) return i;
     }
-    if (sd_run_handler(d, handler, claim->strand, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
+    if (sd_run_handler(d, handler, batch->strand, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
       say(&ctx, 0, failure);
       *failed = 1;
       return i;

@@ -7,7 +7,7 @@
 
 #if defined(SD_MODEL_SCHEDULER)
 enum {
-  CLAIM_LEAST = 1,
+  INLINE_MINIMUM = 1,
   RUN_MOST = 5,
   TRIAL_LEAST = 2,
   TRIAL_MOST = 4,
@@ -22,7 +22,7 @@ enum {
 #elif defined(SD_STRESS)
 /* Every way, and every change of ways, within a few thousand records. */
 enum {
-  CLAIM_LEAST = 8,
+  INLINE_MINIMUM = 8,
   RUN_MOST = 512,
   TRIAL_LEAST = 8,
   TRIAL_MOST = 64,
@@ -36,15 +36,15 @@ enum {
 };
 #else
 enum {
-  CLAIM_LEAST = 64,   /* records left in a call before claiming is worth a thought */
-  RUN_MOST = 131072,  /* records for which strands stay claimed, ... */
-  TRIAL_LEAST = 4096, /* records of a run that ends a trial, ... */
-  TRIAL_NS = 3000000, /* ... if this does not; */
-  TRIAL_MOST = 32768, /* and of any run in one */
-  LONG_LEAST = 65536, /* records in long calls, one after the other, before a trial */
-  WARM_UP = 8192,     /* records queued before their cost counts: lines that go back and forth find their places */
-  SAMPLE = 16384,     /* records a cost of queueing is taken from */
-  SAMPLES = 2,        /* and how many a trial of queueing takes */
+  INLINE_MINIMUM = 64, /* records left in a call before inline execution is worth a thought */
+  RUN_MOST = 131072,   /* records for which strands stay owned, ... */
+  TRIAL_LEAST = 4096,  /* records of a run that ends a trial, ... */
+  TRIAL_NS = 3000000,  /* ... if this does not; */
+  TRIAL_MOST = 32768,  /* and of any run in one */
+  LONG_LEAST = 65536,  /* records in long calls, one after the other, before a trial */
+  WARM_UP = 8192,      /* records queued before their cost counts: lines that go back and forth find their places */
+  SAMPLE = 16384,      /* records a cost of queueing is taken from */
+  SAMPLES = 2,         /* and how many a trial of queueing takes */
   FIRST_INTERVAL = 1 << 15, /* records between two trials; sixteen times as many after each that changed nothing, ... */
   LAST_INTERVAL = 1 << 24   /* ... up to this */
 };
@@ -52,11 +52,11 @@ enum {
 
 /* Above any cost. */
 #define UNKNOWN 1e18
-/* What claiming may cost at most, as a share of queueing: it leaves the workers idle. */
+/* What inline execution may cost at most, as a share of enqueueing: it leaves the workers idle. */
 #define CLEARLY 0.9
 /* A run that costs so many times what queueing does ends a trial, ... */
 #define HOPELESS 3
-/* ... and so does a warm-up of queueing that costs so many times what claiming does: a whole trial takes five times as long. */
+/* ... and so does a warm-up of enqueueing that costs so many times what inline execution does: a whole trial takes five times as long. */
 #define DEARER 1.25
 
 /* The least of the last few costs: a page that comes in, or a neighbour on the machine, makes one dearer and none cheaper. */
@@ -80,17 +80,17 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
   } else {
     p->next_trial -= n;
   }
-  /* On one core a worker's time is the publisher's too: handing records over saves nothing, and claiming leaves nobody idle. */
-  const double most = p->one_core ? UNKNOWN : p->queue_cost.n >= SAMPLES ? CLEARLY * cost_of(&p->queue_cost) : 0;
-  int better = cost_of(&p->claim_cost) < most ? BY_CLAIM : BY_QUEUE;
+  /* On one core a worker's time is the publisher's too: handing records over saves nothing, and inline execution leaves nobody idle. */
+  const double most = p->one_core ? UNKNOWN : p->enqueue_cost.n >= SAMPLES ? CLEARLY * cost_of(&p->enqueue_cost) : 0;
+  int better = cost_of(&p->inline_cost) < most ? INLINE : ENQUEUE;
   if (better != p->better) {
     p->better = better;
     p->next_trial = p->interval = FIRST_INTERVAL;
-  } else if (p->next_trial <= 0 && !(p->one_core && better == BY_CLAIM)) {
+  } else if (p->next_trial <= 0 && !(p->one_core && better == INLINE)) {
     p->on_trial = 1;
     /* What was true some time ago may be so no more. */
-    if (better == BY_CLAIM) p->queue_cost.n = 0;
-    else p->claim_cost.n = 0;
+    if (better == INLINE) p->enqueue_cost.n = 0;
+    else p->inline_cost.n = 0;
     p->interval = p->interval < LAST_INTERVAL / 16 ? 16 * p->interval : LAST_INTERVAL;
   }
 }
@@ -106,14 +106,14 @@ static void forget_sample(sd_publisher *p) {
 /* Nonzero: a trial that was over with it, as if all samples had cost as much. */
 static int end_warm_up(sd_publisher *p) {
   int over =
-      p->on_trial && p->better == BY_CLAIM && (double)p->spent > DEARER * cost_of(&p->claim_cost) * (double)p->sampled;
-  for (int i = 0; over && i < SAMPLES; i++) learn(&p->queue_cost, p->spent, p->sampled);
+      p->on_trial && p->better == INLINE && (double)p->spent > DEARER * cost_of(&p->inline_cost) * (double)p->sampled;
+  for (int i = 0; over && i < SAMPLES; i++) learn(&p->enqueue_cost, p->spent, p->sampled);
   forget_sample(p);
   return over;
 }
 
-void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n) {
-  if (n < CLAIM_LEAST) return;
+void sd_learn_enqueueing(sd_publisher *p, uint64_t counts, int64_t n) {
+  if (n < INLINE_MINIMUM) return;
   int over = 0;
   p->runs = 0;
   p->tried = 0;
@@ -123,37 +123,37 @@ void sd_learn_queueing(sd_publisher *p, uint64_t counts, int64_t n) {
     p->warm_up -= n;
     if (p->warm_up <= 0) over = end_warm_up(p);
   } else if (p->sampled >= SAMPLE) {
-    learn(&p->queue_cost, p->spent, p->sampled);
+    learn(&p->enqueue_cost, p->spent, p->sampled);
     forget_sample(p);
-    over = p->queue_cost.n >= SAMPLES;
+    over = p->enqueue_cost.n >= SAMPLES;
   }
   decide(p, n, over);
 }
 
-void sd_learn_claiming(sd_publisher *p, uint64_t counts, int64_t n) {
+void sd_learn_inline(sd_publisher *p, uint64_t counts, int64_t n) {
   p->warm_up = WARM_UP;
   forget_sample(p);
   p->runs++;
   p->tried += counts;
   /* Not to be had, by a pause perhaps; or far too dear. */
-  int hopeless = n == 0 || (p->queue_cost.n && (double)counts > HOPELESS * cost_of(&p->queue_cost) * (double)n);
+  int hopeless = n == 0 || (p->enqueue_cost.n && (double)counts > HOPELESS * cost_of(&p->enqueue_cost) * (double)n);
   int over = hopeless || p->tried > sd_clock_counts(TRIAL_NS) || (p->runs > 1 && n >= TRIAL_LEAST);
-  if (n == 0) p->claim_cost.n = 0;
+  if (n == 0) p->inline_cost.n = 0;
   /* The first run of several fetches lines that workers had, and a day's first ones bring pages in. */
-  else if (!p->on_trial || over) learn(&p->claim_cost, counts, n);
+  else if (!p->on_trial || over) learn(&p->inline_cost, counts, n);
   decide(p, n, over);
 }
 
-int64_t sd_records_to_claim(sd_dispatcher *d, sd_publisher *p) {
+int64_t sd_records_inline(sd_dispatcher *d, sd_publisher *p) {
   int64_t left = p->n - p->at;
-  if (!d->one_pure || !d->config.publisher_drains || p->nested || left < CLAIM_LEAST) return 0;
+  if (!d->one_pure || !d->config.publisher_drains || p->nested || left < INLINE_MINIMUM) return 0;
   if (p->interval == 0) {
     p->interval = FIRST_INTERVAL;
     p->on_trial = 1;
   }
-  if (p->on_trial == (p->better == BY_CLAIM)) return 0;
+  if (p->on_trial == (p->better == INLINE)) return 0;
   if (p->on_trial && p->in_a_row < LONG_LEAST && !p->one_core) return 0;
   /* The first trial of all brings rows into the caches: a short run would tell of little else. */
-  int64_t most = !p->on_trial || (!p->runs && !p->queue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
+  int64_t most = !p->on_trial || (!p->runs && !p->enqueue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
   return left < most ? left : most;
 }

@@ -1,6 +1,6 @@
-/* Claiming: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
+/* Inline execution: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
  * their publish locks and handles the records itself: from a copy, where another thread could change them. Order holds: a strand is
- * claimed only when nothing of it is queued or in a worker's hands, and stays claimed until all its records of the run are done.
+ * handled inline only when nothing of it is queued or in a worker's hands, and stays owned until all its records of the run are done.
  */
 #include "publish/inline.h"
 
@@ -37,7 +37,8 @@ enum {
 };
 #else
 enum {
-  SLICE = SD_SLICE, /* records claimed and handled at one go: many, so that a handler may ask for memory ahead, ... */
+  SLICE =
+      SD_SLICE, /* records handled inline and handled at one go: many, so that a handler may ask for memory ahead, ... */
   SHORT_SLICE = 32, /* ... but few of cheap ones, so that counting waits for memory while the slice before is handled */
   DEAR_NS = 50,     /* what makes the difference */
   PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
@@ -49,7 +50,7 @@ enum {
 #endif
 
 /* Records, and strands, that are asked for before their turn. */
-enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, CLAIMED_AHEAD = 16 };
+enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16 };
 
 /* Waits, and helps, until strands that workers still have are idle again. */
 static void settle(sd_dispatcher *d, uint32_t slot, const sd_publisher *p) {
@@ -67,13 +68,13 @@ static inline void prefetch_strand(sd_dispatcher *d, uint32_t strand) {
   prefetch_token_line(d, strand);
 }
 
-/* Claims the strands of groups from + 1 .. n_groups, all or none. */
-static int claim_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
+/* Owns the idle strands of groups from + 1 .. n_groups, all or none. */
+static int own_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
   const uint32_t n_groups = p->n_groups;
   for (uint32_t i = from + 1; i <= n_groups; i++) {
     if (i + STRANDS_AHEAD <= n_groups) prefetch_strand(d, p->groups[i + STRANDS_AHEAD].strand);
-    if (SD_LIKELY(sd_strand_claim(&d->strands[p->groups[i].strand], slot))) continue;
-    for (uint32_t j = from + 1; j < i; j++) sd_strand_unclaim(&d->strands[p->groups[j].strand]);
+    if (SD_LIKELY(sd_strand_own_idle(&d->strands[p->groups[i].strand], slot))) continue;
+    for (uint32_t j = from + 1; j < i; j++) sd_strand_disown(&d->strands[p->groups[j].strand]);
     return 0;
   }
   return 1;
@@ -123,9 +124,9 @@ static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from,
   for (int64_t i = 0; i < n; i++) p->group_of[strand_of(d, records + (size_t)i * d->pool.record_size)]--;
 }
 
-/* Counts the next records, a slice, and claims what strands are new. Returns how many may be handled; 0: none. */
-static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
-                                  int64_t n) {
+/* Counts the next records, a slice, and owns what strands are new. Returns how many may be handled; 0: none. */
+static inline int64_t own_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+                                int64_t n) {
   const uint32_t known = p->n_groups;
   const size_t size = d->pool.record_size;
   if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
@@ -135,7 +136,7 @@ static inline int64_t claim_slice(sd_dispatcher *d, uint32_t slot, sd_publisher 
   if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->far, p->own);
   else if (p->own) n = count_ticks(d, p, records, n, left, 1);
   else n = count_ticks(d, p, records, n, left, 0);
-  if (SD_LIKELY(p->n_groups == known) || claim_groups(d, slot, p, known)) return n;
+  if (SD_LIKELY(p->n_groups == known) || own_groups(d, slot, p, known)) return n;
   uncount(d, p, 0, n);
   p->n_groups = known;
   return 0;
@@ -170,7 +171,7 @@ static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
 }
 
-/* Claims and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
+/* Owns strands and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
 static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const sd_handler *handler, sd_context *ctx,
                          const unsigned char *records, int64_t n, int *failed, int *stopped) {
   const size_t size = d->pool.record_size;
@@ -179,7 +180,7 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
     const unsigned char *from = records + (size_t)at * size;
     /* With marks a slice takes the lock of the numbers. */
     const int64_t most = p->cheap && !p->marks ? SHORT_SLICE : SLICE;
-    int64_t slice = claim_slice(d, slot, p, from, n - at < most ? n - at : most);
+    int64_t slice = own_slice(d, slot, p, from, n - at < most ? n - at : most);
     if (slice == 0) break;
     if (p->marks) {
       sd_number_records(d, p, p->slice, (uint32_t)slice);
@@ -209,7 +210,7 @@ static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, u
   uint64_t records = (uint64_t)n, handled = (uint64_t)(n - failed);
   sd_bump(&c->accepted, records);
   sd_bump(&c->handled, handled);
-  sd_bump(&c->claimed, handled);
+  sd_bump(&c->handled_inline, handled);
   if (failed) sd_bump(&c->failed, 1);
   sd_bump(&c->busy, took);
   sd_record(&c->wait, 0, records);
@@ -219,8 +220,8 @@ static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, u
 
 static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
-    if (i + CLAIMED_AHEAD <= p->n_groups) {
-      const uint32_t next = p->groups[i + CLAIMED_AHEAD].strand;
+    if (i + OWNED_AHEAD <= p->n_groups) {
+      const uint32_t next = p->groups[i + OWNED_AHEAD].strand;
       prefetch_strand(d, next);
       sd_prefetch_write(p->group_of + next);
     }
@@ -229,16 +230,16 @@ static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     sd_bump(&s->accepted, n);
     sd_bump_finished(&s->handled, n);
     if (p->marks) d->last_number[strand] = p->number + p->numbered - 1;
-    sd_strand_unclaim(s);
+    sd_strand_disown(s);
   }
   sd_bump(&d->slots[slot].counters.visits, p->n_groups);
   sd_forget_groups(p);
 }
 
-int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most) {
+int64_t sd_publish_inline(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most) {
   const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
   const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
-  /* All strands have the same handler where strands are claimed. */
+  /* All strands have the same handler where strands are handled inline. */
   const sd_handler *handler = &d->handlers[d->strands[0].handler];
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
@@ -269,6 +270,6 @@ int64_t sd_claim_records(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64
     }
   }
   end_run(d, slot, p);
-  sd_learn_claiming(p, sd_now() - start, at);
+  sd_learn_inline(p, sd_now() - start, at);
   return at;
 }

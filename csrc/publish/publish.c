@@ -2,7 +2,7 @@
  *
  * Two ways, chosen by what they cost here and now (publish/cost_model.c):
  *   queue   records are copied into their strands' blocks and workers drain them (publish/chunk.c, publish/one_by_one.c);
- *   claim   the publisher takes the records' idle strands and runs the handler over them (publish/inline.c).
+ *   inline  the publisher owns the records' idle strands and runs the handler over them (publish/inline.c).
  */
 #include "publish/publish.h"
 
@@ -49,7 +49,7 @@ int sd_publishers_create(sd_dispatcher *d) {
     if (!p) return SD_E_NO_MEMORY;
     p->nested = i < d->n_slots;
     p->one_core = d->config.one_core;
-    /* A run of claims goes over more records than a chunk has. */
+    /* An inline run goes over more records than a chunk has. */
     p->most_groups = p->nested || strands < batch ? batch : strands;
     if (p->most_groups > SD_MOST_GROUPS) p->most_groups = SD_MOST_GROUPS;
     p->group_of = calloc(strands, sizeof *p->group_of);
@@ -198,7 +198,7 @@ static int queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   /* What comes before a bad key goes in; the next turn meets it at the front. */
   if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
   p->since_look += (uint64_t)p->chunk;
-  sd_learn_queueing(p, sd_now() - start, p->chunk);
+  sd_learn_enqueueing(p, sd_now() - start, p->chunk);
   return SD_OK;
 }
 
@@ -284,10 +284,10 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
         code = wait_for_merger(d, slot, p, slice_ns);
         if (code) break;
       }
-      int64_t most = sd_records_to_claim(d, p), claimed = most ? sd_claim_records(d, slot, p, most) : 0;
-      p->at += claimed;
-      if (claimed && p->marks) progress(d, slot, p, p->numbered);
-      if (claimed) continue;
+      int64_t most = sd_records_inline(d, p), handled = most ? sd_publish_inline(d, slot, p, most) : 0;
+      p->at += handled;
+      if (handled && p->marks) progress(d, slot, p, p->numbered);
+      if (handled) continue;
       code = queue_chunk(d, slot, p);
       if (code) break;
     }

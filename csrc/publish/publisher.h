@@ -17,7 +17,7 @@ enum {
 #endif
 enum {
   SD_MOST_GROUPS = UINT16_MAX,
-  SD_SLICE = 128 /* most records claimed and handled at one go */
+  SD_SLICE = 128 /* most records handled inline at one go */
 };
 
 /* A strand's part of what is being published. */
@@ -60,10 +60,10 @@ typedef struct sd_cost {
 } sd_cost;
 
 /* Which way records are published. */
-enum { BY_QUEUE = 0, BY_CLAIM = 1 };
+enum { ENQUEUE = 0, INLINE = 1 };
 
 struct sd_publisher {
-  uint32_t *group_of;  /* a strand: its place in groups[], or while it is claimed its records; 0 between chunks */
+  uint32_t *group_of;  /* a strand: its place in groups[], or while it is owned its records; 0 between chunks */
   uint16_t *in_group;  /* a record of the chunk: its group, ... */
   uint32_t *keys;      /* ... and its key, as it was when it was checked */
   uint16_t *order;     /* records that wait, grouped by strand */
@@ -97,9 +97,9 @@ struct sd_publisher {
   int better;                   /* the one that costs less, as far as is known */
   int on_trial;                 /* the other one is being tried */
   int64_t next_trial, interval; /* records until a trial, and between two */
-  int64_t runs;                 /* of claims in a row, ... */
+  int64_t runs;                 /* of inline runs in a row, ... */
   uint64_t tried;               /* ... and the clock counts they took */
-  sd_cost queue_cost, claim_cost;
+  sd_cost enqueue_cost, inline_cost;
   int64_t in_a_row; /* records of this call and the long ones right before it */
   int64_t warm_up;  /* records to queue before their cost means anything */
   uint64_t spent;   /* clock counts of the `sampled` records that were queued since */

@@ -76,7 +76,7 @@ static void start(sd_arena *a, const sd_sizes *z) {
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
     slot[i].most_a_call = a->block_records;
-    slot[i].most_a_claim = a->block_records;
+    slot[i].py_batch_maximum = a->block_records;
     sd_init(&slot[i].publishing, UINT64_MAX);
     sd_init(&slot[i].counters.accepted, z->counters_start);
     sd_init(&slot[i].counters.handled, z->counters_start);

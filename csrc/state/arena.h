@@ -33,14 +33,14 @@ typedef struct sd_failure {
 /* What one worker or publisher writes: its lines are nobody else's to write. */
 typedef struct sd_slot {
   SD_ALIGNED(2 * SD_LINE) sd_block_cache cache;
-  uint32_t most_a_call;  /* records a handler is given at once: fewer where it turns out slow */
-  uint32_t most_a_claim; /* records that a Python handler with timers is given: fewer where it stops before them */
-  uint32_t own_turns;    /* workers: strands off the own list since it last looked at the others', ... */
-  uint64_t looked;       /* ... and when that was, in clock counts */
-  sd_a32 looking;        /* workers: for a strand, having none in hand */
-  sd_a32 taken;          /* publishers: in use by a thread */
-  sd_a64 publishing;     /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
-  sd_a64 published_time; /* and the feed's time there, where records carry marks */
+  uint32_t most_a_call;      /* records a handler is given at once: fewer where it turns out slow */
+  uint32_t py_batch_maximum; /* records that a Python handler with timers is given: fewer where it stops before them */
+  uint32_t own_turns;        /* workers: strands off the own list since it last looked at the others', ... */
+  uint64_t looked;           /* ... and when that was, in clock counts */
+  sd_a32 looking;            /* workers: for a strand, having none in hand */
+  sd_a32 taken;              /* publishers: in use by a thread */
+  sd_a64 publishing;         /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
+  sd_a64 published_time;     /* and the feed's time there, where records carry marks */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_slot;
 

@@ -49,10 +49,10 @@ typedef struct sd_publisher sd_publisher;
 typedef struct sd_outputs sd_outputs;
 
 /* What a Python worker is given. */
-enum { SD_CLAIM_RECORDS = 1, SD_CLAIM_TASK = 2, SD_CLAIM_WAKE = 3 };
+enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3 };
 
 /* A strand in a Python worker's hands. */
-typedef struct sd_claim {
+typedef struct sd_py_batch {
   uint32_t strand;
   uint32_t handler;
   const void *records; /* n in a row, valid until sd_worker_done */
@@ -63,7 +63,7 @@ typedef struct sd_claim {
   uint64_t task;        /* the tag of the task it was taken for, which has no records */
   uint32_t wake_key;    /* of a timer: whose, ... */
   uint64_t wake_time;   /* ... and for when */
-} sd_claim;
+} sd_py_batch;
 
 /* What an idle worker knows of a victim's list. */
 typedef struct sd_watch {
@@ -99,10 +99,10 @@ typedef struct sd_dispatcher {
   int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
-  sd_watch **watches;       /* a slot: what it knows of the others */
-  unsigned char **scratch;  /* a quantum of records a worker */
-  const sd_claim **claimed; /* a slot: what Python has in hand */
-  sd_mark **scratch_marks;  /* and of their marks */
+  sd_watch **watches;             /* a slot: what it knows of the others */
+  unsigned char **scratch;        /* a quantum of records a worker */
+  const sd_py_batch **py_batches; /* a slot: what Python has in hand */
+  sd_mark **scratch_marks;        /* and of their marks */
   uint64_t
       *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
   sd_a32 timed;     /* a handler has timers */

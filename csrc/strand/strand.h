@@ -10,7 +10,7 @@
  *
  * The publish lock orders publishers of one strand. Records are linked and added under it, so a publisher that holds it
  * and sees pending 0 has the strand to itself: nobody else can make the token appear. It may then run the handlers over
- * its records where they lie (sd_strand_claim).
+ * its records where they lie (sd_strand_own_idle).
  *
  * Lossy strands (drop_oldest, conflate) let publishers discard what waits: there the queue's head too is under the
  * publish lock, and a worker copies its quantum out before it runs handlers.
@@ -19,7 +19,7 @@
  *                       publish   drain   pause/resume   look (sd_strand_look)
  *   publish             L         yes     yes            yes
  *   drain (the holder)  yes       no      yes            yes
- *   claim               L         no      yes            yes
+ *   own_idle            L         no      yes            yes
  * L: the publish lock serialises them. no: the token does.
  */
 #ifndef SD_STRAND_STRAND_H
@@ -112,14 +112,14 @@ static inline int sd_strand_release(sd_strand *s, int64_t n) {
   return sd_fetch_sub(&s->pending, n, acq_rel, W4) != n;
 }
 
-/* ---- claiming an idle strand without queueing ------------------------------------------------------------------ */
+/* ---- owning an idle strand without enqueueing ------------------------------------------------------------------ */
 
 /* Nonzero: the caller holds the publish lock of an idle strand, and so has the strand to itself until
- * sd_strand_unclaim(). Never waits. */
-static inline int sd_strand_claim(sd_strand *s, uint32_t slot) {
+ * sd_strand_disown(). Never waits. */
+static inline int sd_strand_own_idle(sd_strand *s, uint32_t slot) {
   if (!sd_try_lock(&s->publish_lock)) return 0;
   /* P3: acquire; pairs with W4: 0 means that the last holder is done, and its writes to the rows come before ours.
-   * P4: relaxed; a paused or quarantined strand must queue. A pause that comes later takes effect after this claim. */
+   * P4: relaxed; a paused or quarantined strand must queue. A pause that comes later takes effect after this. */
   if (sd_load(&s->pending, acquire, P3) != 0 || sd_load(&s->control, relaxed, P4) != 0) {
     sd_unlock(&s->publish_lock);
     return 0;
@@ -129,7 +129,7 @@ static inline int sd_strand_claim(sd_strand *s, uint32_t slot) {
   return 1;
 }
 
-static inline void sd_strand_unclaim(sd_strand *s) {
+static inline void sd_strand_disown(sd_strand *s) {
   /* P6: release; pairs with W1, though the lock (L3) and P2 already order the rows' writes before the next holder. */
   sd_store(&s->owner, 0, release, P6);
   sd_unlock(&s->publish_lock);

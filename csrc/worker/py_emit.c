@@ -6,18 +6,18 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
-                    const void *records, int64_t n, char *message) {
-  const sd_handler *handler = &d->handlers[claim->handler];
+int sd_py_emit(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint32_t output, const int64_t *at,
+               const void *records, int64_t n, char *message) {
+  const sd_handler *handler = &d->handlers[batch->handler];
   if (output >= handler->n_outputs) return SD_E_ARGUMENT;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  ctx.marks = claim->marks;
-  ctx.keys = (const unsigned char *)claim->records + d->arena->key_offset;
+  ctx.marks = batch->marks;
+  ctx.keys = (const unsigned char *)batch->records + d->arena->key_offset;
   const uint32_t bytes = ctx.sinks[2 * output]->record_bytes;
   const unsigned char *record = records;
   for (int64_t i = 0; i < n; i++, record += bytes) {
-    if (at[i] < 0 || at[i] >= claim->n) return SD_E_ARGUMENT;
+    if (at[i] < 0 || at[i] >= batch->n) return SD_E_ARGUMENT;
     unsigned char *room = sd_emit_room(&ctx, output, at[i]);
     if (SD_UNLIKELY(!room)) {
       memcpy(message, ctx.message, sizeof ctx.message);
@@ -29,8 +29,8 @@ int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint
   return SD_OK;
 }
 
-int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
-                  const void *records, int64_t n, char *message) {
+int sd_py_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+                     const void *records, int64_t n, char *message) {
   const sd_handler *handler = &d->handlers[d->strands[d->map[key]].handler];
   if (output >= handler->n_outputs) return SD_E_ARGUMENT;
   sd_context ctx;
@@ -47,11 +47,11 @@ int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, 
   return SD_OK;
 }
 
-void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled) {
-  const sd_handler *handler = &d->handlers[claim->handler];
+void sd_py_batch_emitted(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t handled) {
+  const sd_handler *handler = &d->handlers[batch->handler];
   if (!handler->n_outputs) return;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  if (handled < claim->n) sd_sinks_void(&ctx, claim->marks[handled].number);
+  if (handled < batch->n) sd_sinks_void(&ctx, batch->marks[handled].number);
   else sd_sinks_commit(&ctx);
 }

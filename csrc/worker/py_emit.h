@@ -4,13 +4,13 @@
 
 #include "state/state.h"
 
-/* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the claim. */
-int sd_emit_claimed(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, uint32_t output, const int64_t *at,
-                    const void *records, int64_t n, char *message);
+/* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the batch. */
+int sd_py_emit(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint32_t output, const int64_t *at,
+               const void *records, int64_t n, char *message);
 /* The same on behalf of a symbol's timer that slot `slot` runs, or (`at_end`) of its end. */
-int sd_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
-                  const void *records, int64_t n, char *message);
-/* The claim is over: what was emitted for the first `handled` records of it counts. */
-void sd_claim_emitted(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t handled);
+int sd_py_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+                     const void *records, int64_t n, char *message);
+/* The batch is over: what was emitted for the first `handled` records of it counts. */
+void sd_py_batch_emitted(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t handled);
 
 #endif

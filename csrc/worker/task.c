@@ -32,7 +32,7 @@ static int come_back(sd_dispatcher *d, uint32_t slot, uint32_t index) {
 
 /* The clock's task has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
  * sweeps know of it: they put no other one beside it. */
-static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_claim *claim) {
+static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   const sd_handler *handler = &d->handlers[s->handler];
   if (handler->fn) {
@@ -51,15 +51,15 @@ static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t t
     end_locked(d, slot, index);
     return TASK_GONE;
   }
-  *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now()};
-  claim->wake_key = sd_timer_due(d, index, time, &claim->wake_time);
-  if (claim->wake_key != SD_NONE) return TASK_WAKES;
+  *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now()};
+  batch->wake_key = sd_timer_due(d, index, time, &batch->wake_time);
+  if (batch->wake_key != SD_NONE) return TASK_WAKES;
   sd_clock_over(d, index);
   end_task(d, slot, index);
   return TASK_GONE;
 }
 
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead) {
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_py_batch *batch, uint64_t *ahead) {
   sd_strand *s = &d->strands[index];
   if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
   sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
@@ -67,15 +67,15 @@ int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *clai
   uint64_t tag = t->tag;
   *ahead = sd_task_ahead(&d->tasks, s);
   if (*ahead == 0) {
-    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : claim ? TASK_TAKEN : TASK_LEFT;
+    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : batch ? TASK_TAKEN : TASK_LEFT;
     /* From here on it can neither be given up nor be used again. */
     if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
   }
   sd_unlock(&s->publish_lock);
   if ((tag & SD_TASK_CLOCK) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
-    return run_clock(d, slot, index, tag & ~SD_TASK_CLOCK, claim);
+    return run_clock(d, slot, index, tag & ~SD_TASK_CLOCK, batch);
   if (found == TASK_TAKEN) {
-    *claim = (sd_claim){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
+    *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
   } else if (found == TASK_GONE) {
     end_task(d, slot, index);
   } else if (found == TASK_LEFT) {
@@ -88,4 +88,6 @@ int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *clai
   return found;
 }
 
-void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim) { end_task(d, slot, claim->strand); }
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch) {
+  end_task(d, slot, batch->strand);
+}

@@ -4,19 +4,19 @@
 
 #include "state/state.h"
 
-/* The task of the claim has run. */
-void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_claim *claim);
+/* The task of the batch has run. */
+void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch);
 
 /* Whose turn it is on a strand that has tasks. */
 enum {
   TASK_LATER = 0, /* records come first */
-  TASK_TAKEN,     /* a task, and *claim is it */
-  TASK_WAKES,     /* the clock's, and *claim is a timer of Python's */
+  TASK_TAKEN,     /* a task, and *batch is it */
+  TASK_WAKES,     /* the clock's, and *batch is a timer of Python's */
   TASK_GONE,      /* one that was given up, or the clock's: it is over, and the strand has been let go */
-  TASK_LEFT,      /* a task, and a caller without a claim can run none: the strand is a worker's again */
+  TASK_LEFT,      /* a task, and a caller without a batch can run none: the strand is a worker's again */
   TASK_BUSY       /* a publisher is at work there: the strand has been let go */
 };
 /* *ahead: the records that come first. */
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_claim *claim, uint64_t *ahead);
+int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_py_batch *batch, uint64_t *ahead);
 
 #endif

@@ -191,14 +191,14 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   return end;
 }
 
-void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed) {
-  sd_strand *s = &d->strands[claim->strand];
-  book(d, slot, s, n, failed, claim->start, sd_now());
+void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t n, int failed) {
+  sd_strand *s = &d->strands[batch->strand];
+  book(d, slot, s, n, failed, batch->start, sd_now());
   if (s->lossy) {
-    if (claim->n > n + failed) lose(d, slot, s, (uint64_t)(claim->n - n - failed));
-    finish_lossy(d, slot, claim->strand, claim->n, claim->start);
+    if (batch->n > n + failed) lose(d, slot, s, (uint64_t)(batch->n - n - failed));
+    finish_lossy(d, slot, batch->strand, batch->n, batch->start);
   } else {
     sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)(n + failed));
-    finish(d, slot, claim->strand, n + failed, claim->pending, claim->start);
+    finish(d, slot, batch->strand, n + failed, batch->pending, batch->start);
   }
 }

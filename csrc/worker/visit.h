@@ -23,8 +23,8 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_
 /* One visit with a native handler, begun at `start`; `ahead` as for sd_records_pending. Ends with the strand let go. Returns the
  * clock at its end. */
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
-/* Ends a visit of Python's, which handled n records of the claim, and failed on one more if `failed`. */
-void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_claim *claim, int64_t n, int failed);
+/* Ends a visit of Python's, which handled n records of the batch, and failed on one more if `failed`. */
+void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t n, int failed);
 /* Copies what waits on a lossy strand, under its lock, up to a quantum; returns how many records. One at most where there are
  * timers, and none where one comes before it. */
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s);

@@ -181,7 +181,7 @@ static void say_looking(sd_dispatcher *d, uint32_t slot, uint32_t yes) {
   sd_store(&d->slots[slot].looking, yes, relaxed, C1);
 }
 
-int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
+int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_py_batch *batch) {
   uint32_t turn = 0, busy = 0;
   int woken = 0;
   uint64_t now = sd_now();
@@ -206,9 +206,9 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     if (!own(d, slot, index)) continue;
     uint64_t ahead = SD_AHEAD_UNKNOWN;
     if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
-      int turn_of = sd_take_task(d, slot, index, claim, &ahead);
-      if (turn_of == TASK_TAKEN) return SD_CLAIM_TASK;
-      if (turn_of == TASK_WAKES) return SD_CLAIM_WAKE;
+      int turn_of = sd_take_task(d, slot, index, batch, &ahead);
+      if (turn_of == TASK_TAKEN) return SD_PY_TASK;
+      if (turn_of == TASK_WAKES) return SD_PY_WAKE;
       if (turn_of == TASK_GONE) {
         /* Timers may have taken a while. */
         now = sd_now();
@@ -224,7 +224,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_claim *claim) {
     if (d->handlers[d->strands[index].handler].fn) {
       now = sd_visit(d, slot, index, now, ahead);
     } else {
-      int given = sd_to_python(d, slot, index, ahead, claim);
+      int given = sd_to_python(d, slot, index, ahead, batch);
       if (given) return given;
     }
   }

@@ -119,7 +119,7 @@ def _report(options: RouteOptions, job: Job, outcomes: dict[WayName, list[Outcom
         "hottest_share": round(int(job.counts.max()) / len(job.ticks), 4),
         "mticks_s": {way: round(rate[way], 2) for way in ("serial", "static", "static_lpt", "strand")},
         "publish_ns": round(median(o.publish_ns for o in outcomes["strand"]), 2),
-        "claimed_share": round(median(o.claimed_share for o in outcomes["strand"]), 4),
+        "inline_share": round(median(o.inline_share for o in outcomes["strand"]), 4),
         "strand_queued": {
             "mticks_s": round(rate["strand_queued"], 2),
             "publish_ns": round(median(o.publish_ns for o in outcomes["strand_queued"]), 2),

@@ -139,7 +139,7 @@ class ScenarioResult:
     name: str
     title: str
     mticks_s: Mapping[str, float]
-    claimed_share: float
+    inline_share: float
     load: float | None = None
     ticks_per_s: float | None = None
     latency_ns: Mapping[str, Percentiles] | None = None
@@ -233,8 +233,8 @@ def _rates(found: Mapping[WayName, Sequence[Outcome]], ticks: int) -> dict[str, 
 def _run_flat_out(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
     job = _job(scenario, options, scenario.make(options.ticks, scenario.symbols))
     found = _rounds(job, FLAT_OUT, options.rounds, lambda: _neighbour(scenario, job))
-    claimed = median(o.claimed_share for o in found["strand"])
-    return ScenarioResult(scenario.name, scenario.title, _rates(found, options.ticks), round(claimed, 4))
+    handled_inline = median(o.inline_share for o in found["strand"])
+    return ScenarioResult(scenario.name, scenario.title, _rates(found, options.ticks), round(handled_inline, 4))
 
 
 def _run_paced(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
@@ -254,7 +254,7 @@ def _run_paced(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
         scenario.name,
         scenario.title,
         _rates(found, options.ticks),
-        round(median(o.claimed_share for o in found["strand"]), 4),
+        round(median(o.inline_share for o in found["strand"]), 4),
         scenario.load,
         round(ticks_per_s, 1),
         {way: Percentiles.of([o.latency() for o in outcomes]) for way, outcomes in found.items()},

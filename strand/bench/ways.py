@@ -75,13 +75,13 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One run. ``seconds``: from the first tick published to the last one handled; starting and ending threads is
-    excluded in every way. ``publish_ns``: a tick, without waiting for room and without handling. ``claimed_share``: of
+    excluded in every way. ``publish_ns``: a tick, without waiting for room and without handling. ``inline_share``: of
     the ticks, by the publisher where they lay. ``latency_counts``: ticks by bucket when paced.
     """
 
     seconds: float
     publish_ns: float
-    claimed_share: float = 0.0
+    inline_share: float = 0.0
     latency_counts: npt.NDArray[np.uint64] | None = None
 
     def latency(self) -> Latency:
@@ -168,11 +168,11 @@ def _static(job: Job, *, by_counts: bool) -> tuple[Outcome, Rows]:
     return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
 
 
-def _strand(job: Job, *, claiming: bool) -> tuple[Outcome, Rows]:
+def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
     probe = _probe(job, MAX_PUBLISHERS)
     function = probe.function if probe else job.function
     # Only a handler that promises not to publish is run by a publisher where the ticks lie.
-    function = dataclasses.replace(function, never_publishes=function.never_publishes and claiming)
+    function = dataclasses.replace(function, never_publishes=function.never_publishes and inline)
     handler = dataclasses.replace(job.handler, function=function)
     dispatcher = Dispatcher(
         job.symbols,
@@ -204,10 +204,10 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
     dispatcher.drain()
     end = time.perf_counter_ns()
     # busy_ns is of ticks handled where they lay and of visits; the time of visits is in waited_ns already.
-    claimed_ns = mine["busy_ns"] * mine["claimed"] / mine["handled"] if mine["handled"] else 0.0
-    spent_ns = published - start - mine["waited_ns"] - claimed_ns
+    inline_ns = mine["busy_ns"] * mine["handled_inline"] / mine["handled"] if mine["handled"] else 0.0
+    spent_ns = published - start - mine["waited_ns"] - inline_ns
     n = len(job.ticks)
-    return Outcome((end - start) * 1e-9, max(0.0, spent_ns) / n, mine["claimed"] / n)
+    return Outcome((end - start) * 1e-9, max(0.0, spent_ns) / n, mine["handled_inline"] / n)
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
@@ -218,20 +218,20 @@ def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outc
     try:
         start = time.perf_counter_ns()
         code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)
-        claimed = dispatcher._engine.counters(slot)["claimed"]
+        handled_inline = dispatcher._engine.counters(slot)["handled_inline"]
     finally:
         held.give()
     if code != Code.OK:
         raise EngineError(f"strand: publishing ended with code {code}")
     dispatcher.drain()
     seconds = (time.perf_counter_ns() - start) * 1e-9
-    return Outcome(seconds, 0.0, claimed / len(job.ticks), latency_counts=probe.counts())
+    return Outcome(seconds, 0.0, handled_inline / len(job.ticks), latency_counts=probe.counts())
 
 
 _WAYS: Final[Mapping[WayName, Callable[[Job], tuple[Outcome, Rows]]]] = {
     "serial": _serial,
     "static": lambda job: _static(job, by_counts=False),
     "static_lpt": lambda job: _static(job, by_counts=True),
-    "strand": lambda job: _strand(job, claiming=True),
-    "strand_queued": lambda job: _strand(job, claiming=False),
+    "strand": lambda job: _strand(job, inline=True),
+    "strand_queued": lambda job: _strand(job, inline=False),
 }

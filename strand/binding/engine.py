@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.claims import Claims, EndClaim
 from strand.binding.engine_config import EngineConfig, config_struct
 from strand.binding.engine_words import (
     COUNTERS,
@@ -26,6 +25,7 @@ from strand.binding.gate import checked, refusal, text_of
 from strand.binding.itch_flow import ItchFlow
 from strand.binding.memory import Memory, bytes_of, owned
 from strand.binding.native import NativeFunction
+from strand.binding.py_batches import EndBatch, PyBatches
 from strand.errors import ConfigurationError
 
 __all__ = ["Engine", "PublisherSlot"]
@@ -127,16 +127,16 @@ class Engine:
     # ---- workers
 
     def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:
-        """Address and bytes of what a worker's claims lie in, read-only; they hold the engine."""
+        """Address and bytes of what a worker's batches lie in, read-only; they hold the engine."""
         size = ffi.new("uint64_t *")
-        address = int(ffi.cast("uintptr_t", lib.sd_claims_memory(self._d, slot, copied, size)))
+        address = int(ffi.cast("uintptr_t", lib.sd_py_memory(self._d, slot, copied, size)))
         whole = np.asarray(Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
-        whole.flags.writeable = False  # what waits after a claim lies in the same block
+        whole.flags.writeable = False  # what waits after a batch lies in the same block
         return address, whole
 
-    def claims(self, slot: int, dtype: np.dtype[Any]) -> Claims:
+    def batches(self, slot: int, dtype: np.dtype[Any]) -> PyBatches:
         """What a Python worker has to do."""
-        return Claims(self, self._d, slot, dtype)
+        return PyBatches(self, self._d, slot, dtype)
 
     def track(
         self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
@@ -250,9 +250,9 @@ class Engine:
         """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
         return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
 
-    def to_finish(self, key: int) -> EndClaim | None:
+    def to_finish(self, key: int) -> EndBatch | None:
         """The end of a Python handler's symbol, where it has had ticks and is not quarantined."""
-        return EndClaim(self._d, key, self.feed_time) if lib.sd_dispatcher_seen(self._d, key) else None
+        return EndBatch(self._d, key, self.feed_time) if lib.sd_dispatcher_seen(self._d, key) else None
 
     @property
     def feed_time(self) -> int:
@@ -267,8 +267,8 @@ class Engine:
     def totals(self) -> dict[str, int]:
         t = ffi.new("sd_totals *")
         lib.sd_dispatcher_totals(self._d, t)
-        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "claimed", "stolen", "cut", "parks",
-                 "wakes", "failures", "blocks_used", "watermark_sequence")  # fmt: skip
+        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "stolen", "cut",
+                 "parks", "wakes", "failures", "blocks_used", "watermark_sequence")  # fmt: skip
         totals = {name: int(getattr(t, name)) for name in names}
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}

@@ -30,7 +30,7 @@ QUARANTINED: Final[int] = lib.SD_QUARANTINED
 
 COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
-    "visits", "claimed", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
+    "visits", "handled_inline", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
 HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.chain import Chained
-from strand.binding.claims import Claims, EndClaim
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
+from strand.binding.py_batches import EndBatch, PyBatches
 from strand.errors import ConfigurationError, HandlerError
 from strand.failures import failure_of, interrupts
 from strand.handlers.bound import BoundHandler, BoundPython
@@ -79,9 +79,9 @@ class PythonHandlers:
 
     # ---- a worker's
 
-    def enter(self, slot: int, claims: Claims) -> None:
+    def enter(self, slot: int, batches: PyBatches) -> None:
         """This thread is a worker."""
-        self._here.slot, self._here.claims = slot, claims
+        self._here.slot, self._here.batches = slot, batches
 
     @property
     def slot(self) -> int | None:
@@ -123,22 +123,22 @@ class PythonHandlers:
         """What a worker has copied off a lossy strand cannot be put back."""
         return self._engine.config.on_full not in ("drop_oldest", "conflate")
 
-    def claim(self) -> Claims | EndClaim:
+    def batch(self) -> PyBatches | EndBatch:
         """The ticks, or the timer, or the end, that this thread's Python has in hand."""
-        found: Claims | EndClaim | None = getattr(self._here, "claims", None)
+        found: PyBatches | EndBatch | None = getattr(self._here, "batches", None)
         if found is None:
             raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
         return found
 
     def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick in hand."""
-        return self.claim().times()
+        return self.batch().times()
 
     def arm(self, handled: int, wish: int) -> None:
         """When the timer of the symbol in hand is due from now on."""
-        claims = self.claim()
-        assert isinstance(claims, Claims)
-        claims.arm(handled, wish)
+        batches = self.batch()
+        assert isinstance(batches, PyBatches)
+        batches.arm(handled, wish)
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part over ticks that this worker holds."""
@@ -160,7 +160,7 @@ class PythonHandlers:
             end = self._engine.to_finish(key)
             if end is None:
                 continue
-            self._here.claims = end
+            self._here.batches = end
             try:
                 host.finish(self._engine.feed_time)
             except BaseException as error:
@@ -173,7 +173,7 @@ class PythonHandlers:
             else:
                 end.done()
             finally:
-                self._here.claims = None
+                self._here.batches = None
         return True
 
 

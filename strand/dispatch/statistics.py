@@ -41,7 +41,7 @@ class EngineStatistics:
             handled=t["handled"],
             dropped=FrozenDict(dropped),
             pending=t["pending"] - abandoned,
-            claimed=t["claimed"],
+            handled_inline=t["handled_inline"],
             visits=t["visits"],
             stolen=t["stolen"],
             cut=t["cut"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from strand.binding.claims import END, FIRST, RECORDS, TASK, WAKE, Claims
+from strand.binding.py_batches import END, FIRST, RECORDS, TASK, WAKE, PyBatches
 from strand.dispatch.calls import Calls
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
@@ -90,30 +90,30 @@ class Workers:
 
 
 def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], slot: int) -> None:
-    """A claim is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
-    claims = state.engine.claims(slot, dtype)
-    python.enter(slot, claims)
+    """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
+    batches = state.engine.batches(slot, dtype)
+    python.enter(slot, batches)
     calls, bind = python.calls, python.bind
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
-    records, words, first, end = claims.records, claims.words, FIRST, END
+    records, words, first, end = batches.records, batches.words, FIRST, END
     cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
-    go_on, hand = claims.go_on, claims.hand
-    strand = claims.more()
+    go_on, hand = batches.go_on, batches.hand
+    strand = batches.more()
     while True:
         if strand >= 0:
             ticks = cut(records, slice(words[first], words[end]))
         else:
-            what = claims.what
+            what = batches.what
             if what == TASK:
-                asked.run(claims.task)
-                strand = claims.task_done()
+                asked.run(batches.task)
+                strand = batches.task_done()
                 continue
             if what == WAKE:
-                strand = _wake(python, claims)
+                strand = _wake(python, batches)
                 continue
             if what != RECORDS:
                 return
-            strand, ticks = claims.take()
+            strand, ticks = batches.take()
         try:
             call, symbol, row = calls[strand] or bind(strand)
             handled = None
@@ -124,19 +124,19 @@ def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype
         except BaseException as error:
             failure = failure_of(error)
             python.keep_cause(failure)
-            strand = claims.failed(failure)
+            strand = batches.failed(failure)
         else:
-            strand = go_on(hand) if handled is None else claims.stopped(handled)
+            strand = go_on(hand) if handled is None else batches.stopped(handled)
 
 
-def _wake(python: PythonHandlers, claims: Claims) -> int:
-    """Runs the timer in hand: the next strand, as ``Claims.more``."""
-    strand, time = claims.wake()
+def _wake(python: PythonHandlers, batches: PyBatches) -> int:
+    """Runs the timer in hand: the next strand, as ``PyBatches.more``."""
+    strand, time = batches.wake()
     host = python.hosts[strand]
     try:
         wish = host.wake(time)
     except BaseException as error:
         failure = failure_of(error)
         python.keep_cause(failure)
-        return claims.wake_done(host.wish, failure)
-    return claims.wake_done(wish)
+        return batches.wake_done(host.wish, failure)
+    return batches.wake_done(wish)

@@ -15,7 +15,7 @@ from strand.binding.engine_words import Failure, RunByPython
 from strand.binding.native import NativeFunction
 from strand.binding.trades import TradeMaker, TradeSource
 from strand.handlers.context import Context
-from strand.handlers.emit import Claim, Emit
+from strand.handlers.emit import Emit, EmittingBatch
 from strand.handlers.timed import Clock, Host
 from strand.handlers.timer import Timer
 from strand.handlers.traded import TradesSite
@@ -27,7 +27,7 @@ __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site"]
 class Site(Clock, TradesSite, Protocol):
     """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
 
-    def claim(self) -> Claim:
+    def batch(self) -> EmittingBatch:
         """The ticks, or the timer, in this thread's hands."""
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
@@ -130,7 +130,7 @@ class BoundPython(BoundHandler):
             row,
             params=None if self.params is None else self.params[key],
             states=self.states,
-            emit=Emit(emitting.name, emitting.outputs, self.first_output, site.claim),
+            emit=Emit(emitting.name, emitting.outputs, self.first_output, site.batch),
             timer=Timer(emitting.name) if emitting.timers else None,
         )
         return context, self.host(context, site)

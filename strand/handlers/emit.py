@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
 
-__all__ = ["Claim", "Emit"]
+__all__ = ["Emit", "EmittingBatch"]
 
 
-class Claim(Protocol):
-    """The ticks, or the timer, in hand, as the engine knows them: see strand.binding.claims."""
+class EmittingBatch(Protocol):
+    """The ticks, or the timer, in hand, as the engine knows them: see strand.binding.py_batches."""
 
     @property
     def n(self) -> int: ...
@@ -26,16 +26,16 @@ class Claim(Protocol):
 
 
 class Emit:
-    """Emits what a handler declares. ``claim``: the ticks in this thread's hands; ``first``: the engine's number of the
+    """Emits what a handler declares. ``batch``: the ticks in this thread's hands; ``first``: the engine's number of the
     first of the outputs."""
 
     def __init__(
-        self, handler: str, outputs: Mapping[str, np.dtype[Any]], first: int, claim: Callable[[], Claim]
+        self, handler: str, outputs: Mapping[str, np.dtype[Any]], first: int, batch: Callable[[], EmittingBatch]
     ) -> None:
         self._handler = handler
         self._outputs = {name: (first + number, dtype) for number, (name, dtype) in enumerate(outputs.items())}
         self._only = next(iter(self._outputs)) if len(self._outputs) == 1 else None
-        self._claim = claim
+        self._batch = batch
 
     def __call__(self, records: Any, at: Any, output: str | None) -> None:
         """See Context.emit."""
@@ -45,21 +45,21 @@ class Emit:
             wrong = "say which" if name is None and there else f"not {name!r}; give it outputs="
             raise ConfigurationError(f"output: handler {self._handler!r} declares {there or 'none'}: {wrong}")
         number, dtype = self._outputs[name]
-        claim = self._claim()
+        batch = self._batch()
         emitted = _records(records, dtype, name)
-        if claim.at_timer:
+        if batch.at_timer:
             if at is not None:
                 raise IndexError(f"at: {at!r} is no place of a tick: at a timer, or the end, there is none in hand")
-            claim.emit(number, None, emitted)
+            batch.emit(number, None, emitted)
             return
         places = np.broadcast_to(np.asarray(at), emitted.shape)
         if len(places):
             if places.dtype.kind not in "iu":
                 raise IndexError(f"at: {at!r} are no places of ticks in the batch")
-            outside = places[(places < 0) | (places >= claim.n)]
+            outside = places[(places < 0) | (places >= batch.n)]
             if len(outside):
-                raise IndexError(f"at: {outside[0]} is no place in a batch of {claim.n} ticks")
-        claim.emit(number, np.ascontiguousarray(places, np.int64), emitted)
+                raise IndexError(f"at: {outside[0]} is no place in a batch of {batch.n} ticks")
+        batch.emit(number, np.ascontiguousarray(places, np.int64), emitted)
 
 
 def _records(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:

@@ -223,12 +223,14 @@ def _workers(result: RunResult) -> Section:
     ]
     heads = ("worker", "core", "ticks", "share", "busy", "visits", "steals", "parks")
     drawn = [] if result.timeline is None else [_figure(result, "workers", "Load of each worker over the run")]
-    claimed = result.statistics.claimed / max(result.statistics.handled, 1)
+    handled_inline = result.statistics.handled_inline / max(result.statistics.handled, 1)
     note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
     if result.statistics.unpinned is not None:
         note += f" The {result.statistics.unpinned}."
-    if claimed > 0.0005:
-        note += f" {100 * claimed:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
+    if handled_inline > 0.0005:
+        note += (
+            f" {100 * handled_inline:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
+        )
     return Section(
         "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
     )
@@ -292,7 +294,7 @@ def _rows(result: RunResult) -> Section | None:
 def _details(result: RunResult) -> Section:
     s = result.statistics
     counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
-    counters += [("pending at the end", s.pending), ("handled where they lay", s.claimed), ("visits", s.visits)]
+    counters += [("pending at the end", s.pending), ("handled where they lay", s.handled_inline), ("visits", s.visits)]
     counters += [
         ("strands stolen", s.stolen),
         ("visits cut by the quantum", s.cut),

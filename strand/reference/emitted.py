@@ -23,7 +23,7 @@ AT_END = 2**64 - 2
 class SerialEmitted:
     """Records that were emitted and not handed out yet, of outputs whose records have so many bytes.
 
-    It is the claim that Python handlers emit for, and the source that outputs are handed out from.
+    It is the batch that Python handlers emit for, and the source that outputs are handed out from.
     """
 
     def __init__(self, record_bytes: Sequence[int]) -> None:
@@ -52,7 +52,7 @@ class SerialEmitted:
             }
         )
 
-    # ---- the claim
+    # ---- the batch
 
     def hold(self, marks: npt.NDArray[Any], sequences: npt.NDArray[np.int64], key: int, numbers: Sequence[int]) -> None:
         """The ticks in hand: their marks and sequences, their symbol, and the numbers of what their handler emits."""
@@ -70,7 +70,7 @@ class SerialEmitted:
         return len(self.marks)
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
-        """Records on behalf of what is in hand, as ``strand.handlers.emit.Claim`` has it."""
+        """Records on behalf of what is in hand, as ``strand.handlers.emit.EmittingBatch`` has it."""
         number = self.numbers[output]
         entries: Any = np.zeros(len(records), self.sinks[number].dtype)
         if self.at_timer:

@@ -312,7 +312,7 @@ class SerialLoop(RunBase):
             handled=self._handled,
             dropped=FrozenDict(dropped | {"failed": failed, "abandoned": left}),
             pending=0,
-            claimed=self._handled,
+            handled_inline=self._handled,
             visits=0,
             stolen=0,
             cut=0,

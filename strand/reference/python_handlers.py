@@ -139,7 +139,7 @@ class SerialPython:
     #: There is one thread.
     slot = 0
 
-    def claim(self) -> SerialEmitted:
+    def batch(self) -> SerialEmitted:
         """What is in hand."""
         return self._emitted
 

@@ -167,11 +167,11 @@ static int publish_all(uint32_t slot, const char *symbols) {
 
 /* A worker of native handlers, that runs tasks. */
 static void worker(void *slot, unsigned fiber) {
-  sd_claim claim;
+  sd_py_batch batch;
   int code;
-  while ((code = sd_worker_next(W.d, (uint32_t)(uintptr_t)slot, &claim)) == SD_CLAIM_TASK) {
+  while ((code = sd_worker_next(W.d, (uint32_t)(uintptr_t)slot, &batch)) == SD_PY_TASK) {
     W.tasks++;
-    sd_worker_task_done(W.d, (uint32_t)(uintptr_t)slot, &claim);
+    sd_worker_task_done(W.d, (uint32_t)(uintptr_t)slot, &batch);
   }
   expect(code == SD_E_STOPPED, "a worker ended otherwise than by a stop");
   W.working--;
@@ -290,10 +290,10 @@ static const char *spreads(void) {
 /* The sleeper has registered before, and has looked at the lists before there was anything. */
 static void leave_script(void *unused, unsigned fiber) {
   sd_idle *idle = &W.d->arena->idle;
-  sd_claim claim;
+  sd_py_batch batch;
   publish(enter(), "ab");
   uint32_t epoch = sd_idle_enter(idle);
-  expect(sd_worker_next(W.d, 0, &claim) == SD_CLAIM_RECORDS, "there is nothing to handle");
+  expect(sd_worker_next(W.d, 0, &batch) == SD_PY_RECORDS, "there is nothing to handle");
   expect(sd_load(&idle->epoch, relaxed, X1) != epoch, "nobody is woken for a strand that is left on the list");
 }
 
@@ -434,7 +434,7 @@ static const char *leaves_nothing_behind(void) {
   return run();
 }
 
-static void claim_script(void *unused, unsigned fiber) {
+static void inline_script(void *unused, unsigned fiber) {
   uint32_t slot = enter();
   publish(slot, "aaaa");
   expect(W.handled == 4, "nothing is handled in place");
@@ -443,11 +443,11 @@ static void claim_script(void *unused, unsigned fiber) {
   expect(W.handled == 4, "a paused strand is handled");
 }
 
-static const char *held_is_not_claimed(void) {
+static const char *paused_is_not_handled_inline(void) {
   sd_config c = usual(1, 1, 1);
   c.publisher_drains = c.one_core = 1;
   make(&c, PURE, 0, 0);
-  sd_scheduler_add(claim_script, NULL);
+  sd_scheduler_add(inline_script, NULL);
   return run();
 }
 
@@ -514,15 +514,15 @@ static const char *keys_are_read_once(void) {
 /* The pool runs dry on b, while somebody has a's only record in hand; a's publish lock is in use when that one is done. */
 static void block_script(void *unused, unsigned fiber) {
   uint32_t slot = enter();
-  sd_claim claim;
+  sd_py_batch batch;
   publish(slot, "a");
-  expect(sd_worker_next(W.d, 0, &claim) == SD_CLAIM_RECORDS && claim.strand == 0, "a is not to be had");
+  expect(sd_worker_next(W.d, 0, &batch) == SD_PY_RECORDS && batch.strand == 0, "a is not to be had");
   expect(publish(slot, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == SD_AGAIN, "the pool has blocks without end");
   sd_publisher_leave(W.d, slot);
   slot = enter();
   sd_a32 *lock = &W.d->strands[0].publish_lock;
   sd_lock(lock);
-  sd_worker_done(W.d, 0, &claim, 1, 0, NULL);
+  sd_worker_done(W.d, 0, &batch, 1, 0, NULL);
   sd_unlock(lock);
   publish(slot, "aa");
   expect(sd_publish_rejected(W.d, slot, 0, NULL, 0) == 1, "no record found a block, where the strand has one to spare");
@@ -1086,7 +1086,7 @@ static const struct check {
     {"stands-where-it-was-drained", stands_where_it_was_drained, 4000},
     {"names-what-did-not-go-in", names_what_did_not_go_in, 1},
     {"leaves-nothing-behind", leaves_nothing_behind, 1},
-    {"held-is-not-claimed", held_is_not_claimed, 1},
+    {"paused-is-not-handled-inline", paused_is_not_handled_inline, 1},
     {"keys-are-read-once", keys_are_read_once, 4000},
     {"takes-an-idle-strands-block", takes_an_idle_strands_block, 1},
     {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},

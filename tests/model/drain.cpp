@@ -1,14 +1,14 @@
-/* Publishing, draining, stealing, claiming and shedding beside one another. */
+/* Publishing, draining, stealing, handling inline and shedding beside one another. */
 #include "model.hpp"
 
-enum { PUBLISH_ONLY = 0, CLAIM = 1, SHED = 2 };
+enum { PUBLISH_ONLY = 0, INLINE = 1, SHED = 2 };
 
 /* Two publishers, two workers, two strands: each publisher sends two batches to the first strand and one to the other. */
 template <int mode> struct drain : rl::test_suite<drain<mode>, 4> {
   world w;
   void before() { w.begin(); }
   void send(unsigned me, uint32_t s, uint32_t first, uint32_t n) {
-    if ((mode & CLAIM) && w.claim(s, 2 + me, me, first, n)) return;
+    if ((mode & INLINE) && w.handle_inline(s, 2 + me, me, first, n)) return;
     w.publish(s, 2 + me, me, first, n);
   }
   void thread(unsigned index) {
@@ -81,9 +81,9 @@ struct drain_small : rl::test_suite<drain_small, 2> {
 
 static const model_program programs[] = {
     {"publish_drain", "", model_simulate<drain<PUBLISH_ONLY>>},
-    {"publish_claim_drain", "", model_simulate<drain<CLAIM>>},
+    {"publish_inline_drain", "", model_simulate<drain<INLINE>>},
     {"publish_shed_drain", "", model_simulate<drain<SHED>>},
-    {"publish_claim_shed", "", model_simulate<drain<CLAIM | SHED>>},
+    {"publish_inline_shed", "", model_simulate<drain<INLINE | SHED>>},
     {"publish_dry_pool", "", model_simulate<dry_pool>},
     {"publish_drain_small", "full", model_simulate<drain_small>},
 };

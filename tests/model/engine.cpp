@@ -4,9 +4,9 @@
 #include "engine.hpp"
 
 /* Two publishers, a worker, and who asks for the watermark: what lies below it has been handled. */
-template <bool marked, bool claims> struct watermark : rl::test_suite<watermark<marked, claims>, 4> {
+template <bool marked, bool inlined> struct watermark : rl::test_suite<watermark<marked, inlined>, 4> {
   engine e;
-  void before() { e.begin(marked, false, false, claims); }
+  void before() { e.begin(marked, false, false, inlined); }
   void thread(unsigned index) {
     if (index == 0) {
       record first[] = {{0, 0, 10}}, second[] = {{1, 1, 20}};
@@ -154,9 +154,9 @@ struct booked_first : right_merging {
 };
 
 /* Publishers, a worker, and the merger: what was emitted for numbers below the watermark is in the lanes, and comes out in order. */
-template <typename rules, bool claims> struct merging : rl::test_suite<merging<rules, claims>, 4> {
+template <typename rules, bool inlined> struct merging : rl::test_suite<merging<rules, inlined>, 4> {
   engine e;
-  void before() { e.begin(true, true, false, claims); }
+  void before() { e.begin(true, true, false, inlined); }
   void thread(unsigned index) {
     if (index == 0) {
       record first[] = {{0, 0, 10}, {0, 1, 20}}, second[] = {{1, 2, 30}};
@@ -184,10 +184,10 @@ template <typename rules, bool claims> struct merging : rl::test_suite<merging<r
 };
 
 /* The same with timers, which the holder, a publisher or the merger finds due. */
-template <bool claims, bool merges> struct timers : rl::test_suite<timers<claims, merges>, 3> {
+template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlined, merges>, 3> {
   engine e;
   void before() {
-    e.begin(true, merges, true, claims);
+    e.begin(true, merges, true, inlined);
     RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
   }
   void thread(unsigned index) {
@@ -308,13 +308,13 @@ static const model_program programs[] = {
     {"watermark_waits", "", model_simulate<waiting>},
     {"watermark", "", model_simulate<watermark<false, false>>},
     {"watermark_marks", "", model_simulate<watermark<true, false>>},
-    {"watermark_claims", "", model_simulate<watermark<true, true>>},
+    {"watermark_inline", "", model_simulate<watermark<true, true>>},
     {"merge", "", model_simulate<merging<right_merging, false>>},
-    {"merge_claims", "", model_simulate<merging<right_merging, true>>},
+    {"merge_inline", "", model_simulate<merging<right_merging, true>>},
     {"timers", "", model_simulate<timers<false, false>>},
-    {"timers_claims", "", model_simulate<timers<true, false>>},
+    {"timers_inline", "", model_simulate<timers<true, false>>},
     {"timers_merge", "", model_simulate<timers<false, true>>},
-    {"timers_claims_merge", "", model_simulate<timers<true, true>>},
+    {"timers_inline_merge", "", model_simulate<timers<true, true>>},
     {"time_before_bound", "wrong", model_simulate<bounds<time_first>>},
     {"lanes_before_watermark", "wrong", model_simulate<merging<lanes_first, false>>},
     {"booked_before_committed", "wrong", model_simulate<merging<booked_first, false>>},

@@ -59,7 +59,7 @@ static inline void sd_unlock(never_locked *) {}
 #include "alarms/tree.c"
 #undef aligned_alloc
 /* Files that have a name in common with one before. */
-#define RECORDS_AHEAD RECORDS_AHEAD_OF_A_CLAIM
+#define RECORDS_AHEAD RECORDS_AHEAD_INLINE
 #include "publish/inline.c"
 #define PAUSES PAUSES_OF_A_WORKER
 #include "worker/worker.c"
@@ -126,7 +126,7 @@ struct engine {
   uint32_t map[SYMBOLS];
   unsigned char rows[SYMBOLS][SD_LINE];
   sd_handler handler;
-  const sd_claim *claimed[SLOTS];
+  const sd_py_batch *py_batches[SLOTS];
   sd_watch watch[SLOTS][SLOTS], *watches[SLOTS];
   uint64_t last_number[STRANDS], target[STRANDS];
   uint32_t target_strand[STRANDS];
@@ -159,7 +159,7 @@ struct engine {
   uint32_t merged_key;
   bool emits, timed;
 
-  void begin(bool marked, bool with_outputs, bool with_timers, bool claims) {
+  void begin(bool marked, bool with_outputs, bool with_timers, bool inlined) {
     E = this;
     now = passed = handled = published = others = fires = 0;
     memset(was_done, 0, sizeof was_done);
@@ -205,17 +205,17 @@ struct engine {
     d.config.time_offset = marked ? offsetof(record, time) : SD_NONE;
     d.config.on_error = SD_ON_ERROR_STOP;
     d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.quantum_records = 2;
-    d.config.batch_records = BATCH, d.config.ahead_records = 1000, d.config.publisher_drains = claims;
+    d.config.batch_records = BATCH, d.config.ahead_records = 1000, d.config.publisher_drains = inlined;
     d.quantum_counts = 1000000;
-    d.all_native = 1, d.one_pure = claims, d.far = d.lossy = d.shed = 0;
+    d.all_native = 1, d.one_pure = inlined, d.far = d.lossy = d.shed = 0;
     for (auto &s : strands) {
       s.capacity = d.config.capacity, s.on_full = SD_BLOCK, s.lossy = 0, s.handler = 0;
       last_number[&s - strands] = 0;
     }
     for (uint32_t i = 0; i < SYMBOLS; i++) map[i] = i % STRANDS;
     memset(watch, 0, sizeof watch);
-    for (uint32_t i = 0; i < SLOTS; i++) watches[i] = watch[i], claimed[i] = NULL, slots[i].own_turns = 0;
-    d.watches = watches, d.claimed = claimed, d.last_number = last_number;
+    for (uint32_t i = 0; i < SLOTS; i++) watches[i] = watch[i], py_batches[i] = NULL, slots[i].own_turns = 0;
+    d.watches = watches, d.py_batches = py_batches, d.last_number = last_number;
     d.scratch = NULL, d.scratch_marks = NULL, d.seen = NULL, d.strand_time = NULL, d.clock_until = NULL;
     d.watermark_target = target, d.watermark_strand = target_strand;
     d.watermark_left = 0, d.watermark_next = d.watermark = d.watermark_next_time = d.watermark_time = 0;

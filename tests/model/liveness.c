@@ -45,8 +45,8 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
 }
 
 static void worker(void *slot, unsigned index) {
-  sd_claim claim;
-  if (sd_worker_next(R.d, (uint32_t)(uintptr_t)slot, &claim) != SD_E_STOPPED)
+  sd_py_batch batch;
+  if (sd_worker_next(R.d, (uint32_t)(uintptr_t)slot, &batch) != SD_E_STOPPED)
     sd_scheduler_fail("a worker ended otherwise than by a stop");
   R.workers_left--;
 }

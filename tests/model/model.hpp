@@ -152,16 +152,16 @@ struct world {
     return true;
   }
 
-  bool claim(uint32_t s, uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
+  bool handle_inline(uint32_t s, uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
     sd_strand *q = &strand[s];
-    if (!sd_strand_claim(q, slot)) return false;
+    if (!sd_strand_own_idle(q, slot)) return false;
     RL_ASSERT(o.holders[s] == 0 && o.listed[s] == 0 && o.aside[s] == 0 && o.running[s] == 0);
     o.running[s] = 1;
     for (uint32_t i = 0; i < n; i++) handle(s, record_of(source, first + i));
     o.accepted += n;
     q->last = slot % MODEL_LISTS;
     o.running[s] = 0;
-    sd_strand_unclaim(q);
+    sd_strand_disown(q);
     return true;
   }
 

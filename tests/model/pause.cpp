@@ -1,8 +1,8 @@
 /* Holding strands back and resuming them, for two reasons at once, beside publishers and workers. */
 #include "model.hpp"
 
-template <int workers, int reasons, bool claim>
-struct pausing : rl::test_suite<pausing<workers, reasons, claim>, 1 + workers + reasons> {
+template <int workers, int reasons, bool inlined>
+struct pausing : rl::test_suite<pausing<workers, reasons, inlined>, 1 + workers + reasons> {
   world w;
   void before() { w.begin(); }
 
@@ -32,7 +32,7 @@ struct pausing : rl::test_suite<pausing<workers, reasons, claim>, 1 + workers + 
   void thread(unsigned index) {
     if (index == 0) {
       for (uint32_t i = 1; i <= 2; i++)
-        if (!claim || !w.claim(0, 3, 0, i, 1)) w.publish(0, 3, 0, i, 1);
+        if (!inlined || !w.handle_inline(0, 3, 0, i, 1)) w.publish(0, 3, 0, i, 1);
       w.o.published++;
     } else if (index <= workers) {
       while (w.o.published < 1 + reasons || w.o.handled < w.o.accepted)
@@ -50,7 +50,7 @@ static const model_program programs[] = {
     {"pause_two_workers", "", model_simulate<pausing<2, 1, false>>},
     {"pause_two_reasons", "", model_simulate<pausing<1, 2, false>>},
     {"pause_two_and_two", "", model_simulate<pausing<2, 2, false>>},
-    {"pause_claim", "", model_simulate<pausing<1, 1, true>>},
+    {"pause_inline", "", model_simulate<pausing<1, 1, true>>},
 };
 
 int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

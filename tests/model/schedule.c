@@ -114,9 +114,9 @@ static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
 }
 
 /* Rule 1: publish order, and never two at a time. */
-static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot);
+static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t slot);
 
-static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_claim *claim, uint32_t slot,
+static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_py_batch *batch, uint32_t slot,
                       int64_t first) {
   uint32_t s = R.map[at(records, 0)->key];
   if (R.running[s]) broken("two handlers of a strand at a time");
@@ -148,7 +148,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
       ctx->publish(ctx, &more, 1, &in);
       R.accepted += (uint64_t)in;
     }
-    if (emit_one(t, first + i, ctx, claim, slot)) broken("no room for what is emitted");
+    if (emit_one(t, first + i, ctx, batch, slot)) broken("no room for what is emitted");
     if (t->fails) {
       R.failed++;
       done = i;
@@ -170,11 +170,11 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
   return done;
 }
 
-static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
+static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t slot) {
   emission e = {R.emitted[t->key] + 1, t->key, {0}};
   char message[104];
   if (!R.emits) return 0;
-  return ctx ? sd_emit(ctx, 0, i, &e) : sd_emit_claimed(R.d, slot, claim, 0, &i, &e, 1, message);
+  return ctx ? sd_emit(ctx, 0, i, &e) : sd_py_emit(R.d, slot, batch, 0, &i, &e, 1, message);
 }
 
 /* Merged time never goes back. At one time timers come first, in the order of their keys. */
@@ -233,10 +233,10 @@ static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx
 }
 
 /* After all that its publisher published before, before anything after, and never beside the strand's handler. */
-static void run_task(const sd_claim *claim) {
-  if (claim->task == 0 || claim->task > R.n_tasks) broken("a task that nobody queued");
-  task *t = &R.tasks[claim->task - 1];
-  if (t->strand != claim->strand) broken("a task on another's strand");
+static void run_task(const sd_py_batch *batch) {
+  if (batch->task == 0 || batch->task > R.n_tasks) broken("a task that nobody queued");
+  task *t = &R.tasks[batch->task - 1];
+  if (t->strand != batch->strand) broken("a task on another's strand");
   if (t->ran || t->given_up) broken("a task twice, or although it was given up");
   if (R.running[t->strand]) broken("a task beside a handler");
   R.running[t->strand] = 1;
@@ -253,45 +253,44 @@ static void run_task(const sd_claim *claim) {
 
 static void worker(void *unused, unsigned index) {
   uint32_t slot = (uint32_t)(uintptr_t)unused;
-  sd_claim claim;
+  sd_py_batch batch;
   int code;
-  while ((code = sd_worker_next(R.d, slot, &claim)) == SD_CLAIM_RECORDS || code == SD_CLAIM_TASK ||
-         code == SD_CLAIM_WAKE) {
-    if (code == SD_CLAIM_TASK) {
-      run_task(&claim);
-      sd_worker_task_done(R.d, slot, &claim);
+  while ((code = sd_worker_next(R.d, slot, &batch)) == SD_PY_RECORDS || code == SD_PY_TASK || code == SD_PY_WAKE) {
+    if (code == SD_PY_TASK) {
+      run_task(&batch);
+      sd_worker_task_done(R.d, slot, &batch);
       continue;
     }
-    if (claim.n == 0 && code != SD_CLAIM_WAKE) {
-      sd_worker_done(R.d, slot, &claim, 0, 0, "");
+    if (batch.n == 0 && code != SD_PY_WAKE) {
+      sd_worker_done(R.d, slot, &batch, 0, 0, "");
       continue;
     }
-    if (code == SD_CLAIM_WAKE) {
-      before_wake(claim.wake_key, claim.wake_time);
+    if (code == SD_PY_WAKE) {
+      before_wake(batch.wake_key, batch.wake_time);
       sd_schedule_point("Python's timer");
-      emission e = {R.timer_emitted[claim.wake_key] + 1, claim.wake_key, {0}};
+      emission e = {R.timer_emitted[batch.wake_key] + 1, batch.wake_key, {0}};
       char message[104];
-      if (R.emits && sd_emit_timer(R.d, slot, claim.wake_key, claim.wake_time, 0, 0, &e, 1, message))
+      if (R.emits && sd_py_emit_timer(R.d, slot, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message))
         broken("no room for what Python's timer emits");
-      uint64_t ns = some_wish(claim.wake_time);
-      if (ns) expect_wish(claim.wake_key, claim.wake_time, ns);
+      uint64_t ns = some_wish(batch.wake_time);
+      if (ns) expect_wish(batch.wake_key, batch.wake_time, ns);
       int fails = R.failing && sd_scheduler_random(16) == 0;
-      if (!fails) R.timer_emitted[claim.wake_key]++;
-      sd_worker_wake_done(R.d, slot, &claim, ns, fails, "as told");
+      if (!fails) R.timer_emitted[batch.wake_key]++;
+      sd_worker_wake_done(R.d, slot, &batch, ns, fails, "as told");
       continue;
     }
-    int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)claim.n) : claim.n;
-    for (int64_t i = 0; R.timed && i < most; i++) before_record(at(claim.records, i)->key, claim.marks[i].time);
-    int64_t done = handle(claim.records, most, NULL, &claim, slot, 0);
+    int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)batch.n) : batch.n;
+    for (int64_t i = 0; R.timed && i < most; i++) before_record(at(batch.records, i)->key, batch.marks[i].time);
+    int64_t done = handle(batch.records, most, NULL, &batch, slot, 0);
     if (R.timed && done == most) {
-      uint32_t key = at(claim.records, most - 1)->key;
-      uint64_t ns = claim.marks[most - 1].time + 1 + sd_scheduler_random(12);
-      if (sd_claim_wake_at(R.d, &claim, most, ns)) broken("a wish was refused");
+      uint32_t key = at(batch.records, most - 1)->key;
+      uint64_t ns = batch.marks[most - 1].time + 1 + sd_scheduler_random(12);
+      if (sd_py_wake_at(R.d, &batch, most, ns)) broken("a wish was refused");
       R.wish[key] = ns;
-      sd_worker_done(R.d, slot, &claim, most, 0, NULL);
+      sd_worker_done(R.d, slot, &batch, most, 0, NULL);
       continue;
     }
-    sd_worker_done(R.d, slot, &claim, done, done < claim.n, "as told");
+    sd_worker_done(R.d, slot, &batch, done, done < batch.n, "as told");
   }
   if (code != SD_E_STOPPED) broken("a worker ended otherwise than by a stop");
   R.workers_left--;

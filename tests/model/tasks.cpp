@@ -3,7 +3,7 @@
 
 static const model_program programs[] = {
     {"tasks", "", model_simulate<tasks<right_tasks, false>>},
-    {"tasks_claim", "", model_simulate<tasks<right_tasks, true>>},
+    {"tasks_inline", "", model_simulate<tasks<right_tasks, true>>},
 };
 
 int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

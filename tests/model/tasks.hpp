@@ -18,7 +18,7 @@ struct right_tasks {
 };
 
 /* A publisher that queues tasks between its batches and gives one up, another one beside it, and workers. */
-template <typename rules, bool claim> struct tasks : rl::test_suite<tasks<rules, claim>, 4> {
+template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rules, inlined>, 4> {
   world w;
   sd_task_list list;
   sd_task table[MODEL_TASKS];
@@ -44,7 +44,7 @@ template <typename rules, bool claim> struct tasks : rl::test_suite<tasks<rules,
 
   void publish(uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
     sd_strand *q = &w.strand[0];
-    if (claim && sd_strand_claim(q, slot)) {
+    if (inlined && sd_strand_own_idle(q, slot)) {
       RL_ASSERT(w.o.holders[0] == 0 && w.o.running[0] == 0);
       w.o.running[0] = 1;
       for (uint32_t i = 0; i < n; i++) w.handle(0, record_of(source, first + i));
@@ -52,7 +52,7 @@ template <typename rules, bool claim> struct tasks : rl::test_suite<tasks<rules,
       sd_store(&q->accepted, sd_load(&q->accepted, relaxed, C1) + n, relaxed, C1);
       sd_store(&q->handled, sd_load(&q->handled, relaxed, C1) + n, relaxed, C1);
       w.o.running[0] = 0;
-      sd_strand_unclaim(q);
+      sd_strand_disown(q);
       return;
     }
     sd_byte batch[2];

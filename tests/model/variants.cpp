@@ -138,8 +138,8 @@ struct clears_before_it_leaves : right_parking {
   }
 };
 
-/* ---- 7: a claim that trusts the lock alone ---- */
-struct claim_without_pending : rl::test_suite<claim_without_pending, 3> {
+/* ---- 7: inline execution that trusts the lock alone ---- */
+struct owns_without_pending : rl::test_suite<owns_without_pending, 3> {
   world w;
   void before() { w.begin(); }
   void thread(unsigned index) {
@@ -232,7 +232,7 @@ static const model_program programs[] = {
     {"flag_and_recheck", "wrong", model_simulate<flag_and_recheck>},
     {"looks_before_it_pushes", "wrong", model_simulate<park<looks_before_it_pushes, 2, 2, 2>>},
     {"clears_before_it_leaves", "wrong", model_simulate<park<clears_before_it_leaves, 2, 1, 2>>},
-    {"claim_without_pending", "wrong", model_simulate<claim_without_pending>},
+    {"owns_without_pending", "wrong", model_simulate<owns_without_pending>},
     {"discards_before_it_links", "wrong", model_simulate<lossy<discards_first>>},
     {"looks_before_it_counts", "wrong", model_simulate<tasks<looks_before_it_counts, false>>},
     {"takes_it_out_at_once", "wrong", model_simulate<tasks<takes_it_out_at_once, false>>},

@@ -120,18 +120,18 @@ static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
   return 0;
 }
 
-static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_claim *claim, uint32_t slot) {
+static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t slot) {
   for (uint32_t k = 0; k < (uint64_t)sd_sequence(t) % 3; k++) {
     /* What a tick emits that fails is void: its numbers come again. */
     emission e = {r->emitted + k + 1, t->instrument_id};
     char message[104];
-    if (ctx ? sd_emit(ctx, 0, i, &e) : sd_emit_claimed(S.d, slot, claim, 0, &i, &e, 1, message)) return 1;
+    if (ctx ? sd_emit(ctx, 0, i, &e) : sd_py_emit(S.d, slot, batch, 0, &i, &e, 1, message)) return 1;
   }
   return 0;
 }
 
 static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, uint64_t stride,
-                      const sd_claim *claim, uint32_t slot) {
+                      const sd_py_batch *batch, uint32_t slot) {
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = (const sd_tick *)((const char *)ticks + (size_t)i * S.record_size);
     row *r = (row *)((char *)rows + t->instrument_id * stride);
@@ -150,7 +150,7 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
       ctx->publish(ctx, more, 1, &in);
       sd_fetch_add(&S.nested, (uint64_t)in, relaxed, X1);
     }
-    if (S.emits && emit(r, t, i, ctx, claim, slot)) r->errors++;
+    if (S.emits && emit(r, t, i, ctx, batch, slot)) r->errors++;
     if (t->flags & 1) return i;
     r->handled++;
     if (S.emits) r->emitted += (uint64_t)sd_sequence(t) % 3;
@@ -168,13 +168,13 @@ static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
 }
 
 /* Plain reads of the row: that no handler runs beside a task is what is tested. */
-static void run_task(void *rows, uint64_t stride, const sd_claim *claim) {
-  source *from = &S.sources[claim->task >> 16];
-  task *t = &from->tasks[(claim->task & 0xffff) - 1];
+static void run_task(void *rows, uint64_t stride, const sd_py_batch *batch) {
+  source *from = &S.sources[batch->task >> 16];
+  task *t = &from->tasks[(batch->task & 0xffff) - 1];
   row *r = (row *)((char *)rows + t->key * stride);
   uint64_t seen = r->seen[from->index];
   int whole = S.config.on_full == SD_BLOCK;
-  if (S.map[t->key] != claim->strand || (whole ? seen != t->sequence : seen > t->sequence)) r->errors++;
+  if (S.map[t->key] != batch->strand || (whole ? seen != t->sequence : seen > t->sequence)) r->errors++;
   if (sd_fetch_add(&t->ran, 1u, relaxed, X1)) r->errors++;
 }
 
@@ -182,42 +182,42 @@ static void *worker(void *argument) {
   uint32_t slot = (uint32_t)(uintptr_t)argument;
   uint64_t stride;
   void *rows = sd_dispatcher_rows(S.d, &stride);
-  sd_claim claim;
+  sd_py_batch batch;
   int code;
-  while ((code = sd_worker_next(S.d, slot, &claim)) > 0) {
-    if (code == SD_CLAIM_WAKE) {
-      row *r = (row *)((char *)rows + claim.wake_key * stride);
-      uint64_t wish = at_timer(r, claim.wake_time);
-      emission e = {r->wakes, claim.wake_key};
+  while ((code = sd_worker_next(S.d, slot, &batch)) > 0) {
+    if (code == SD_PY_WAKE) {
+      row *r = (row *)((char *)rows + batch.wake_key * stride);
+      uint64_t wish = at_timer(r, batch.wake_time);
+      emission e = {r->wakes, batch.wake_key};
       char message[104];
-      if (S.emits && sd_emit_timer(S.d, slot, claim.wake_key, claim.wake_time, 0, 0, &e, 1, message)) r->errors++;
-      sd_worker_wake_done(S.d, slot, &claim, wish, 0, NULL);
+      if (S.emits && sd_py_emit_timer(S.d, slot, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message)) r->errors++;
+      sd_worker_wake_done(S.d, slot, &batch, wish, 0, NULL);
       continue;
     }
-    if (S.timed && claim.n) {
+    if (S.timed && batch.n) {
       /* Up to the record that asks for a timer. */
-      const sd_tick *last = (const sd_tick *)((const char *)claim.records + (size_t)(claim.n - 1) / 2 * S.record_size);
-      int64_t most = (claim.n - 1) / 2 + 1;
+      const sd_tick *last = (const sd_tick *)((const char *)batch.records + (size_t)(batch.n - 1) / 2 * S.record_size);
+      int64_t most = (batch.n - 1) / 2 + 1;
       for (int64_t i = 0; i < most; i++) {
-        const sd_tick *t = (const sd_tick *)((const char *)claim.records + (size_t)i * S.record_size);
-        before_record((row *)((char *)rows + t->instrument_id * stride), claim.marks[i].time);
+        const sd_tick *t = (const sd_tick *)((const char *)batch.records + (size_t)i * S.record_size);
+        before_record((row *)((char *)rows + t->instrument_id * stride), batch.marks[i].time);
       }
-      int64_t done = handle(rows, claim.records, most, NULL, stride, &claim, slot);
+      int64_t done = handle(rows, batch.records, most, NULL, stride, &batch, slot);
       if (done == most) {
         row *r = (row *)((char *)rows + last->instrument_id * stride);
-        r->wish = claim.marks[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
-        if (sd_claim_wake_at(S.d, &claim, most, r->wish)) r->errors++;
+        r->wish = batch.marks[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
+        if (sd_py_wake_at(S.d, &batch, most, r->wish)) r->errors++;
       }
-      sd_worker_done(S.d, slot, &claim, done, done < most, "as told");
+      sd_worker_done(S.d, slot, &batch, done, done < most, "as told");
       continue;
     }
-    if (code == SD_CLAIM_TASK) {
-      run_task(rows, stride, &claim);
-      sd_worker_task_done(S.d, slot, &claim);
+    if (code == SD_PY_TASK) {
+      run_task(rows, stride, &batch);
+      sd_worker_task_done(S.d, slot, &batch);
       continue;
     }
-    int64_t done = claim.n ? handle(rows, claim.records, claim.n, NULL, stride, &claim, slot) : 0;
-    sd_worker_done(S.d, slot, &claim, done, done < claim.n, "as told");
+    int64_t done = batch.n ? handle(rows, batch.records, batch.n, NULL, stride, &batch, slot) : 0;
+    sd_worker_done(S.d, slot, &batch, done, done < batch.n, "as told");
   }
   return NULL;
 }
@@ -423,8 +423,8 @@ static int fail(const char *what, uint32_t round) {
 }
 
 static struct {
-  uint64_t rounds, accepted, handled, dropped, failed, stolen, claimed, parks, wakes, stopped, tasks, timers, merged,
-      merged_timers;
+  uint64_t rounds, accepted, handled, dropped, failed, stolen, handled_inline, parks, wakes, stopped, tasks, timers,
+      merged, merged_timers;
 } sum;
 
 static int play(uint32_t round) {
@@ -523,7 +523,7 @@ static int play(uint32_t round) {
     return fail(sd_load(&S.bad, relaxed, X1) == 2 ? "the watermark went back" : "publish failed for no reason", round);
   sum.rounds++;
   sum.accepted += t.accepted, sum.handled += t.handled, sum.dropped += dropped, sum.failed += t.failed + t.lost;
-  sum.stolen += t.stolen, sum.claimed += t.claimed, sum.parks += t.parks, sum.wakes += t.wakes,
+  sum.stolen += t.stolen, sum.handled_inline += t.handled_inline, sum.parks += t.parks, sum.wakes += t.wakes,
       sum.stopped += (uint64_t)stopped, sum.merged += S.merged, sum.timers += timers,
       sum.merged_timers += S.merged_timers;
   sd_dispatcher_destroy(S.d);
@@ -539,18 +539,20 @@ int main(int argc, char **argv) {
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
-      !(sum.stolen && sum.claimed && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.tasks && sum.timers &&
-        sum.merged && sum.merged_timers)) {
-    fprintf(stderr, "no round stole, claimed, parked, stopped early, failed, dropped, ran tasks or timers, or merged "
-                    "what records or timers emit: see which is 0\n");
+      !(sum.stolen && sum.handled_inline && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.tasks &&
+        sum.timers && sum.merged && sum.merged_timers)) {
+    fprintf(stderr,
+            "no round stole, handled_inline, parked, stopped early, failed, dropped, ran tasks or timers, or merged "
+            "what records or timers emit: see which is 0\n");
     bad = 1;
   }
-  printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, claimed %llu, "
+  printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, handled_inline "
+         "%llu, "
          "parks %llu, wakes %llu, "
          "stopped before the end %llu, tasks %llu, timers %llu, merged %llu, of timers %llu\n",
          bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
          (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
-         (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.claimed,
+         (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.handled_inline,
          (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped,
          (unsigned long long)sum.tasks, (unsigned long long)sum.timers, (unsigned long long)sum.merged,
          (unsigned long long)sum.merged_timers);

@@ -57,7 +57,7 @@ def test_route_prints_the_common_keys_first_and_in_order() -> None:
     assert list(found["mticks_s"]) == ["serial", "static", "static_lpt", "strand"]
     assert (found["ticks"], found["symbols"], found["strands"], found["batch"]) == (20000, 300, 16, 128)
     assert all(rate > 0 for rate in found["mticks_s"].values())
-    assert 0 <= found["claimed_share"] <= 1
+    assert 0 <= found["inline_share"] <= 1
     assert set(found["strand_queued"]) == {"mticks_s", "publish_ns"}
     assert {"cpu", "cores"} <= set(found["machine"])
 
@@ -140,7 +140,7 @@ def test_every_scenario_runs_and_has_a_winner(name: str, two_cores: None) -> Non
     assert line["name"] == name
     assert line["winner"] in line["mticks_s"]
     assert line["gain"] > 0
-    assert 0 <= line["claimed_share"] <= 1
+    assert 0 <= line["inline_share"] <= 1
     if line["load"]:
         assert line["ticks_per_s"] > 0
         assert set(line["latency_ns"]) == {"static", "static_lpt", "strand"}

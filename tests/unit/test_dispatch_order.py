@@ -47,7 +47,7 @@ class Recorder:
         return on_ticks
 
 
-@pytest.mark.parametrize("never_publishes", [False, True], ids=["queued", "may be claimed"])
+@pytest.mark.parametrize("never_publishes", [False, True], ids=["queued", "may be handled inline"])
 @pytest.mark.parametrize("strands", ["per-symbol", 3])
 def test_a_native_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in_order(
     c_handlers: Path, strands: Any, never_publishes: bool
@@ -376,7 +376,7 @@ def test_a_chunk_may_have_other_strands_than_the_one_before_it() -> None:
         balanced(d)
 
 
-@pytest.mark.parametrize("publisher_drains", [False, True], ids=["queued", "claimed"])
+@pytest.mark.parametrize("publisher_drains", [False, True], ids=["queued", "inline"])
 @pytest.mark.parametrize("strands", ["per-symbol", 64])
 def test_symbols_too_many_for_a_cache_keep_their_order_up_to_a_record_of_no_symbol(
     strands: Any, publisher_drains: bool
@@ -393,7 +393,7 @@ def test_symbols_too_many_for_a_cache_keep_their_order_up_to_a_record_of_no_symb
             d.publish(ticks)
         d.drain()
         balanced(d)
-        assert (d.statistics().claimed > 0) == publisher_drains
+        assert (d.statistics().handled_inline > 0) == publisher_drains
     assert d.rows.array["broken"].sum() == 0
     assert d.rows.array["ticks"].tolist() == counts.tolist()
 

@@ -277,7 +277,7 @@ def test_a_worker_that_cannot_go_on_ends_the_run_instead_of_leaving_it_to_wait(m
     def breaks(*_: Any) -> Any:
         raise MemoryError("no room for a view")
 
-    monkeypatch.setattr("strand.binding.engine.Claims.more", breaks)
+    monkeypatch.setattr("strand.binding.engine.PyBatches.more", breaks)
     with (
         pytest.raises(EngineError, match="no room for a view") as caught,
         Dispatcher(1, picky, workers=1, cores=None) as d,

@@ -141,15 +141,15 @@ def test_homes_by_counts_put_the_largest_first_on_the_least_loaded_worker() -> N
 
 def test_a_long_call_tries_claiming_unless_it_is_switched_off() -> None:
     job = job_of(small_stream(100_000, 50, 8), 50, spin(0))
-    assert run("strand_queued", job)[0].claimed_share == 0
-    assert run("strand", job)[0].claimed_share > 0
+    assert run("strand_queued", job)[0].inline_share == 0
+    assert run("strand", job)[0].inline_share > 0
 
 
 def test_a_live_feeds_short_calls_are_never_held_up_by_a_trial() -> None:
-    # Gusts of 100 ticks with quiet between them: strands are idle, and could be claimed each time.
+    # Gusts of 100 ticks with quiet between them: strands are idle, and could be handled inline each time.
     ticks = paced(small_stream(100_000, 50, 8), 5e6)
     ticks["ts_recv"] = np.arange(100_000) // 100 * 50_000
-    assert run("strand", job_of(ticks, 50, spin(0), paced=True))[0].claimed_share == 0
+    assert run("strand", job_of(ticks, 50, spin(0), paced=True))[0].inline_share == 0
 
 
 def test_a_core_that_does_not_exist_is_refused() -> None:

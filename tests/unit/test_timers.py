@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
-from strand.binding.claims import Claims
+from strand.binding.py_batches import PyBatches
 from strand.errors import ConfigurationError, HandlerError
 from strand.outputs import Outputs
 from strand.reference.loop import SerialLoop
@@ -192,7 +192,7 @@ def test_a_long_run_that_publishers_claim_gives_what_a_plain_loop_gives(c_handle
         handler = in_c(c_handlers, 0x9E3779B97F4A7C15, yields=yields)
         with Dispatcher(symbols, handler, workers=2, cores=None) as d:
             d.publish(ticks)
-        assert d.statistics().claimed > 0 or symbols > 60
+        assert d.statistics().handled_inline > 0 or symbols > 60
         assert [list(row) for row in d.rows.array.tolist()] == plain.rows
         assert collected(d) == [record[1:] for record in plain.records]
 
@@ -328,21 +328,21 @@ def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_
     """Worker 1 runs it for all ticks, and Python for one; worker 0, whose records are read first, for the others."""
     turn, over = Event(), Event()
     visited: list[int] = []
-    more, one_round = Claims.more, Outputs._round
+    more, one_round = PyBatches.more, Outputs._round
 
-    def more_in_turn(claims: Claims) -> int:
-        if claims._slot == 1 and visited:
+    def more_in_turn(batches: PyBatches) -> int:
+        if batches._slot == 1 and visited:
             turn.set()
             over.wait(20)
-        elif claims._slot == 0:
+        elif batches._slot == 0:
             turn.wait(20)
-        visited.append(claims._slot)
-        return more(claims)
+        visited.append(batches._slot)
+        return more(batches)
 
     def only_the_last_round(outputs: Outputs, *args: Any) -> Any:
         return one_round(outputs, *args) if over.is_set() else 0.0
 
-    monkeypatch.setattr(Claims, "more", more_in_turn)
+    monkeypatch.setattr(PyBatches, "more", more_in_turn)
     monkeypatch.setattr(Outputs, "_round", only_the_last_round)
     seen = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
     workers: list[str] = []

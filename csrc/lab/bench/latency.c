@@ -41,11 +41,11 @@ static int64_t arrive(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
 
 static void *work(void *argument) {
   game *g = argument;
-  sd_claim claim;
+  sd_py_batch batch;
   g->worker_code = sd_bench_pin(g->ping->worker_core) ? SD_E_ARGUMENT : SD_OK;
   /* BL3: release; pairs with BL4: the worker's code is written. */
   sd_store(&g->up, 1u, release, BL3);
-  if (!g->worker_code) sd_worker_next(g->d, 0, &claim);
+  if (!g->worker_code) sd_worker_next(g->d, 0, &batch);
   return NULL;
 }
 

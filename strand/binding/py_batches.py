@@ -15,18 +15,18 @@ from strand.binding.gate import refusal, text_of
 from strand.binding.memory import bytes_of
 from strand.ticks import named
 
-__all__ = ["END", "FIRST", "RECORDS", "TASK", "WAKE", "Claims", "EndClaim"]
+__all__ = ["END", "FIRST", "RECORDS", "TASK", "WAKE", "EndBatch", "PyBatches"]
 
 #: Records to handle, a task's turn, or a timer's.
-RECORDS: Final[int] = lib.SD_CLAIM_RECORDS
-TASK: Final[int] = lib.SD_CLAIM_TASK
-WAKE: Final[int] = lib.SD_CLAIM_WAKE
+RECORDS: Final[int] = lib.SD_PY_RECORDS
+TASK: Final[int] = lib.SD_PY_TASK
+WAKE: Final[int] = lib.SD_PY_WAKE
 
-#: Places in ``Claims.words``.
-FIRST: Final[int] = ffi.offsetof("sd_hand", "first") // 8
-END: Final[int] = ffi.offsetof("sd_hand", "end") // 8
+#: Places in ``PyBatches.words``.
+FIRST: Final[int] = ffi.offsetof("sd_py_worker", "first") // 8
+END: Final[int] = ffi.offsetof("sd_py_worker", "end") // 8
 
-_RECORDS_AT: Final[int] = (ffi.offsetof("sd_hand", "claim") + ffi.offsetof("sd_claim", "records")) // 8
+_RECORDS_AT: Final[int] = (ffi.offsetof("sd_py_worker", "batch") + ffi.offsetof("sd_py_batch", "records")) // 8
 
 _MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: Bytes of a failure's message, its end not counted.
@@ -54,12 +54,12 @@ def _check(code: int, message: Any) -> None:
 
 
 class Memories(Protocol):
-    """The engine, as far as claims need it."""
+    """The engine, as far as batches need it."""
 
     def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]: ...
 
 
-class Claims:
+class PyBatches:
     """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``go_on``,
     ``stopped`` or ``failed`` end it, ``task_done`` and ``wake_done`` end a task and a timer, and all of them say which
     strand is the next one, whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is.
@@ -72,11 +72,11 @@ class Claims:
         self._d = d
         self._slot = slot
         #: The words of the structure, for reading one of an array takes half the time of a field of a structure.
-        self.words = array("q", bytes(ffi.sizeof("sd_hand")))
+        self.words = array("q", bytes(ffi.sizeof("sd_py_worker")))
         #: What ``go_on`` takes.
-        self.hand = ffi.from_buffer("sd_hand *", self.words)
+        self.hand = ffi.from_buffer("sd_py_worker *", self.words)
         self.hand.d, self.hand.slot = d, slot
-        self._claim = ffi.addressof(self.hand, "claim")
+        self._batch = ffi.addressof(self.hand, "batch")
         self._dtype = dtype
         #: A timer is in hand, and no records.
         self.at_timer = False
@@ -87,11 +87,11 @@ class Claims:
         self.records = named(_whole(self._arena, dtype))
         self._copied = named(_whole(copied, dtype))
         #: All of the records in ``hand`` were handled: the next strand, as ``more``.
-        self.go_on: Callable[[Any], int] = lib.sd_hand_go_on
+        self.go_on: Callable[[Any], int] = lib.sd_py_worker_go_on
 
     def more(self) -> int:
         """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""
-        return int(lib.sd_hand_next(self.hand))
+        return int(lib.sd_py_worker_next(self.hand))
 
     @property
     def what(self) -> int:
@@ -101,8 +101,8 @@ class Claims:
     # ---- records
 
     def take(self) -> tuple[int, npt.NDArray[Any]]:
-        """The claimed strand and its records: copied together, or at no whole multiple of their size in the arena."""
-        strand, address, n = int(self._claim.strand), self.words[_RECORDS_AT], self.n
+        """The strand in hand and its records: copied together, or at no whole multiple of their size in the arena."""
+        strand, address, n = int(self._batch.strand), self.words[_RECORDS_AT], self.n
         if address == self._copied_at:
             return strand, self._copied[:n]
         at = address - self._arena_at
@@ -110,30 +110,30 @@ class Claims:
 
     @property
     def n(self) -> int:
-        """Records of the claim in hand."""
-        return int(self._claim.n)
+        """Records of the batch in hand."""
+        return int(self._batch.n)
 
     def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each record of the claim in hand, ns, shape (n,): where records carry marks."""
-        marks = ffi.buffer(self._claim.marks, self.n * _MARK.itemsize)
+        """The feed's time at each record of the batch in hand, ns, shape (n,): where records carry marks."""
+        marks = ffi.buffer(self._batch.marks, self.n * _MARK.itemsize)
         times: npt.NDArray[np.int64] = np.frombuffer(marks, _MARK)["time"].copy()
         return times
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
-        """Emits on behalf of the claim in hand: record i for its record at[i], or all for the timer in hand."""
-        message, n, claim = ffi.new("char[104]"), len(records), self._claim
+        """Emits on behalf of the batch in hand: record i for its record at[i], or all for the timer in hand."""
+        message, n, batch = ffi.new("char[104]"), len(records), self._batch
         if self.at_timer:
-            key, ns = claim.wake_key, claim.wake_time
-            code = lib.sd_emit_timer(self._d, self._slot, key, ns, 0, output, bytes_of(records), n, message)
+            key, ns = batch.wake_key, batch.wake_time
+            code = lib.sd_py_emit_timer(self._d, self._slot, key, ns, 0, output, bytes_of(records), n, message)
         else:
             to = ffi.NULL if at is None else ffi.cast("int64_t *", ffi.from_buffer(at))
-            code = lib.sd_emit_claimed(self._d, self._slot, claim, output, to, bytes_of(records), n, message)
+            code = lib.sd_py_emit(self._d, self._slot, batch, output, to, bytes_of(records), n, message)
         _check(code, message)
 
     def arm(self, handled: int, wish: int) -> None:
-        """Says when the timer of the claim's symbol is due from now on, as of its first ``handled`` records; 0: never.
+        """Says when the timer of the batch's symbol is due from now on, as of its first ``handled`` records; 0: never.
         It is after the last of them."""
-        if code := lib.sd_claim_wake_at(self._d, self._claim, handled, wish):
+        if code := lib.sd_py_wake_at(self._d, self._batch, handled, wish):
             raise refusal(code, f"a timer at {wish} ns cannot be asked for by record {handled - 1} of {self.n}")
 
     def stopped(self, handled: int) -> int:
@@ -145,8 +145,8 @@ class Claims:
         return self._done(failure.handled, failure.code, _text(failure.message))
 
     def _done(self, handled: int, code: int, message: bytes) -> int:
-        if refused := lib.sd_worker_done(self._d, self._slot, self._claim, handled, code, message):
-            raise refusal(refused, f"{handled} of {self._claim.n} records cannot have been handled")
+        if refused := lib.sd_worker_done(self._d, self._slot, self._batch, handled, code, message):
+            raise refusal(refused, f"{handled} of {self._batch.n} records cannot have been handled")
         return self.more()
 
     # ---- tasks and timers
@@ -154,28 +154,28 @@ class Claims:
     @property
     def task(self) -> int:
         """The tag of the task whose turn it is."""
-        return int(self._claim.task)
+        return int(self._batch.task)
 
     def task_done(self) -> int:
         """It has run: the next strand, as ``more``."""
-        lib.sd_worker_task_done(self._d, self._slot, self._claim)
+        lib.sd_worker_task_done(self._d, self._slot, self._batch)
         return self.more()
 
     def wake(self) -> tuple[int, int]:
         """The strand whose timer it is, and its time. What is emitted from here to ``wake_done`` is the timer's."""
         self.at_timer = True
-        return int(self._claim.strand), int(self._claim.wake_time)
+        return int(self._batch.strand), int(self._batch.wake_time)
 
     def wake_done(self, wish: int, failure: Failure | None = None) -> int:
         """The timer has run, or failed; ``wish``: when the symbol's next one is due, 0: never. The next strand, as
         ``more``."""
         self.at_timer = False
-        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._claim, wish, *_said(failure)):
+        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._batch, wish, *_said(failure)):
             raise refusal(refused, "a timer of a handler without timers")
         return self.more()
 
 
-class EndClaim:
+class EndBatch:
     """A symbol's end, when nothing runs any more: where its Python handler emits to."""
 
     n = 0
@@ -190,11 +190,11 @@ class EndClaim:
         """None: there is no tick in hand."""
         return np.empty(0, np.uint64)
 
-    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:  # noqa: ARG002 - as Claims has it
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:  # noqa: ARG002 - as PyBatches has it
         """Emits on behalf of the end."""
         message = ffi.new("char[104]")
         given = bytes_of(records), len(records), message
-        _check(lib.sd_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
+        _check(lib.sd_py_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
 
     def done(self, failure: Failure | None = None) -> bool:
         """It is over, or failed. False: nothing more is to be finished."""

@@ -166,9 +166,9 @@ class Object:
 def test_python_a_batch_at_a_time_beside_tick_by_tick(benchmark: Any) -> None:
     ticks = market(1.0)[:40_000]
 
-    def run(like: Handler, quantum: int = 4096) -> Callable[[], None]:
+    def run(like: Handler, budget: int = 4096) -> Callable[[], None]:
         def once() -> None:
-            with Dispatcher(SYMBOLS, like, workers=1, cores=None, strands="per-symbol", quantum_ticks=quantum,
+            with Dispatcher(SYMBOLS, like, workers=1, cores=None, strands="per-symbol", budget_ticks=budget,
                             batch_ticks=65_536) as d:  # fmt: skip
                 d.publish(ticks)
 

@@ -88,8 +88,8 @@ class Statistics:
     ``dropped`` maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
     quarantined strand at its bound), ``failed`` (the handler failed on it), ``lost`` (in the hands of a failing handler
     of a strand that drops or conflates), ``abandoned`` (still pending at a stop without draining).
-    ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start of the
-    visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to the visit's end;
+    ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
+    of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
@@ -129,8 +129,8 @@ class Statistics:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
-        names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes", "watermark",
-                 "unpinned", "orders_as_plain")  # fmt: skip
+        names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes",
+                 "watermark", "unpinned", "orders_as_plain")  # fmt: skip
         latency = {
             name: {f"p{p:g}_ns": ns for p, ns in getattr(self, name).percentiles.items()}
             for name in ("wait", "handler", "end_to_end")

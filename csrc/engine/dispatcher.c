@@ -23,7 +23,7 @@ static int good_config(const sd_config *c) {
   if (c->idle < SD_IDLE_SPIN || c->idle > SD_IDLE_PARK) return 0;
   if (c->on_full < SD_BLOCK || c->on_full > SD_RAISE) return 0;
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;
-  if (!c->capacity || !c->quantum_records || !c->quantum_ns || !c->batch_records) return 0;
+  if (!c->capacity || !c->budget_records || !c->budget_ns || !c->batch_records) return 0;
   if (c->batch_records > 1u << 16) return 0;
   /* Blocks may rest in every slot's cache; a strand at its bound must still find its own. */
   uint64_t in_caches = (uint64_t)(z->n_workers + z->n_publishers) * 2 * SD_FREE_RUN;
@@ -76,7 +76,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
-  d->quantum_counts = sd_clock_counts(config->quantum_ns);
+  d->budget_counts = sd_clock_counts(config->budget_ns);
   /* Unless every strand can keep a block beside those that rest in caches. */
   d->shed = a->n_strands > a->n_blocks / 2 || a->n_strands + d->n_slots * 2 * SD_FREE_RUN >= a->n_blocks;
   settle_strands(d);
@@ -93,11 +93,11 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
              ? sd_publishers_create(d)
              : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_slots; i++) {
-    d->scratch[i] = malloc((size_t)config->quantum_records * a->record_size);
+    d->scratch[i] = malloc((size_t)config->budget_records * a->record_size);
     d->watches[i] = calloc(d->n_slots, sizeof **d->watches);
     if (!d->scratch[i] || !d->watches[i]) code = SD_E_NO_MEMORY;
     if (!config->sizes.marked) continue;
-    d->scratch_marks[i] = malloc((size_t)config->quantum_records * sizeof **d->scratch_marks);
+    d->scratch_marks[i] = malloc((size_t)config->budget_records * sizeof **d->scratch_marks);
     if (!d->scratch_marks[i]) code = SD_E_NO_MEMORY;
   }
   if (code) {

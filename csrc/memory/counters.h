@@ -34,7 +34,7 @@ typedef struct sd_counters {
   sd_a64 visits;           /* strands drained */
   sd_a64 handled_inline;   /* records handled inline: where they lay, without enqueueing */
   sd_a64 stolen;           /* strands taken from another's list */
-  sd_a64 cut;              /* visits ended by the quantum */
+  sd_a64 cut;              /* visits ended by the budget */
   sd_a64 busy;             /* clock counts spent draining */
   sd_a64 parks;            /* times gone to sleep */
   sd_a64 wakes;            /* others woken */

@@ -19,14 +19,14 @@ typedef struct sd_config {
   sd_sizes sizes;
   uint32_t time_offset; /* of the u64 in a record that is its time, for marks; SD_NONE: it has none */
   int32_t shared;
-  int32_t idle;             /* SD_IDLE_* */
-  int32_t on_error;         /* SD_ON_ERROR_* */
-  int32_t on_full;          /* SD_BLOCK ... */
-  uint32_t capacity;        /* bound of a strand, in records */
-  uint32_t quantum_records; /* most records a visit */
-  uint64_t quantum_ns;      /* time after which a visit ends at the next run of records */
-  uint32_t batch_records;   /* records grouped at one go by a publisher */
-  uint32_t ahead_records;   /* records in flight beyond which a publisher helps to drain */
+  int32_t idle;            /* SD_IDLE_* */
+  int32_t on_error;        /* SD_ON_ERROR_* */
+  int32_t on_full;         /* SD_BLOCK ... */
+  uint32_t capacity;       /* bound of a strand, in records */
+  uint32_t budget_records; /* most records a visit */
+  uint64_t budget_ns;      /* time after which a visit ends at the next run of records */
+  uint32_t batch_records;  /* records grouped at one go by a publisher */
+  uint32_t ahead_records;  /* records in flight beyond which a publisher helps to drain */
   int32_t
       publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
   int32_t one_core;     /* publishers and workers have one core between them */
@@ -93,14 +93,14 @@ typedef struct sd_dispatcher {
   int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* handlers' contexts have it */
   uint32_t n_slots, n_workers;
   sd_config config;
-  uint64_t quantum_counts;
+  uint64_t budget_counts;
   int all_native; /* every strand's handler is native: publishers may help */
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
   int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
   sd_watch **watches;             /* a slot: what it knows of the others */
-  unsigned char **scratch;        /* a quantum of records a worker */
+  unsigned char **scratch;        /* a budget of records a worker */
   const sd_py_batch **py_batches; /* a slot: what Python has in hand */
   sd_mark **scratch_marks;        /* and of their marks */
   uint64_t

@@ -13,7 +13,7 @@
  * its records where they lie (sd_strand_own_idle).
  *
  * Lossy strands (drop_oldest, conflate) let publishers discard what waits: there the queue's head too is under the
- * publish lock, and a worker copies its quantum out before it runs handlers.
+ * publish lock, and a worker copies its budget out before it runs handlers.
  *
  * Who may do what beside what:
  *                       publish   drain   pause/resume   look (sd_strand_look)

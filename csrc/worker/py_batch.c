@@ -17,10 +17,10 @@
 static void learn_batch(sd_dispatcher *d, uint32_t slot, int64_t given, int64_t n) {
   uint32_t *most = &d->slots[slot].py_batch_maximum;
   if (n < given) *most = n > (int64_t)d->pool.records / 2 ? (uint32_t)(2 * n) : d->pool.records;
-  else if (n >= *most && *most < d->config.quantum_records) *most = 2 * *most;
+  else if (n >= *most && *most < d->config.budget_records) *most = 2 * *most;
 }
 
-/* Python gets a quantum in a row: where it lies, or copied together. */
+/* Python gets a budget in a row: where it lies, or copied together. */
 static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   batch->strand = index;
@@ -36,7 +36,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t
   batch->pending = batch->n = sd_records_pending(d, s, ahead);
   batch->records = NULL;
   if (SD_UNLIKELY(batch->n == 0)) return;
-  if (batch->n > d->config.quantum_records) batch->n = d->config.quantum_records;
+  if (batch->n > d->config.budget_records) batch->n = d->config.budget_records;
   if (d->handlers[s->handler].wakes && batch->n > d->slots[slot].py_batch_maximum)
     batch->n = d->slots[slot].py_batch_maximum;
   unsigned char *records;
@@ -116,6 +116,6 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batc
 }
 
 const void *sd_py_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes) {
-  *bytes = copied ? (uint64_t)d->config.quantum_records * d->arena->record_size : d->arena->bytes;
+  *bytes = copied ? (uint64_t)d->config.budget_records * d->arena->record_size : d->arena->bytes;
   return copied ? (const void *)d->scratch[slot] : d->arena;
 }

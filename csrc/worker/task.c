@@ -38,9 +38,9 @@ static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t t
   if (handler->fn) {
     sd_context ctx;
     sd_context_of(d, slot, handler, &ctx);
-    ctx.until = sd_now() + d->quantum_counts;
+    ctx.until = sd_now() + d->budget_counts;
     if (sd_timers_fire(d, handler, &ctx, index, time)) {
-      /* One failed: the others come when the strand is let go on. Or they took a quantum: the other strands have their turn. */
+      /* One failed: the others come when the strand is let go on. Or they took a budget: the other strands have their turn. */
       s->last = slot;
       if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
       return TASK_GONE;

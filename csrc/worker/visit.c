@@ -54,7 +54,7 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   if (n > s->queued) n = s->queued;
   if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
     n = (int64_t)sd_task_ahead(&d->tasks, s);
-  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  if (n > d->config.budget_records) n = d->config.budget_records;
   /* What is copied out cannot be put back where a batch ends at a timer. */
   const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
   if (SD_UNLIKELY(timed) && n > 1) n = 1;
@@ -98,7 +98,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   const sd_handler *handler = &d->handlers[s->handler];
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  ctx.until = start + d->quantum_counts;
+  ctx.until = start + d->budget_counts;
   int64_t out = 0, done = 0;
   int failed = 0;
   uint64_t end;
@@ -119,7 +119,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
     }
     end = sd_now();
     /* Where there are timers records come one at a time. */
-  } while (handler->wake && !failed && out < d->config.quantum_records && end <= ctx.until);
+  } while (handler->wake && !failed && out < d->config.budget_records && end <= ctx.until);
   book(d, slot, s, done, failed, start, end);
   if (out > done + failed) lose(d, slot, s, (uint64_t)(out - done - failed));
   finish_lossy(d, slot, index, out, start);
@@ -157,10 +157,10 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   uint64_t end;
   /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
   uint32_t *most = &d->slots[slot].most_a_call;
-  if (n > d->config.quantum_records) n = d->config.quantum_records;
+  if (n > d->config.budget_records) n = d->config.budget_records;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  ctx.until = start + d->quantum_counts;
+  ctx.until = start + d->budget_counts;
   if (handler->wake) sd_wish_ask(&d->wishes.tree[index]);
   while (done < n) {
     unsigned char *records;
@@ -180,11 +180,11 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     if (failed || ctx.stopped) break;
     if (done < n && (at == records_a_block || run == *most)) {
       end = sd_now();
-      if (end - start > d->quantum_counts) break;
+      if (end - start > d->budget_counts) break;
     }
   }
   end = sd_now();
-  if (SD_UNLIKELY(end - start > d->quantum_counts)) *most = *most > 1 ? *most / 2 : 1;
+  if (SD_UNLIKELY(end - start > d->budget_counts)) *most = *most > 1 ? *most / 2 : 1;
   else if (SD_UNLIKELY(*most < records_a_block)) *most = 2 * *most;
   book(d, slot, s, done, failed, start, end);
   finish(d, slot, index, done + failed, pending, start);

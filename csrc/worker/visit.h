@@ -25,7 +25,7 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
 /* Ends a visit of Python's, which handled n records of the batch, and failed on one more if `failed`. */
 void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t n, int failed);
-/* Copies what waits on a lossy strand, under its lock, up to a quantum; returns how many records. One at most where there are
+/* Copies what waits on a lossy strand, under its lock, up to a budget; returns how many records. One at most where there are
  * timers, and none where one comes before it. */
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s);
 /* The mark of the first record of a strand in hand. Zero: it has none that may be handled now. */

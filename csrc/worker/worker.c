@@ -88,7 +88,7 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
     w->since = now;
     return 0;
   }
-  return ++w->turns >= STEAL_TURNS || (busy && now - w->since >= d->quantum_counts);
+  return ++w->turns >= STEAL_TURNS || (busy && now - w->since >= d->budget_counts);
 }
 
 /* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. A worker that
@@ -113,11 +113,11 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, 
 }
 
 /* The next strand for a worker. Its own list may never be empty, so it looks at the other lists after every LOOK_ROUND strands, and
- * after a quantum: visits may be long. */
+ * after a budget: visits may be long. */
 static uint32_t next_strand(sd_dispatcher *d, uint32_t slot, uint64_t now) {
   sd_slot *me = &d->slots[slot];
   uint32_t index;
-  if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->quantum_counts)) {
+  if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->budget_counts)) {
     me->own_turns = 0;
     me->looked = now;
     index = next_stolen(d, slot, d->watches[slot], 1, now);

@@ -49,8 +49,8 @@ class EngineConfig:
     on_error: str
     on_full: str
     capacity_ticks: int
-    quantum_ticks: int
-    quantum_ns: int
+    budget_ticks: int
+    budget_ns: int
     batch_ticks: int
     ahead_ticks: int
     publisher_drains: bool
@@ -88,7 +88,7 @@ def config_struct(config: EngineConfig) -> Any:
     c.shared = config.shared
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
     c.capacity = config.capacity_ticks
-    c.quantum_records, c.quantum_ns = config.quantum_ticks, config.quantum_ns
+    c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
     c.publisher_drains, c.one_core = config.publisher_drains, config.one_core
     return c

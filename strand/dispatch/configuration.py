@@ -45,11 +45,11 @@ __all__ = [
 ]
 
 #: Arguments of a dispatcher that had another name.
-RENAMED: Final = {"fields": "columns"}
+RENAMED: Final = {"fields": "columns", "quantum_ticks": "budget_ticks", "quantum_us": "budget_us"}
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
 #: The most that whole numbers may be.
-_MOST = {"capacity_ticks": 2**31 - 1, "quantum_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
+_MOST = {"capacity_ticks": 2**31 - 1, "budget_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
 #: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
@@ -102,9 +102,9 @@ def _check_limits(given: Mapping[str, Any]) -> None:
         whole(name, given[name], 1, most)
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
         _choice(name, given[name], choices)
-    quantum_us = given["quantum_us"]
-    if isinstance(quantum_us, bool) or not isinstance(quantum_us, (int, float, np.number)) or not 0 < quantum_us < 1e9:
-        raise ConfigurationError(f"quantum_us: {quantum_us!r} is not a positive number of microseconds")
+    budget_us = given["budget_us"]
+    if isinstance(budget_us, bool) or not isinstance(budget_us, (int, float, np.number)) or not 0 < budget_us < 1e9:
+        raise ConfigurationError(f"budget_us: {budget_us!r} is not a positive number of microseconds")
 
 
 class WorkerCores(NamedTuple):
@@ -262,7 +262,7 @@ def engine_config(
     cores: WorkerCores,
     *,
     strands: StrandsLike,
-    quantum_us: float,
+    budget_us: float,
     max_publishers: int,
     memory_bytes: int | None,
     publisher_drains: bool,
@@ -272,7 +272,7 @@ def engine_config(
 ) -> EngineConfig:
     """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
     ``emits``: there are outputs."""
-    _check_limits(given | {"max_publishers": max_publishers, "quantum_us": quantum_us})
+    _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
     alone = [not h.is_native for h in handlers]
     n_symbols, n_strands = len(handler_of_symbol), strand_count(strands, handler_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)
@@ -302,7 +302,7 @@ def engine_config(
             record=reader.dtype.itemsize,
             marked=marked,
         ),
-        quantum_ns=int(quantum_us * 1000),
+        budget_ns=int(budget_us * 1000),
         ahead_ticks=ahead,
         marked=marked,
         publisher_drains=yes_or_no("publisher_drains", publisher_drains),

@@ -57,8 +57,8 @@ class Dispatcher(RunBase):
     symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
     those in a worker's hands.
 
-    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``quantum_ticks`` and
-    ``quantum_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
+    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``budget_ticks`` and
+    ``budget_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
     may run handlers, when they are ahead and where that is cheaper than handing ticks over; switch it off where a
     publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together (by
     default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
@@ -100,8 +100,8 @@ class Dispatcher(RunBase):
         on_full: str = "block",
         on_error: str = "stop",
         idle: str = "backoff",
-        quantum_ticks: int = 4096,
-        quantum_us: float = 1000.0,
+        budget_ticks: int = 4096,
+        budget_us: float = 1000.0,
         batch_ticks: int = 8192,
         publisher_drains: bool = True,
         max_publishers: int = 8,
@@ -139,7 +139,7 @@ class Dispatcher(RunBase):
             self._handler_of_symbol,
             placed,
             strands=strands,
-            quantum_us=quantum_us,
+            budget_us=budget_us,
             max_publishers=max_publishers,
             memory_bytes=memory_bytes,
             publisher_drains=publisher_drains,
@@ -148,7 +148,7 @@ class Dispatcher(RunBase):
             on_error=on_error,
             on_full=on_full,
             capacity_ticks=capacity_ticks,
-            quantum_ticks=quantum_ticks,
+            budget_ticks=budget_ticks,
             batch_ticks=batch_ticks,
             counters_start=_counters_start,
         )

@@ -297,7 +297,7 @@ def _details(result: RunResult) -> Section:
     counters += [("pending at the end", s.pending), ("handled where they lay", s.handled_inline), ("visits", s.visits)]
     counters += [
         ("strands stolen", s.stolen),
-        ("visits cut by the quantum", s.cut),
+        ("visits cut by the budget", s.cut),
         ("parks", s.parks),
         ("wakes", s.wakes),
     ]

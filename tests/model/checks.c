@@ -69,8 +69,8 @@ static sd_config usual(uint32_t strands, uint32_t workers, uint32_t publishers) 
                      .on_error = SD_ON_ERROR_QUARANTINE,
                      .on_full = SD_BLOCK,
                      .capacity = 100,
-                     .quantum_records = 100,
-                     .quantum_ns = 1000000,
+                     .budget_records = 100,
+                     .budget_ns = 1000000,
                      .batch_records = MOST_RECORDS,
                      .ahead_records = 1000};
 }
@@ -205,31 +205,31 @@ static uint64_t next_number(void) { return sd_load(&W.d->arena->next_sequence, r
 
 /* ---- workers */
 
-static void quantum_script(void *unused, unsigned fiber) {
+static void budget_script(void *unused, unsigned fiber) {
   uint32_t slot = enter();
   publish(slot, "aaaaa");
   for (uint64_t handled = 2; handled <= 6; handled += 2) {
     expect(sd_help(W.d, slot), "there is nothing to handle");
-    expect(W.handled == (handled < 5 ? handled : 5), "a visit is not a quantum");
+    expect(W.handled == (handled < 5 ? handled : 5), "a visit is not a budget");
   }
 }
 
-static const char *visits_take_a_quantum(void) {
+static const char *visits_take_a_budget(void) {
   sd_config c = usual(1, 1, 1);
-  c.quantum_records = 2;
+  c.budget_records = 2;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(quantum_script, NULL);
+  sd_scheduler_add(budget_script, NULL);
   return run();
 }
 
-/* A visit to any strand but a takes a quantum, and leaves another record there. */
-static int takes_a_quantum(const record *t, int64_t i, sd_context *ctx) {
+/* A visit to any strand but a takes a budget, and leaves another record there. */
+static int takes_a_budget(const record *t, int64_t i, sd_context *ctx) {
   int64_t in;
   if (t->key == 0 || W.handled_of[0] == 2) return 0;
   /* The first of them may have begun before there was a look at the other lists. */
   expect(++W.meeting <= 2, "a strand on a list that nobody takes from waits for many long visits");
   const uint64_t start = sd_now();
-  while (sd_now() - start < W.d->quantum_counts) sd_pause();
+  while (sd_now() - start < W.d->budget_counts) sd_pause();
   ctx->publish(ctx, t, 1, &in);
   return 0;
 }
@@ -241,9 +241,9 @@ static void stops_after_a(void *unused, unsigned fiber) {
 
 static const char *long_visits_leave_others_their_turn(void) {
   sd_config c = usual(4, 1, 2);
-  c.quantum_ns = 2000;
+  c.budget_ns = 2000;
   make(&c, NATIVE, 0, 0);
-  W.each = takes_a_quantum;
+  W.each = takes_a_budget;
   const uint32_t first = enter(), second = enter();
   /* The publisher that drained it has it on its list, and does not come back. */
   publish(first, "a");
@@ -384,7 +384,7 @@ static void now_and_then(void *unused, unsigned fiber) {
 static const char *stands_where_it_was_drained(void) {
   sd_config c = usual(1, 2, 1);
   c.idle = SD_IDLE_SPIN;
-  c.quantum_records = 1;
+  c.budget_records = 1;
   make(&c, NATIVE, 0, 0);
   W.each = was_drained_last_where_it_stands;
   add_workers(2);
@@ -646,7 +646,7 @@ static const char *watermark_holds(void) {
   c.sizes.marked = publishers > 1 || sd_scheduler_random(2);
   c.on_full = (int32_t)(uint32_t[]){SD_BLOCK, SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST}[sd_scheduler_random(4)];
   c.capacity = one_of(1, 7);
-  c.quantum_records = one_of(1, 4);
+  c.budget_records = one_of(1, 4);
   c.batch_records = one_of(1, 8);
   c.publisher_drains = (int32_t)sd_scheduler_random(2);
   c.one_core = (int32_t)sd_scheduler_random(2);
@@ -850,7 +850,7 @@ static void three_script(void *unused, unsigned fiber) {
 static const char *merges_all_of_a_tick(void) {
   sd_config c = usual(2, 1, 1);
   c.sizes.marked = 1;
-  c.quantum_records = one_of(1, 3);
+  c.budget_records = one_of(1, 3);
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits_three;
   sd_scheduler_add(three_script, NULL);
@@ -955,7 +955,7 @@ static const char *endless_timers_leave_others_their_turn(void) {
   static const int32_t bounds[] = {SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST, SD_CONFLATE};
   sd_config c = usual(2, 1, 1);
   c.sizes.marked = 1;
-  c.quantum_ns = one_of(30, 300);
+  c.budget_ns = one_of(30, 300);
   c.batch_records = one_of(1, 8);
   c.ahead_records = one_of(0, 2);
   c.capacity = one_of(4, 5);
@@ -1076,7 +1076,7 @@ static const struct check {
   const char *(*fn)(void);
   uint32_t seeds;
 } all[] = {
-    {"visits-take-a-quantum", visits_take_a_quantum, 1},
+    {"visits-take-a-budget", visits_take_a_budget, 1},
     {"long-visits-leave-others-their-turn", long_visits_leave_others_their_turn, 20},
     {"spreads", spreads, 5000},
     {"wakes-for-what-it-leaves", wakes_for_what_it_leaves, 1},

@@ -204,9 +204,9 @@ struct engine {
     d.config.sizes = z;
     d.config.time_offset = marked ? offsetof(record, time) : SD_NONE;
     d.config.on_error = SD_ON_ERROR_STOP;
-    d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.quantum_records = 2;
+    d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.budget_records = 2;
     d.config.batch_records = BATCH, d.config.ahead_records = 1000, d.config.publisher_drains = inlined;
-    d.quantum_counts = 1000000;
+    d.budget_counts = 1000000;
     d.all_native = 1, d.one_pure = inlined, d.far = d.lossy = d.shed = 0;
     for (auto &s : strands) {
       s.capacity = d.config.capacity, s.on_full = SD_BLOCK, s.lossy = 0, s.handler = 0;

@@ -97,8 +97,8 @@ static int prepare(void) {
       .idle = (int32_t)sd_scheduler_random(3),
       .on_full = SD_BLOCK,
       .capacity = 64,
-      .quantum_records = one_of(1, 5),
-      .quantum_ns = 100000,
+      .budget_records = one_of(1, 5),
+      .budget_ns = 100000,
       .batch_records = 16,
       .ahead_records = 1000,
       .publisher_drains = 1,
@@ -128,10 +128,10 @@ static int one(uint64_t seed, int loud) {
                                          : NULL;
   if (wrong || loud) {
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
-    printf("  %u workers, %u strands, the quiet one %u with %llu left, the endless one %d, idle %d, quantum %u, steps "
+    printf("  %u workers, %u strands, the quiet one %u with %llu left, the endless one %d, idle %d, budget %u, steps "
            "%llu\n",
            R.n_workers, R.n_strands, R.quiet, (unsigned long long)R.left, (int)R.endless, R.config.idle,
-           R.config.quantum_records, (unsigned long long)sd_scheduler_steps());
+           R.config.budget_records, (unsigned long long)sd_scheduler_steps());
     sd_scheduler_print();
   }
   sd_dispatcher_destroy(R.d);

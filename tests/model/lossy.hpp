@@ -1,4 +1,4 @@
-/* Lossy strands: publishers discard the oldest under the publish lock, a worker copies its quantum out under it. */
+/* Lossy strands: publishers discard the oldest under the publish lock, a worker copies its budget out under it. */
 #include "model.hpp"
 
 struct right_lossy {

@@ -166,10 +166,10 @@ struct world {
   }
 
   /* A visit to a strand whose token the caller holds. */
-  void drain(uint32_t s, uint32_t slot, uint32_t me, bool shed, int64_t quantum = 2) {
+  void drain(uint32_t s, uint32_t slot, uint32_t me, bool shed, int64_t budget = 2) {
     sd_strand *q = &strand[s];
     RL_ASSERT(sd_strand_take(q, slot));
-    int64_t counted = sd_strand_pending(q), n = counted < quantum ? counted : quantum;
+    int64_t counted = sd_strand_pending(q), n = counted < budget ? counted : budget;
     RL_ASSERT(counted > 0 && o.running[s] == 0);
     o.running[s] = 1;
     (void)(uint64_t)q->oldest;

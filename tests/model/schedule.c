@@ -432,8 +432,8 @@ static int prepare(void) {
   c->on_full = (int32_t)sd_scheduler_random(5);
   c->capacity = one_of(1, 7);
   if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);
-  c->quantum_records = one_of(1, 5);
-  c->quantum_ns = one_of(1, 400);
+  c->budget_records = one_of(1, 5);
+  c->budget_ns = one_of(1, 400);
   c->batch_records = one_of(1, 8);
   c->ahead_records = one_of(0, 6);
   c->publisher_drains = (int32_t)sd_scheduler_random(2);
@@ -532,13 +532,13 @@ static int one(uint64_t seed, int loud) {
   if (wrong || loud) {
     const sd_config *c = &R.config;
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
-    printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, quantum %u, drains "
+    printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, budget %u, drains "
            "%d, python %u, "
            "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, blocks %u, record %u, "
            "steps %llu, "
            "accepted "
            "%llu, handled %llu\n",
-           R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->quantum_records,
+           R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->budget_records,
            c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls,
            R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
            (unsigned long long)R.accepted, (unsigned long long)R.handled);

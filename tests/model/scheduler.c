@@ -169,7 +169,7 @@ int sd_scheduler_run(uint64_t most) {
   return result;
 }
 
-/* The clock: three counts a step, so that quanta and slices end at drawn places too. */
+/* The clock: three counts a step, so that budgets and slices end at drawn places too. */
 sd_clock sd_the_clock = {0, 1.0};
 void sd_clock_init(void) {}
 uint64_t sd_schedule_now(void) { return 1000 + steps * 3; }

@@ -396,8 +396,8 @@ static void prepare(void) {
   /* What is quarantined keeps its blocks; the others still need some. */
   if (S.fail_one_in)
     c->sizes.n_blocks += S.n_strands * (c->capacity * S.record_size / (SD_BLOCK_BYTES - SD_BLOCK_HEADER) + 3);
-  c->quantum_records = one_of(1, 300);
-  c->quantum_ns = one_of(1000, 1000000);
+  c->budget_records = one_of(1, 300);
+  c->budget_ns = one_of(1000, 1000000);
   c->batch_records = one_of(1, 512);
   c->ahead_records = one_of(0, 2000);
   c->publisher_drains = (int32_t)one_of(0, 1);
@@ -408,9 +408,9 @@ static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
   printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, "
          "on_full %d, capacity %u, "
-         "quantum %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, stop %u\n",
+         "budget %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, stop %u\n",
          round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle,
-         c->on_full, c->capacity, c->quantum_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
+         c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
          S.task_one_in, S.timed, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_look k;

@@ -34,7 +34,7 @@ def cases(draw: st.DrawFn, publishers: int = 3) -> Case:
     options = {
         "workers": draw(st.integers(1, 4)),
         "capacity_ticks": draw(st.sampled_from([1, 2, 7, 31, 32, 100, 65_536])),
-        "quantum_ticks": draw(st.sampled_from([1, 3, 31, 4096])),
+        "budget_ticks": draw(st.sampled_from([1, 3, 31, 4096])),
         "batch_ticks": draw(st.sampled_from([1, 5, 64, 4096])),
         "idle": draw(st.sampled_from(["spin", "backoff", "park"])),
         "publisher_drains": draw(st.booleans()),

@@ -151,7 +151,7 @@ def test_publishing_the_rejected_again_gives_everything_once_and_in_order(on_ful
     saw = Saw(5)
     options: dict[str, Any] = {"timeout_s": 0.0} if on_full == "block" else {}
     with Dispatcher(
-        5, saw.handler, workers=2, cores=None, on_full=on_full, capacity_ticks=20, batch_ticks=batch, quantum_ticks=7
+        5, saw.handler, workers=2, cores=None, on_full=on_full, capacity_ticks=20, batch_ticks=batch, budget_ticks=7
     ) as d:
         left, turns = ticks_for(keys), 0
         while len(left):
@@ -218,7 +218,7 @@ def test_the_bound_of_a_strand_that_blocks_is_never_passed() -> None:
         nonlocal highest
         highest = max(highest, d.look(0).pending)
 
-    with Dispatcher(1, looks, workers=1, cores=None, capacity_ticks=25, quantum_ticks=3) as d:
+    with Dispatcher(1, looks, workers=1, cores=None, capacity_ticks=25, budget_ticks=3) as d:
         threads = [threading.Thread(target=d.publish, args=(ticks_for([0] * 2_000),)) for _ in range(3)]
         for thread in threads:
             thread.start()

@@ -67,7 +67,7 @@ HANDLERS: dict[str, Handler] = {
 WAYS: list[dict[str, Any]] = [
     {"workers": 1},
     {"workers": 2, "strands": "per-symbol"},
-    {"workers": 3, "strands": 1, "quantum_ticks": 16},
+    {"workers": 3, "strands": 1, "budget_ticks": 16},
     {"workers": 4, "batch_ticks": 64, "publisher_drains": False},
 ]
 

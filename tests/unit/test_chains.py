@@ -123,7 +123,7 @@ def test_an_object_is_told_of_each_bar_that_a_handler_before_it_closes() -> None
             self.bars.append((bar.open, bar.close))
 
     ticks = ticks_for([0] * 11)
-    with Dispatcher(1, chain(threes, Bars), workers=1, cores=None, quantum_ticks=4) as d:
+    with Dispatcher(1, chain(threes, Bars), workers=1, cores=None, budget_ticks=4) as d:
         d.publish(ticks)
     prices = ticks["price"].tolist()
     assert d.objects["#0"].bars == [(prices[i], prices[i + 2]) for i in (0, 3, 6)]

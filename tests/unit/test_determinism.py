@@ -226,7 +226,7 @@ def ways(draw: st.DrawFn) -> Way:
         "strands": draw(st.sampled_from(["auto", "per-symbol", 1, 3, 7])),
         "policy": draw(st.sampled_from(every_policy())),
         "capacity_ticks": draw(st.sampled_from([1, 7, 100, 65_536])),
-        "quantum_ticks": draw(st.sampled_from([1, 31, 4096])),
+        "budget_ticks": draw(st.sampled_from([1, 31, 4096])),
         "batch_ticks": draw(st.sampled_from([1, 64, 4096])),
         "idle": draw(st.sampled_from(["spin", "backoff", "park"])),
         "publisher_drains": draw(st.booleans()),

@@ -54,7 +54,7 @@ def test_a_native_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in
 ) -> None:
     handler = native(c_handlers, "on_order", state=ORDER_ROW, never_publishes=never_publishes)
     symbols, publishers, per_publisher = 16, 8, 20_000
-    with Dispatcher(symbols, handler, workers=3, cores=None, strands=strands, quantum_ticks=64, batch_ticks=256) as d:
+    with Dispatcher(symbols, handler, workers=3, cores=None, strands=strands, budget_ticks=64, batch_ticks=256) as d:
         start = threading.Barrier(publishers)
 
         def publish(number: int) -> None:
@@ -92,7 +92,7 @@ def test_the_order_handler_notices_disorder_and_company(c_handlers: Path) -> Non
 def test_a_python_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in_order() -> None:
     symbols, publishers = 5, 8
     recorder = Recorder(symbols)
-    with Dispatcher(symbols, recorder.handler(), workers=4, cores=None, quantum_ticks=16) as d:
+    with Dispatcher(symbols, recorder.handler(), workers=4, cores=None, budget_ticks=16) as d:
 
         def publish(number: int) -> None:
             keys = np.random.default_rng(number).integers(0, symbols, 2_000)
@@ -311,7 +311,7 @@ def test_two_thousand_quick_symbols_are_done_while_a_slow_one_still_runs(c_handl
 def test_counters_may_wrap_around(start: int, on_full: str) -> None:
     keys = np.random.default_rng(7).integers(0, 9, 30_000)
     ticks = ticks_for(keys)
-    with Dispatcher(9, "spin", workers=2, cores=None, on_full=on_full, quantum_ticks=100, _counters_start=start) as d:
+    with Dispatcher(9, "spin", workers=2, cores=None, on_full=on_full, budget_ticks=100, _counters_start=start) as d:
         assert d.watermark() == start
         for at in range(0, len(ticks), 1_000):
             d.publish(ticks[at : at + 1_000])
@@ -351,7 +351,7 @@ def test_results_do_not_depend_on_hash_seeds_or_on_who_ran_what() -> None:
         ticks["price"] = rng.integers(1, 10**9, len(ticks))
         ticks["size"] = rng.integers(1, 1000, len(ticks))
         ticks["kind"] = 2
-        with strand.Dispatcher(64, "vwap", workers=int(sys.argv[1]), cores=None, quantum_ticks=int(sys.argv[2])) as d:
+        with strand.Dispatcher(64, "vwap", workers=int(sys.argv[1]), cores=None, budget_ticks=int(sys.argv[2])) as d:
             for part in np.array_split(ticks, int(sys.argv[3])):
                 d.publish(part)
         print(hashlib.sha256(d.rows.array.tobytes()).hexdigest())

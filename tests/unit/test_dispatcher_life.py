@@ -76,7 +76,7 @@ def test_stopping_without_draining_ends_at_the_visit_under_way() -> None:
         go.wait()
         row["ticks"] += len(ticks)
 
-    d = Dispatcher(1, waits, workers=1, cores=None, quantum_ticks=10).start()
+    d = Dispatcher(1, waits, workers=1, cores=None, budget_ticks=10).start()
     d.publish(ticks_for([0] * 100))
     first.wait()
     with once_it_stops(d, go.set):
@@ -124,7 +124,7 @@ def test_a_stop_with_a_time_limit_abandons_what_is_left_and_waits_for_the_visit(
     gate = np.zeros(1, np.uint64)
     params = int(gate.ctypes.data).to_bytes(8, "little")
     handler = native(c_handlers, "on_gate", state=PAIR_ROW, params=params)
-    d = Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False, quantum_ticks=1).start()
+    d = Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False, budget_ticks=1).start()
     ticks = ticks_for([0, 0, 0])
     ticks["action"][0] = b"W"
     d.publish(ticks)
@@ -195,7 +195,7 @@ def test_a_handler_may_ask_for_the_stop() -> None:
         if row["ticks"] == 5:
             assert d.stop(drain=False) is False
 
-    with Dispatcher(1, until_five, workers=1, cores=None, quantum_ticks=1) as d:
+    with Dispatcher(1, until_five, workers=1, cores=None, budget_ticks=1) as d:
         d.publish(ticks_for([0] * 20))
         with pytest.raises(StoppedError):
             d.drain()
@@ -277,7 +277,7 @@ def test_pausing_holds_a_symbol_back_and_resuming_lets_it_go_on() -> None:
 def test_pausing_and_resuming_from_several_threads_loses_nothing(handler: Any, on_full: str) -> None:
     keys = np.random.default_rng(2).integers(0, 6, 60_000)
     ticks = ticks_for(keys)
-    with Dispatcher(6, handler, workers=3, cores=None, quantum_ticks=50, strands="per-symbol", on_full=on_full) as d:
+    with Dispatcher(6, handler, workers=3, cores=None, budget_ticks=50, strands="per-symbol", on_full=on_full) as d:
         done = threading.Event()
 
         def switch(seed: int) -> None:
@@ -309,7 +309,7 @@ def test_a_released_strand_that_is_paused_stays_paused() -> None:
             raise ValueError
         row["ticks"] += len(ticks)
 
-    with Dispatcher(1, fails_on_x, workers=1, cores=None, on_error="quarantine", quantum_ticks=1) as d:
+    with Dispatcher(1, fails_on_x, workers=1, cores=None, on_error="quarantine", budget_ticks=1) as d:
         ticks = ticks_for([0] * 4)
         ticks["action"][0] = b"X"
         d.publish(ticks)
@@ -496,7 +496,7 @@ def program(body: str) -> str:
 )
 def test_the_interpreter_may_end_while_a_dispatcher_runs(idle: str, handler: str, ending: str, status: int) -> None:
     code = program(f"""
-        d = strand.Dispatcher(4, {handler}, workers=2, cores=None, idle={idle!r}, quantum_ticks=1).start()
+        d = strand.Dispatcher(4, {handler}, workers=2, cores=None, idle={idle!r}, budget_ticks=1).start()
         d.publish(ticks)
         {ending}
     """)
@@ -544,7 +544,7 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
         bound = {10 if where == "publish" else 100_000}
         try:
             with strand.Dispatcher(4, hours, workers=2, cores=None, capacity_ticks=bound,
-                                   quantum_ticks=1) as d:
+                                   budget_ticks=1) as d:
                 {INTERRUPTED[where]}
         except KeyboardInterrupt:
             s = d.statistics()

@@ -89,7 +89,7 @@ def run(like: Any, ticks: npt.NDArray[Any], **options: Any) -> dict[str, list[An
     return found
 
 
-@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 3, "publisher_drains": False, "quantum_ticks": 5}])
+@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 3, "publisher_drains": False, "budget_ticks": 5}])
 @pytest.mark.parametrize("like", [compiled, batched, Objects], ids=["compiled", "batched", "objects"])
 def test_each_kind_of_handler_emits_what_a_plain_loop_does(like: Any, options: dict[str, Any]) -> None:
     ticks = stream()

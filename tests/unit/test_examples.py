@@ -77,7 +77,7 @@ def test_the_signal_in_python_is_the_same_whatever_the_batches_are(monkeypatch: 
 
     rows = [
         strand.replay(
-            sample_path(), order_flow, symbols=["AAAHD"], feed_options={"date": SAMPLE_DATE}, quantum_ticks=n
+            sample_path(), order_flow, symbols=["AAAHD"], feed_options={"date": SAMPLE_DATE}, budget_ticks=n
         ).rows["AAAHD"]
         for n in (7, 4096)
     ]

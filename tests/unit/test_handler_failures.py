@@ -80,7 +80,7 @@ def test_after_the_exit_by_a_failure_nothing_is_left_behind_even_when_the_body_f
 
 
 def test_a_quarantined_strand_goes_on_after_the_poison_tick() -> None:
-    with Dispatcher(["A", "B"], picky, workers=2, cores=None, on_error="quarantine", quantum_ticks=1) as d:
+    with Dispatcher(["A", "B"], picky, workers=2, cores=None, on_error="quarantine", budget_ticks=1) as d:
         d.publish(poisoned([0, 0, 0, 0, 1, 1], 2))
         assert d.drain()
         look = d.look("A")
@@ -103,7 +103,7 @@ def test_a_quarantined_strand_goes_on_after_the_poison_tick() -> None:
 
 
 def test_what_a_quarantined_strand_still_holds_at_the_end_is_abandoned_and_counted() -> None:
-    with Dispatcher(1, picky, workers=1, cores=None, on_error="quarantine", quantum_ticks=1) as d:
+    with Dispatcher(1, picky, workers=1, cores=None, on_error="quarantine", budget_ticks=1) as d:
         d.publish(poisoned([0] * 10, 4))
         d.drain()
     s = d.statistics()
@@ -114,7 +114,7 @@ def test_what_a_quarantined_strand_still_holds_at_the_end_is_abandoned_and_count
 
 def test_a_quarantined_strand_at_its_bound_drops_and_stops_no_publisher() -> None:
     with Dispatcher(
-        ["A", "B"], picky, workers=1, cores=None, on_error="quarantine", quantum_ticks=1, capacity_ticks=8
+        ["A", "B"], picky, workers=1, cores=None, on_error="quarantine", budget_ticks=1, capacity_ticks=8
     ) as d:
         d.publish(poisoned([0], 0))
         d.drain()
@@ -175,12 +175,12 @@ def test_a_c_handler_that_returns_nonsense_is_a_failure_on_the_first_tick(c_hand
     assert d.statistics().handled == 0
 
 
-@pytest.mark.parametrize("quantum", [1, 7, 4096])
-def test_a_failure_among_records_without_a_sequence_has_none(c_handlers: Path, quantum: int) -> None:
+@pytest.mark.parametrize("budget", [1, 7, 4096])
+def test_a_failure_among_records_without_a_sequence_has_none(c_handlers: Path, budget: int) -> None:
     record = np.dtype([("key", "<u4"), ("fails", "<u4")])
     handler = native(c_handlers, "on_raw", state=COUNT_ROW, params=np.array([0, 4], "<u4").tobytes())
     with Dispatcher(
-        2, handler, workers=1, cores=None, dtype=record, key="key", on_error="quarantine", quantum_ticks=quantum,
+        2, handler, workers=1, cores=None, dtype=record, key="key", on_error="quarantine", budget_ticks=budget,
         strands="per-symbol", _counters_start=2**64 - 5,
     ) as d:  # fmt: skip
         records = np.zeros(1_000, record)
@@ -228,7 +228,7 @@ def test_many_workers_fail_at_once_and_every_cause_stays_with_its_own_failure(
     handlers = {f"#{i}": fails for i in range(8)} | {
         "*": native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=never_publishes)
     }
-    with Dispatcher(16, handlers=handlers, workers=4, cores=None, on_error="quarantine", quantum_ticks=1) as d:
+    with Dispatcher(16, handlers=handlers, workers=4, cores=None, on_error="quarantine", budget_ticks=1) as d:
         ticks = ticks_for(np.arange(160) % 16)
         ticks["action"][ticks["instrument_id"] >= 8] = b"X"
         d.publish(ticks)

@@ -165,7 +165,7 @@ def test_a_shared_object_that_cannot_be_used_is_named(c_handlers: Path, tmp_path
 # ---- Python
 
 
-def test_a_batch_handler_gets_one_symbol_s_ticks_in_a_row_of_at_most_a_quantum() -> None:
+def test_a_batch_handler_gets_one_symbol_s_ticks_in_a_row_of_at_most_a_budget() -> None:
     sizes: list[int] = []
 
     @batch_handler(state=[("volume", "u8"), ("last", "i8")])
@@ -179,7 +179,7 @@ def test_a_batch_handler_gets_one_symbol_s_ticks_in_a_row_of_at_most_a_quantum()
         row["last"] = ticks["price"][-1]
 
     ticks = market(5_000, 4)
-    rows = run(ticks, 4, volume, quantum_ticks=100)
+    rows = run(ticks, 4, volume, budget_ticks=100)
     assert max(sizes) <= 100
     assert sum(sizes) == 5_000
     for key in range(4):
@@ -198,7 +198,7 @@ def test_ticks_that_a_handler_keeps_do_not_outlive_their_memory(on_full: str) ->
         def keeps(symbol, ticks, row):
             kept.append(ticks)
 
-        with strand.Dispatcher(3, keeps, workers=2, cores=None, on_full={on_full!r}, quantum_ticks=100) as d:
+        with strand.Dispatcher(3, keeps, workers=2, cores=None, on_full={on_full!r}, budget_ticks=100) as d:
             d.publish(strand.ticks.zeros(1000))
         del d
         gc.collect()

@@ -264,7 +264,7 @@ def test_a_batch_handler_that_takes_four_arguments_gets_its_context() -> None:
         assert row["n"] == ctx.row["n"]
         assert repr(ctx) == f"<Context of mine for {symbol}>"
 
-    with Dispatcher(["A", "B"], takes, workers=1, cores=None, quantum_ticks=10) as d:
+    with Dispatcher(["A", "B"], takes, workers=1, cores=None, budget_ticks=10) as d:
         d.publish(ticks_for([0, 1] * 50))
     assert d.rows.array["n"].tolist() == [50, 50]
     assert {symbol: len(ids) for symbol, ids in seen.items()} == {"A": 1, "B": 1}

@@ -104,7 +104,7 @@ def test_a_file_is_the_same_to_the_byte_for_any_workers_and_batches(
         (
             {"workers": 1, "strands": "per-symbol"},
             {"workers": 3, "batch_ticks": 17, "publisher_drains": False},
-            {"workers": 4, "strands": 1, "quantum_ticks": 7},
+            {"workers": 4, "strands": 1, "budget_ticks": 7},
         )
     ):
         path = tmp_path / f"{i}.{suffix}"

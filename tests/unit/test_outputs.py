@@ -94,7 +94,7 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "workers": draw(st.integers(1, 4)),
         "capacity_ticks": draw(st.sampled_from([1, 2, 31, 100, 65_536])),
-        "quantum_ticks": draw(st.sampled_from([1, 3, 31, 4096])),
+        "budget_ticks": draw(st.sampled_from([1, 3, 31, 4096])),
         "batch_ticks": draw(st.sampled_from([1, 5, 64, 4096])),
         "strands": draw(st.sampled_from(["auto", "per-symbol", 1, 3])),
         "publisher_drains": draw(st.booleans()),

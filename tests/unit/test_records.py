@@ -49,7 +49,7 @@ def test_a_record_may_have_any_size_and_its_key_may_be_anywhere(
 
     for handler in (native_handler, keeps):
         with Dispatcher(
-            7, handler, workers=2, cores=None, dtype=dtype, key="key", on_full=on_full, quantum_ticks=50
+            7, handler, workers=2, cores=None, dtype=dtype, key="key", on_full=on_full, budget_ticks=50
         ) as d:
             for part in np.array_split(records, 9):
                 d.publish(part)
@@ -217,6 +217,7 @@ def test_columns_are_converted_by_the_rules_of_numpy_files() -> None:
     ("given", "text"),
     [
         ({"fields": {"price": "px"}}, "fields: is called columns now"),
+        ({"quantum_ticks": 64}, "quantum_ticks: is called budget_ticks now"),
         ({"column_options": {"price_unit": "0.01"}}, "column_options: give columns= too"),
         ({"columns": {}, "column_options": {"price_scale": "1"}}, "column_options: there is no 'price_scale'"),
         ({"columns": {}, "column_options": {"price_unit": "3"}}, "price_unit: give a power of ten"),

@@ -344,6 +344,7 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
         ({"speeed": 2}, r"speeed: did you mean speed\?"),
         ({"zzz": 1}, "zzz: no option of strand.replay, which has allow_empty, .*, workers$"),
         ({"fields": {}}, "fields: is called columns now"),
+        ({"quantum_us": 10}, "quantum_us: is called budget_us now"),
         ({"_counters_start": 5}, "_counters_start: no option|_counters_start: did you mean"),
         (
             {"feed_options": {"symbols": ["AAPL"]}},

@@ -234,8 +234,8 @@ def test_the_check_is_not_blind(c_handlers: Path) -> None:
         d.check()
 
 
-def test_visits_end_at_the_quantum_and_are_counted_as_cut() -> None:
-    with Dispatcher(1, counting, workers=1, cores=None, quantum_ticks=10) as d:
+def test_visits_end_at_the_budget_and_are_counted_as_cut() -> None:
+    with Dispatcher(1, counting, workers=1, cores=None, budget_ticks=10) as d:
         d.pause(0)
         d.publish(ticks_for([0] * 100))
         d.resume(0)

@@ -139,7 +139,7 @@ def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
         if row["trades"] > 1000:
             raise ValueError("enough")
 
-    result = replay(sample_path(), fails, watch=["AAAHD"], on_error="quarantine", quantum_ticks=64, **OPTIONS)
+    result = replay(sample_path(), fails, watch=["AAAHD"], on_error="quarantine", budget_ticks=64, **OPTIONS)
     rows = timeline_of(result).symbols["AAAHD"].rows
     assert 0 < rows["trades"].max() <= 1000
     assert len(result.failures) >= 1

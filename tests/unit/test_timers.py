@@ -87,7 +87,7 @@ def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_giv
         "workers": data.draw(st.integers(1, 4)),
         "strands": data.draw(st.sampled_from(["auto", "per-symbol", 1, 3])),
         "capacity_ticks": data.draw(st.sampled_from([1, 7, 100, 65_536])),
-        "quantum_ticks": data.draw(st.sampled_from([1, 3, 4096])),
+        "budget_ticks": data.draw(st.sampled_from([1, 3, 4096])),
         "batch_ticks": data.draw(st.sampled_from([1, 5, 64, 4096])),
         "idle": data.draw(st.sampled_from(["spin", "backoff", "park"])),
         "publisher_drains": data.draw(st.booleans()),

@@ -129,8 +129,8 @@ static sd_config config_of(const sd_bench_ping *ping) {
   c.on_error = SD_ON_ERROR_STOP;
   c.on_full = SD_BLOCK;
   c.capacity = 1024;
-  c.quantum_records = c.batch_records = c.ahead_records = 64;
-  c.quantum_ns = 1000000;
+  c.budget_records = c.batch_records = c.ahead_records = 64;
+  c.budget_ns = 1000000;
   return c;
 }
 

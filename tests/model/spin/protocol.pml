@@ -82,7 +82,7 @@ end:
       atomic { assert(owner[s] == 0); owner[s] = me + 1 } /* W1 */
       n = pending[s];                                     /* W2 */
       assert(n > 0);
-      /* the quantum: one record, or all that are counted */
+      /* the budget: one record, or all that are counted */
       if :: n > 1 -> n = 1 :: true fi;
       assert(running[s] == 0);
       running[s] = 1;

@@ -74,9 +74,9 @@ typedef struct sd_emitted {
   uint32_t link; /* 0; then the engine's */
 } sd_emitted;
 
-/* A wish as the engine keeps it, of a handler that is at feed time `now`: 0 forgets it, a time that is not after `now` is taken
+/* A alarm as the engine keeps it, of a handler that is at feed time `now`: 0 forgets it, a time that is not after `now` is taken
  * for the next ns, and the greatest one stands for never, also where a record says it. */
-static inline uint64_t sd_wish_after(int64_t ns, int64_t now) {
+static inline uint64_t sd_alarm_after(int64_t ns, int64_t now) {
   if (ns == 0) return 0;
   if (ns <= now) ns = now + (now != INT64_MAX);
   return ns == INT64_MAX ? 0 : (uint64_t)ns;
@@ -109,7 +109,7 @@ typedef struct sd_context {
   int (*publish)(struct sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
   const sd_mark *marks; /* of the records of this call; NULL unless the dispatcher has outputs or timers */
   /* Asks for sd_wake_fn of the symbol with this key, which is the record's or the timer's that runs, at feed time ns (replaces
-   * an earlier wish; 0 forgets it). A time that is not after the record's, or the timer's, is taken for the next ns. NULL where
+   * an earlier alarm; 0 forgets it). A time that is not after the record's, or the timer's, is taken for the next ns. NULL where
    * the handler has no sd_wake_fn. */
   void (*wake_at)(struct sd_context *ctx, uint32_t key, int64_t ns);
   /* sd_emit's; not for handlers */
@@ -125,7 +125,7 @@ typedef struct sd_context {
   uint32_t yield;
   /* wake_at's; not for handlers */
   uint32_t stopped;
-  uint64_t call_start, call_end, wish;
+  uint64_t call_start, call_end, alarm;
   uint64_t until; /* the clock's count after which no more timers are fired in a row */
 } sd_context;
 

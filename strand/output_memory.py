@@ -163,6 +163,6 @@ def _keep_stretch(memory: mmap.mmap, used: list[int]) -> None:
 
 def _mapped(size: int, flags: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size, flags=flags)
-    with contextlib.suppress(OSError):  # a wish, which not every kernel knows
+    with contextlib.suppress(OSError):  # advice, which not every kernel takes
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

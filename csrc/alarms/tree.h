@@ -1,4 +1,4 @@
-/* Wishes: when each symbol's timer is due, as a tree a strand: the leaves are its symbols, a node has the earlier one of the
+/* Alarms: when each symbol's timer is due, as a tree a strand: the leaves are its symbols, a node has the earlier one of the
  * two below it, so node 1, the root, says when the strand's next timer is due.
  *
  * Only the strand's holder writes, and only it reads below the root; others read roots (K4), see worker/alarm.h. Each tree begins
@@ -10,41 +10,41 @@
 #include "base/atomic.h"
 
 #define SD_NEVER UINT64_MAX
-enum { SD_WISH_NEAR = 128 }; /* nodes */
+enum { SD_ALARM_NEAR = 128 }; /* nodes */
 
-typedef struct sd_wish_tree {
+typedef struct sd_alarm_tree {
   sd_a64 *node;
   const uint32_t *symbol; /* of each leaf */
   uint32_t n;
-} sd_wish_tree;
+} sd_alarm_tree;
 
-/* Where a symbol's wish is. */
-typedef struct sd_wish_place {
+/* Where a symbol's alarm is. */
+typedef struct sd_alarm_place {
   uint32_t strand, leaf; /* the leaf is a node of the strand's tree */
-} sd_wish_place;
+} sd_alarm_place;
 
-typedef struct sd_wishes {
-  sd_wish_tree *tree;   /* a strand */
-  sd_wish_place *place; /* a symbol */
+typedef struct sd_alarms {
+  sd_alarm_tree *tree;   /* a strand */
+  sd_alarm_place *place; /* a symbol */
   sd_a64 *nodes;
   uint32_t *symbols;
-} sd_wishes;
+} sd_alarms;
 
 /* From the strand of each symbol, all at SD_NEVER. SD_E_NO_MEMORY. */
-int sd_wishes_create(sd_wishes *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands);
-void sd_wishes_destroy(sd_wishes *w);
+int sd_alarms_create(sd_alarms *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands);
+void sd_alarms_destroy(sd_alarms *w);
 
 /* When the strand's next timer is due, to its holder. */
-static inline uint64_t sd_wish_next(const sd_wish_tree *t) {
+static inline uint64_t sd_alarm_next(const sd_alarm_tree *t) {
   /* K4: relaxed; the holder's own. */
   return sd_load(&t->node[1], relaxed, K4);
 }
 
-/* The last time at which a wish may be due: the greatest stands for never, also where the feed's time says it. */
-static inline uint64_t sd_wish_until(uint64_t time) { return time - (time == SD_NEVER); }
+/* The last time at which a alarm may be due: the greatest stands for never, also where the feed's time says it. */
+static inline uint64_t sd_alarm_until(uint64_t time) { return time - (time == SD_NEVER); }
 
 /* Sets a leaf. Nonzero: the root is another now. */
-static inline int sd_wish_set(const sd_wish_tree *t, uint32_t leaf, uint64_t ns) {
+static inline int sd_alarm_set(const sd_alarm_tree *t, uint32_t leaf, uint64_t ns) {
   uint32_t at = leaf;
   while (at > 1) {
     sd_store(&t->node[at], ns, relaxed, K4);
@@ -53,24 +53,26 @@ static inline int sd_wish_set(const sd_wish_tree *t, uint32_t leaf, uint64_t ns)
     at /= 2;
     if (sd_load(&t->node[at], relaxed, K4) == ns) return 0;
   }
-  if (sd_wish_next(t) == ns) return 0;
-  /* K4: release; pairs with the acquire of who looks for wishes: one that is taken back has been fired, and what that emitted is
+  if (sd_alarm_next(t) == ns) return 0;
+  /* K4: release; pairs with the acquire of who looks for alarms: one that is taken back has been fired, and what that emitted is
    * there (E1). */
   sd_store(&t->node[1], ns, release, K4);
   return 1;
 }
 
 /* Asks for the tree, which another core may have written last, or the part of it that is next to its root. */
-static inline void sd_wish_ask(const sd_wish_tree *t) {
-  const uint32_t a_line = SD_LINE / sizeof *t->node, nodes = 2 * t->n < SD_WISH_NEAR ? 2 * t->n : SD_WISH_NEAR;
+static inline void sd_alarm_ask(const sd_alarm_tree *t) {
+  const uint32_t a_line = SD_LINE / sizeof *t->node, nodes = 2 * t->n < SD_ALARM_NEAR ? 2 * t->n : SD_ALARM_NEAR;
   for (uint32_t at = 0; at < nodes; at += a_line) sd_prefetch_write(&t->node[at]);
 }
 
-static inline uint64_t sd_wish_at(const sd_wish_tree *t, uint32_t leaf) { return sd_load(&t->node[leaf], relaxed, K4); }
+static inline uint64_t sd_alarm_at(const sd_alarm_tree *t, uint32_t leaf) {
+  return sd_load(&t->node[leaf], relaxed, K4);
+}
 
-/* The leaf with the earliest wish. */
-uint32_t sd_wish_first(const sd_wish_tree *t);
-/* Up to `most` of the leaves whose wishes are at or before `time`; returns how many. */
-uint32_t sd_wish_due(const sd_wish_tree *t, uint64_t time, uint32_t *leaf, uint32_t most);
+/* The leaf with the earliest alarm. */
+uint32_t sd_alarm_first(const sd_alarm_tree *t);
+/* Up to `most` of the leaves whose alarms are at or before `time`; returns how many. */
+uint32_t sd_alarm_due(const sd_alarm_tree *t, uint64_t time, uint32_t *leaf, uint32_t most);
 
 #endif

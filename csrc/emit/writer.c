@@ -33,7 +33,7 @@ static void *get_slab(void) {
   }
   if (slab) return slab;
   slab = aligned_alloc(SLAB_BYTES, SLAB_BYTES);
-  /* Only a wish. */
+  /* Only advice. */
   if (slab) madvise(slab, SLAB_BYTES, MADV_HUGEPAGE);
   return slab;
 }

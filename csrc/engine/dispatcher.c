@@ -213,7 +213,7 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
     const int helped = may_help && sd_help(d, slot);
     /* The scan is what shows the handlers' writes; the counters only say when it is worth while. What the feed's time has passed
      * is due, and may ask for more. */
-    if (!helped && (turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d) && (!sd_timed(d) || !sd_clock_sweep(d)))
+    if (!helped && (turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d) && (!sd_timed(d) || !sd_overdue_sweep(d)))
       return SD_OK;
     if (sd_now() - start > slice) return SD_AGAIN;
     if (helped) continue;

@@ -102,7 +102,7 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
 /* ---- one trade */
 
 /* Where there are no timers, bars close at the symbol's next trade. */
-static void wish(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
+static void alarm(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
   int64_t next = row->end ? row->end : row->start;
   if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, next);
 }
@@ -138,7 +138,7 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
     row->open = price;
     if (kind != SD_BARS_TIME) row->start = row->last_time = time;
     if (p->fill && (time || row->empty_left)) row->empty_left = SD_MOST_EMPTY;
-    wish(row, key, ctx);
+    alarm(row, key, ctx);
   }
   if (price > row->high) row->high = price;
   if (price < row->low) row->low = price;
@@ -239,7 +239,7 @@ int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_bars_row *row = row_of(rows, key, ctx);
   if (turn(row, p, ctx, -1, time)) return -1;
   /* Between sessions, and where there are none, the day may be over: empty bars wait for the next trade. */
-  if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) wish(row, key, ctx);
+  if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
   return 0;
 }
 

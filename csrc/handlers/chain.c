@@ -10,7 +10,7 @@
 /* Each part has a context of its own, with its parameters, outputs and timer. First in it: wake_at leads back here. */
 typedef struct part_context {
   sd_context ctx;
-  uint64_t *wishes; /* NULL, or its place among those of symbol 0 */
+  uint64_t *alarms; /* NULL, or its place among those of symbol 0 */
   uint64_t stride;
   int *asked; /* set where it asks for a timer */
 } part_context;
@@ -20,7 +20,7 @@ static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   if (key >= ctx->n_rows) return;
   /* A part is given one record a call. */
   const int64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
-  own->wishes[key * own->stride] = sd_wish_after(ns, now);
+  own->alarms[key * own->stride] = sd_alarm_after(ns, now);
   *own->asked = 1;
 }
 
@@ -31,8 +31,8 @@ static void open_part(const sd_chain *chain, uint64_t p, const sd_context *whole
   own->ctx.n_outputs = part->n_outputs;
   own->ctx.wake_at = part->wake ? ask : NULL;
   if (part->n_outputs) own->ctx.sinks = whole->sinks + 2 * part->first_output;
-  own->wishes = part->wake ? chain->wishes + p : NULL;
-  own->stride = chain->wish_stride;
+  own->alarms = part->wake ? chain->alarms + p : NULL;
+  own->stride = chain->alarm_stride;
   own->asked = asked;
 }
 
@@ -42,18 +42,18 @@ static void fail(sd_context *ctx, const part_context *own) {
   memcpy(ctx->message, own->ctx.message, sizeof ctx->message);
 }
 
-uint64_t sd_chain_wish(const sd_chain *chain, uint32_t key) {
+uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key) {
   uint64_t least = 0;
-  for (uint64_t p = 0; chain->wishes && p < chain->n; p++) {
-    uint64_t wish = chain->wishes[key * chain->wish_stride + p];
-    if (wish && (!least || wish < least)) least = wish;
+  for (uint64_t p = 0; chain->alarms && p < chain->n; p++) {
+    uint64_t alarm = chain->alarms[key * chain->alarm_stride + p];
+    if (alarm && (!least || alarm < least)) least = alarm;
   }
   return least;
 }
 
 /* A timer is asked for, or over: the chain's is the next one. At the end of a chain that Python runs it is Python's to tell. */
 static void tell(const sd_chain *chain, uint32_t key, sd_context *ctx) {
-  if (ctx->wake_at) ctx->wake_at(ctx, key, (int64_t)sd_chain_wish(chain, key));
+  if (ctx->wake_at) ctx->wake_at(ctx, key, (int64_t)sd_chain_alarm(chain, key));
 }
 
 /* ---- records */
@@ -103,20 +103,20 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
 
 int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_chain *chain = ctx->params;
-  uint64_t *wishes = chain->wishes + key * chain->wish_stride;
+  uint64_t *alarms = chain->alarms + key * chain->alarm_stride;
   part_context own;
   int code = 0, asked;
   for (uint64_t p = 0; p < chain->n && !code; p++) {
     const sd_chain_part *part = &chain->part[p];
-    if (!wishes[p] || wishes[p] > (uint64_t)time) continue;
-    wishes[p] = 0;
+    if (!alarms[p] || alarms[p] > (uint64_t)time) continue;
+    alarms[p] = 0;
     open_part(chain, p, ctx, &own, &asked);
     code = part->wake((unsigned char *)rows + part->row_offset, key, time, &own.ctx);
     if (code) fail(ctx, &own);
   }
   /* Those behind one that failed come next: as late as the engine takes the chain's to be. */
   for (uint64_t p = 0; p < chain->n && code; p++)
-    if (wishes[p] && wishes[p] <= (uint64_t)time) wishes[p] = (uint64_t)time + 1;
+    if (alarms[p] && alarms[p] <= (uint64_t)time) alarms[p] = (uint64_t)time + 1;
   tell(chain, key, ctx);
   return code;
 }
@@ -167,9 +167,9 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
     const unsigned char *record = (const unsigned char *)records + (uint64_t)i * size;
     uint32_t key;
     memcpy(&key, record + d->arena->key_offset, sizeof key);
-    if (chain->wishes) {
-      uint64_t wish = sd_chain_wish(chain, key);
-      if (wish && wish <= (uint64_t)marks[i].time) return i;
+    if (chain->alarms) {
+      uint64_t alarm = sd_chain_alarm(chain, key);
+      if (alarm && alarm <= (uint64_t)marks[i].time) return i;
     }
     if (sd_run_handler(d, handler, batch->strand, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
       say(&ctx, 0, failure);

@@ -23,9 +23,9 @@ typedef struct sd_chain_part {
 /* Each part has a timer of its own for a symbol; the chain's, which the engine knows, is the earliest of them. */
 typedef struct sd_chain {
   uint64_t n;
-  uint64_t *wishes; /* by symbol, `wish_stride` apart: when each part's timer is due, 0: never. NULL: none has any. The
+  uint64_t *alarms; /* by symbol, `alarm_stride` apart: when each part's timer is due, 0: never. NULL: none has any. The
                            holder's of the symbol's strand */
-  uint64_t wish_stride; /* so many u64 that symbols share no cache line */
+  uint64_t alarm_stride; /* so many u64 that symbols share no cache line */
   sd_chain_part part[SD_CHAIN_MOST];
 } sd_chain;
 
@@ -35,7 +35,7 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
 int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx);
 /* When the next timer of a symbol is due; 0: there is none. */
-uint64_t sd_chain_wish(const sd_chain *chain, uint32_t key);
+uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key);
 
 /* ---- for a Python handler at a chain's end */
 

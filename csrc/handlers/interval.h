@@ -36,7 +36,7 @@ static inline int sd_tell_empty(int64_t *left, sd_context *ctx) {
   return -1;
 }
 
-/* Begins the one that a moment of stretch *s belongs to, and wishes to be woken at its end. */
+/* Begins the one that a moment of stretch *s belongs to, and alarms to be woken at its end. */
 static inline void sd_interval_begin(sd_interval *v, const sd_stretch *s, int64_t every, int64_t time, sd_context *ctx,
                                      uint32_t key) {
   sd_grid(s, every, time, &v->start, &v->end);

@@ -111,7 +111,7 @@ static int64_t points_left(const sd_volatility_row *row, const sd_volatility_par
 }
 
 /* When something is due though nothing is traded. */
-static void wish(const sd_volatility_row *row, const sd_volatility_params *p, uint32_t key, sd_context *ctx) {
+static void alarm(const sd_volatility_row *row, const sd_volatility_params *p, uint32_t key, sd_context *ctx) {
   int64_t next = INT64_MAX;
   if (p->by_time && row->next && (row->sampled == 0 || row->price != row->sampled)) next = row->next;
   if (row->end && row->end < next) next = row->end;
@@ -127,7 +127,7 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
   if (price <= 0 || price == SD_UNDEF_PRICE) {
     row->left_out++;
-    wish(row, p, key, ctx);
+    alarm(row, p, key, ctx);
     return 0;
   }
   /* The row never emits a window twice: a price from before the last window's end belongs to the one after it. */
@@ -145,7 +145,7 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
     int64_t start;
     sd_grid(&row->stretch, p->step, time, &start, &row->next);
   }
-  wish(row, p, key, ctx);
+  alarm(row, p, key, ctx);
   return 0;
 }
 
@@ -195,7 +195,7 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_volatility_params *p = ctx->params;
   sd_volatility_row *row = row_of(rows, key, ctx);
-  /* A wish for what is past comes late, perhaps beyond the window's end. */
+  /* A alarm for what is past comes late, perhaps beyond the window's end. */
   sample_new(row, p, row->end && row->end < time ? row->end : time);
   if (row->end && row->end <= time) {
     /* For the window they are returns of zero; the row counts them when a price comes. */
@@ -204,7 +204,7 @@ int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) 
     /* Where there are no sessions, the day may be over: windows without a price wait for the next one. */
     if (!sd_in_session(&row->stretch, &p->calendar)) return 0;
   }
-  wish(row, p, key, ctx);
+  alarm(row, p, key, ctx);
   return 0;
 }
 

@@ -216,13 +216,13 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
     count_beside(d);
     /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
-    o->armed = sd_earliest_wish(d);
-    sd_clock_look(d, o->time, 1);
+    o->armed = sd_earliest_alarm(d);
+    sd_overdue_scan_where_due(d, o->time, 1);
   } else {
     sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;
     o->time = first.time;
-    o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_wish(d);
+    o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_alarm(d);
   }
   for (uint32_t slot = 0; slot < o->n_slots; slot++)
     for (uint32_t i = 0; i < 2 * o->n; i++) {

@@ -1,18 +1,18 @@
-/* Timers that no record fires: looking for those that the feed's time has passed, and a clock task for each strand that has one. */
+/* Timers that no record fires: looking for those that the feed's time has passed, and an overdue alarm for each strand that has one. */
 #include "overdue/overdue.h"
 
 #include "numbering/watermark.h"
 #include "sd_error.h"
 #include "worker/task_queue.h"
 
-/* Puts a clock task for `time` on a strand that has none: nonzero. Else *until says up to when another sweep has put one there,
+/* Puts an overdue alarm for `time` on a strand that has none: nonzero. Else *until says up to when another sweep has put one there,
  * or 0: there is no room for tasks. */
-static int queue_clock(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *until) {
+static int enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *until) {
   /* K6: relaxed; of two sweeps one finds 0, and the strand's holder has it by P2. */
-  if (!sd_cas(&d->clock_until[strand], until, time, relaxed, K6)) return 0;
+  if (!sd_cas(&d->overdue_until[strand], until, time, relaxed, K6)) return 0;
   /* This waits for publishers that hold the strand's lock, so no lock may be held here. */
-  if (sd_task_queue(d, strand, SD_TASK_CLOCK | time) == SD_OK) return 1;
-  sd_store(&d->clock_until[strand], 0, relaxed, K6);
+  if (sd_task_queue(d, strand, SD_TASK_OVERDUE | time) == SD_OK) return 1;
+  sd_store(&d->overdue_until[strand], 0, relaxed, K6);
   return 0;
 }
 
@@ -22,15 +22,15 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
   uint32_t due = 0, later = 0;
   sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see worker/alarm.h. */
-  sd_exchange(&d->arena->next_wish, UINT64_MAX, acq_rel, K5);
+  sd_exchange(&d->arena->next_alarm, UINT64_MAX, acq_rel, K5);
   /* K8: acquire; pairs with the release below: the strands that it was set for are seen as they were then. */
-  if (sd_load(&d->clock_later, relaxed, K8)) sd_exchange(&d->clock_later, 0u, acquire, K8);
+  if (sd_load(&d->overdue_later, relaxed, K8)) sd_exchange(&d->overdue_later, 0u, acquire, K8);
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
-    /* K4: acquire; a wish that is seen is seen after the clock task that came before it. */
-    uint64_t wish = sd_load(&d->wishes.tree[strand].node[1], acquire, K4);
-    if (wish == SD_NEVER) continue;
-    if (wish <= time) {
-      uint64_t until = sd_load(&d->clock_until[strand], acquire, K6);
+    /* K4: acquire; a alarm that is seen is seen after the overdue alarm that came before it. */
+    uint64_t alarm = sd_load(&d->alarms.tree[strand].node[1], acquire, K4);
+    if (alarm == SD_NEVER) continue;
+    if (alarm <= time) {
+      uint64_t until = sd_load(&d->overdue_until[strand], acquire, K6);
       /* P4: where the task is set aside with its strand nobody can wait for it. */
       if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_ASIDE)) due++;
       /* A1 */
@@ -38,18 +38,18 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
         later = 1;
         continue;
       }
-      if (!until && queue_clock(d, strand, time, &until)) continue;
+      if (!until && enqueue_overdue(d, strand, time, &until)) continue;
       /* Those behind it are looked at when it has fired, which changes the root. */
-      if (wish <= until) continue;
+      if (alarm <= until) continue;
     }
-    if (wish < least) least = wish;
+    if (alarm < least) least = alarm;
   }
-  if (least != UINT64_MAX) sd_lower_next_wish(d, least);
+  if (least != UINT64_MAX) sd_lower_next_alarm(d, least);
   /* K8: release; a sweep that takes it back has not looked at the strands yet. */
-  if (later) sd_store(&d->clock_later, 1u, release, K8);
+  if (later) sd_store(&d->overdue_later, 1u, release, K8);
   return due;
 }
 
-uint32_t sd_clock_sweep(sd_dispatcher *d) { return sweep(d, 0); }
+uint32_t sd_overdue_sweep(sd_dispatcher *d) { return sweep(d, 0); }
 
-void sd_clock_look_at_all(sd_dispatcher *d) { sweep(d, d->outputs != NULL); }
+void sd_overdue_scan(sd_dispatcher *d) { sweep(d, d->outputs != NULL); }

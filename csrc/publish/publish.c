@@ -115,7 +115,7 @@ static void move_bound(sd_dispatcher *d, uint32_t slot, uint64_t low, uint64_t t
 static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n) {
   if (p->within) return;
   move_bound(d, slot, p->number + n + d->config.sizes.counters_start, p->end_time);
-  sd_clock_look(d, p->end_time, 0);
+  sd_overdue_scan_where_due(d, p->end_time, 0);
 }
 
 /* ---- the call */

@@ -53,7 +53,7 @@ static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   if (key >= s->n_rows) return;
   /* A handler with timers is given one record a call. */
   const int64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
-  s->wishes[key] = sd_wish_after(ns, now);
+  s->alarms[key] = sd_alarm_after(ns, now);
 }
 
 static void open_context(sd_serial *s, sd_context *ctx) {
@@ -65,7 +65,7 @@ static void open_context(sd_serial *s, sd_context *ctx) {
   ctx->engine = s;
   ctx->sequence = s->sequence;
   ctx->publish = refuse;
-  ctx->wake_at = s->wake && s->wishes ? ask : NULL;
+  ctx->wake_at = s->wake && s->alarms ? ask : NULL;
   ctx->sinks = s->sinks;
   ctx->n_outputs = s->n_outputs;
   s->tried_to_publish = s->at_timer = 0;
@@ -102,7 +102,7 @@ static int act(sd_serial *s, uint32_t key, uint64_t time, uint64_t number, sd_co
 }
 
 static int wake(sd_serial *s, uint32_t key, uint64_t time, sd_context *ctx) {
-  if (s->wishes) s->wishes[key] = 0;
+  if (s->alarms) s->alarms[key] = 0;
   return act(s, key, time, SD_TIMER, ctx);
 }
 
@@ -114,8 +114,8 @@ int64_t sd_serial_run(sd_serial *s, const void *records, const sd_mark *marks, i
   for (int64_t i = 0; i < n; i++, record += s->record_size) {
     uint32_t key;
     memcpy(&key, record + s->key_offset, sizeof key);
-    for (uint64_t wish; (wish = s->wishes[key]) && wish <= (uint64_t)marks[i].time;)
-      if (wake(s, key, wish, &ctx)) return i;
+    for (uint64_t alarm; (alarm = s->alarms[key]) && alarm <= (uint64_t)marks[i].time;)
+      if (wake(s, key, alarm, &ctx)) return i;
     if (run(s, record, marks + i, 1, &ctx) != 1) return i;
   }
   return n;

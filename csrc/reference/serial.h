@@ -28,7 +28,7 @@ typedef struct sd_serial {
   sd_sink **sinks; /* two an output of the handler, the same ones */
   uint32_t n_outputs;
   uint64_t
-      *wishes; /* a symbol: when its timer is due; 0: never. NULL: who calls fires timers by sd_serial_wake alone */
+      *alarms; /* a symbol: when its timer is due; 0: never. NULL: who calls fires timers by sd_serial_wake alone */
   /* out */
   uint32_t at_timer; /* what failed was not the record, but the timer before it: of symbol `key` at `time` */
   uint32_t key;

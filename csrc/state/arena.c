@@ -67,7 +67,7 @@ static void start(sd_arena *a, const sd_sizes *z) {
   sd_slot *slot = sd_arena_at(a, a->slots);
   sd_strand *strands = sd_arena_at(a, a->strands);
   a->free_list.n_blocks = z->n_blocks;
-  sd_init(&a->next_wish, UINT64_MAX);
+  sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
   for (uint32_t i = 0; i < slots; i++) {
@@ -132,7 +132,7 @@ int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   } else {
     at = mmap(NULL, plan.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return SD_E_NO_MEMORY;
-    /* Blocks and rows are touched all over: fewer misses of the address cache. Only a wish. */
+    /* Blocks and rows are touched all over: fewer misses of the address cache. Only advice. */
     madvise(at, plan.bytes, MADV_HUGEPAGE);
   }
   memcpy(at, &plan, sizeof plan);

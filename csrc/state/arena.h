@@ -68,7 +68,8 @@ typedef struct sd_arena {
   /* With marks both change under both locks: `numbering` is held by who gives numbers out, for as long as that takes,
    * number_lock for a look at the two, or for a change. */
   sd_a32 number_lock, numbering;
-  SD_ALIGNED(2 * SD_LINE) sd_a64 next_wish; /* no wish that still needs a clock task is earlier, see worker/alarm.h */
+  SD_ALIGNED(2 * SD_LINE)
+  sd_a64 next_alarm; /* no alarm that still needs an overdue alarm is earlier, see worker/alarm.h */
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
 

@@ -106,10 +106,10 @@ typedef struct sd_dispatcher {
   uint64_t
       *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
   sd_a32 timed;     /* a handler has timers */
-  sd_wishes wishes;
-  sd_a64 *clock_until; /* a strand: up to when the clock task that waits there fires; 0: there is none */
-  sd_a32 clock_later;  /* strands with a wish that is due were left to the merger */
-  unsigned char *seen; /* a symbol: whether it has had records; NULL: no handler has an end */
+  sd_alarms alarms;
+  sd_a64 *overdue_until; /* a strand: up to when the overdue alarm that waits there fires; 0: there is none */
+  sd_a32 overdue_later;  /* strands with a alarm that is due were left to the merger */
+  unsigned char *seen;   /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
   sd_outputs *outputs;         /* NULL: there are none */
   sd_strand_time *strand_time; /* a strand; NULL: not kept */

@@ -1,35 +1,35 @@
-/* When symbols' timers fire: the wishes, and what is due. */
+/* When symbols' timers fire: the alarms, and what is due. */
 #include "worker/alarm.h"
 
 #include <stdlib.h>
 
 #include "sd_error.h"
 
-void sd_lower_next_wish(sd_dispatcher *d, uint64_t ns) {
-  sd_a64 *next = &d->arena->next_wish;
+void sd_lower_next_alarm(sd_dispatcher *d, uint64_t ns) {
+  sd_a64 *next = &d->arena->next_alarm;
   uint64_t seen = sd_load(next, relaxed, K5);
   /* K5: acq_rel, and a read-modify-write even where it changes nothing: see worker/alarm.h. */
   while (!sd_cas(next, &seen, ns < seen ? ns : seen, acq_rel, K5)) {
   }
 }
 
-void sd_arm_leaf(sd_dispatcher *d, const sd_wish_tree *t, uint32_t leaf, uint64_t ns) {
-  if (!sd_wish_set(t, leaf, ns ? ns : SD_NEVER)) return;
-  uint64_t next = sd_wish_next(t);
-  if (next != SD_NEVER) sd_lower_next_wish(d, next);
+void sd_arm_leaf(sd_dispatcher *d, const sd_alarm_tree *t, uint32_t leaf, uint64_t ns) {
+  if (!sd_alarm_set(t, leaf, ns ? ns : SD_NEVER)) return;
+  uint64_t next = sd_alarm_next(t);
+  if (next != SD_NEVER) sd_lower_next_alarm(d, next);
 }
 
 void sd_arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
-  const sd_wish_place place = d->wishes.place[key];
-  sd_arm_leaf(d, &d->wishes.tree[place.strand], place.leaf, ns);
+  const sd_alarm_place place = d->alarms.place[key];
+  sd_arm_leaf(d, &d->alarms.tree[place.strand], place.leaf, ns);
 }
 
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t at) {
   sd_dispatcher *d = ctx->engine;
   if (key >= d->arena->n_symbols) return;
-  const uint64_t ns = sd_wish_after(at, (int64_t)ctx->call_start);
+  const uint64_t ns = sd_alarm_after(at, (int64_t)ctx->call_start);
   if (!ctx->marks) {
-    ctx->wish = ns;
+    ctx->alarm = ns;
     return;
   }
   if (ns && ns <= ctx->call_end) {
@@ -45,39 +45,39 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
   ctx->wake_key = key;
   ctx->wake_time = (int64_t)time;
   ctx->call_start = ctx->call_end = time;
-  ctx->wish = 0;
+  ctx->alarm = 0;
 }
 
 /* ---- what is due */
 
 int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n) {
-  const uint64_t next = sd_wish_next(&d->wishes.tree[strand]);
+  const uint64_t next = sd_alarm_next(&d->alarms.tree[strand]);
   for (int64_t i = 0; i < n; i++)
-    if (SD_UNLIKELY(next <= sd_wish_until(marks[i].time))) return i;
+    if (SD_UNLIKELY(next <= sd_alarm_until(marks[i].time))) return i;
   return n;
 }
 
-uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish) {
-  const sd_wish_tree *t = &d->wishes.tree[strand];
-  *wish = sd_wish_next(t);
-  return *wish <= sd_wish_until(time) ? t->symbol[sd_wish_first(t) - t->n] : SD_NONE;
+uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm) {
+  const sd_alarm_tree *t = &d->alarms.tree[strand];
+  *alarm = sd_alarm_next(t);
+  return *alarm <= sd_alarm_until(time) ? t->symbol[sd_alarm_first(t) - t->n] : SD_NONE;
 }
 
-void sd_clock_over(sd_dispatcher *d, uint32_t strand) {
+void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {
   /* K6: release; what the strand's holder arms from here on is not taken for covered. */
-  sd_store(&d->clock_until[strand], 0, release, K6);
+  sd_store(&d->overdue_until[strand], 0, release, K6);
 }
 
-uint64_t sd_earliest_wish(sd_dispatcher *d) {
+uint64_t sd_earliest_alarm(sd_dispatcher *d) {
   uint64_t least = SD_NEVER;
   if (!sd_timed(d)) return least;
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
-    /* K4: acquire; see sd_wish_set(). */
-    uint64_t wish = sd_load(&d->wishes.tree[strand].node[1], acquire, K4);
-    if (wish >= least) continue;
+    /* K4: acquire; see sd_alarm_set(). */
+    uint64_t alarm = sd_load(&d->alarms.tree[strand].node[1], acquire, K4);
+    if (alarm >= least) continue;
     /* A1: acquire; pairs with S4: what the strand emitted before it was quarantined is there. */
     if (sd_load(&d->strands[strand].control, acquire, A1) & SD_QUARANTINED) continue;
-    least = wish;
+    least = alarm;
   }
   return least;
 }
@@ -95,9 +95,9 @@ int sd_timers_connect(sd_dispatcher *d) {
   if (finishes && !(d->seen = calloc(a->n_symbols, 1))) return SD_E_NO_MEMORY;
   if (!timed) return SD_OK;
   if (!d->config.sizes.marked) return SD_E_ARGUMENT;
-  d->clock_until = calloc(a->n_strands, sizeof *d->clock_until);
-  if (!d->clock_until) return SD_E_NO_MEMORY;
-  if (sd_wishes_create(&d->wishes, d->map, a->n_symbols, a->n_strands)) return SD_E_NO_MEMORY;
+  d->overdue_until = calloc(a->n_strands, sizeof *d->overdue_until);
+  if (!d->overdue_until) return SD_E_NO_MEMORY;
+  if (sd_alarms_create(&d->alarms, d->map, a->n_symbols, a->n_strands)) return SD_E_NO_MEMORY;
   /* K7: release; see sd_timed(). */
   sd_store(&d->timed, 1u, release, K7);
   return SD_OK;
@@ -105,6 +105,6 @@ int sd_timers_connect(sd_dispatcher *d) {
 
 void sd_timers_destroy(sd_dispatcher *d) {
   free(d->seen);
-  free(d->clock_until);
-  sd_wishes_destroy(&d->wishes);
+  free(d->overdue_until);
+  sd_alarms_destroy(&d->alarms);
 }

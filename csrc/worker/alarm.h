@@ -1,17 +1,17 @@
 /* Timers: what handlers ask for by wake_at, in the feed's time.
  *
- * A symbol has one wish at most, in its strand's tree (alarms/tree.h), written by the strand's holder alone. It is fired
+ * A symbol has one alarm at most, in its strand's tree (alarms/tree.h), written by the strand's holder alone. It is fired
  *   - by the holder, before the strand's first record whose mark is at or after it, with all others that are due there: the run
  *     is split at that record. All records of the symbol that come before it have been handled, being of the same strand;
- *   - else by a clock task (strand/tasks.h) that is put on the strand when the feed's time has passed it. All records of an earlier
+ *   - else by an overdue alarm (strand/tasks.h) that is put on the strand when the feed's time has passed it. All records of an earlier
  *     time are linked by then, and those linked later have their mark at or after it.
  * So a timer has the same place among its symbol's records in all cases, and results do not hang on which it was.
  *
- * A wish lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
- * timer emits counts before its wish is taken back: who finds no wish after it read the watermark, finds what it emitted.
+ * A alarm lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
+ * timer emits counts before its alarm is taken back: who finds no alarm after it read the watermark, finds what it emitted.
  *
- * next_wish says when to look: no root that a clock task still has to be queued for is earlier. Who changes a root stores it and
- * then changes next_wish by a read-modify-write (K5); who looks exchanges next_wish and then reads the roots: of the two changes
+ * next_alarm says when to look: no root that an overdue alarm still has to be queued for is earlier. Who changes a root stores it and
+ * then changes next_alarm by a read-modify-write (K5); who looks exchanges next_alarm and then reads the roots: of the two changes
  * one comes first, and the second party sees what the first one did.
  */
 #ifndef SD_WORKER_ALARM_H
@@ -19,24 +19,24 @@
 
 #include "state/state.h"
 
-/* Tags of clock tasks: with this bit the other ones are the time up to which wishes are fired. */
-#define SD_TASK_CLOCK (UINT64_C(1) << 63)
+/* Tags of overdue alarms: with this bit the other ones are the time up to which alarms are fired. */
+#define SD_TASK_OVERDUE (UINT64_C(1) << 63)
 
-/* For handlers: the wish of a record's symbol, or of the one whose timer runs. */
+/* For handlers: the alarm of a record's symbol, or of the one whose timer runs. */
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
 /* Of n records of a strand in hand those before the first one that a timer comes before. */
 int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n);
-/* A symbol of the strand whose wish is at or before `time`, the earliest one first; SD_NONE: there is none. */
-uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *wish);
-/* The clock task of a strand in hand has fired all that it was there for, and ends. */
-void sd_clock_over(sd_dispatcher *d, uint32_t strand);
-/* A symbol's next wish, by the strand's holder; 0: it has none any more. */
-void sd_arm(sd_dispatcher *d, uint32_t key, uint64_t wish);
+/* A symbol of the strand whose alarm is at or before `time`, the earliest one first; SD_NONE: there is none. */
+uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm);
+/* The overdue alarm of a strand in hand has fired all that it was there for, and ends. */
+void sd_overdue_done(sd_dispatcher *d, uint32_t strand);
+/* A symbol's next alarm, by the strand's holder; 0: it has none any more. */
+void sd_arm(sd_dispatcher *d, uint32_t key, uint64_t alarm);
 /* The same where its leaf is known. */
-void sd_arm_leaf(sd_dispatcher *d, const sd_wish_tree *t, uint32_t leaf, uint64_t ns);
-/* A root says `ns`: next_wish is no later. */
-void sd_lower_next_wish(sd_dispatcher *d, uint64_t ns);
+void sd_arm_leaf(sd_dispatcher *d, const sd_alarm_tree *t, uint32_t leaf, uint64_t ns);
+/* A root says `ns`: next_alarm is no later. */
+void sd_lower_next_alarm(sd_dispatcher *d, uint64_t ns);
 /* A timer's context. */
 void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time);
 
@@ -46,8 +46,8 @@ static inline int sd_timed(sd_dispatcher *d) {
   return sd_load(&d->timed, acquire, K7) != 0;
 }
 
-/* The earliest wish there is, but for strands that are quarantined; UINT64_MAX: there is none. */
-uint64_t sd_earliest_wish(sd_dispatcher *d);
+/* The earliest alarm there is, but for strands that are quarantined; UINT64_MAX: there is none. */
+uint64_t sd_earliest_alarm(sd_dispatcher *d);
 
 /* After the handlers are set. */
 int sd_timers_connect(sd_dispatcher *d);

@@ -45,16 +45,16 @@ void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
 /* ---- timers */
 
 /* Nonzero: it failed. */
-static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, const sd_wish_tree *t, uint32_t leaf) {
+static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, const sd_alarm_tree *t, uint32_t leaf) {
   const uint32_t key = t->symbol[leaf - t->n];
-  const uint64_t time = sd_wish_at(t, leaf);
+  const uint64_t time = sd_alarm_at(t, leaf);
   sd_timer_context(ctx, key, time);
   int code = handler->wake(d->rows, key, (int64_t)time, ctx);
   if (ctx->n_outputs) {
     if (code) sd_sinks_void(ctx, 0);
     else sd_sinks_commit(ctx);
   }
-  sd_arm_leaf(d, t, leaf, ctx->wish);
+  sd_arm_leaf(d, t, leaf, ctx->alarm);
   if (!code) return 0;
   if (!ctx->error_code) ctx->error_code = code;
   sd_fail_symbol(d, ctx->slot, d->map[key], key, time, 0, ctx->error_code, ctx->message);
@@ -63,10 +63,10 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, co
 }
 
 int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time) {
-  const sd_wish_tree *t = &d->wishes.tree[strand];
+  const sd_alarm_tree *t = &d->alarms.tree[strand];
   const uint64_t stride = d->arena->row_stride;
   uint32_t leaf[AT_A_GO], n;
-  for (int any = 0; (n = sd_wish_due(t, time, leaf, AT_A_GO)) > 0; any = 1) {
+  for (int any = 0; (n = sd_alarm_due(t, time, leaf, AT_A_GO)) > 0; any = 1) {
     /* A timer may ask for the next one at once, for ever. Some have been fired, so the strand gets on. */
     if (any && sd_now() > ctx->until) {
       ctx->stopped = 1;
@@ -88,14 +88,14 @@ int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx,
 
 /* When the next timer is due on a record's strand, which is in hand. */
 static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
-  return sd_wish_next(&d->wishes.tree[d->map[sd_key_of(d, record)]]);
+  return sd_alarm_next(&d->alarms.tree[d->map[sd_key_of(d, record)]]);
 }
 
 /* The same for records of several strands. */
 static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
   const size_t size = d->arena->record_size;
   for (int64_t i = 0; i < n; i++, records += size)
-    if (SD_UNLIKELY(next_due(d, records) <= sd_wish_until(marks[i].time))) return i;
+    if (SD_UNLIKELY(next_due(d, records) <= sd_alarm_until(marks[i].time))) return i;
   return n;
 }
 
@@ -114,7 +114,7 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
   ctx->stopped = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    if (SD_UNLIKELY(next_due(d, from) <= sd_wish_until(marks[at].time))) {
+    if (SD_UNLIKELY(next_due(d, from) <= sd_alarm_until(marks[at].time))) {
       if (ctx->n_outputs) sd_sinks_commit(ctx);
       if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
     }
@@ -128,9 +128,9 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
     int64_t done = handler->fn(d->rows, (const sd_tick *)from, most, ctx);
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
       /* The record that asked is the last one handled. */
-      uint64_t time = sd_wish_until(marks[at + done - 1].time);
-      const sd_wish_place place = d->wishes.place[ctx->wake_key];
-      if (sd_wish_at(&d->wishes.tree[place.strand], place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
+      uint64_t time = sd_alarm_until(marks[at + done - 1].time);
+      const sd_alarm_place place = d->alarms.place[ctx->wake_key];
+      if (sd_alarm_at(&d->alarms.tree[place.strand], place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != most)) {
       if (done >= 0 && done < most) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,

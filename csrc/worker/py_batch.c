@@ -97,7 +97,7 @@ int sd_py_wake_at(sd_dispatcher *d, const sd_py_batch *batch, int64_t handled, u
   return SD_OK;
 }
 
-int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint64_t wish, int32_t code,
+int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint64_t alarm, int32_t code,
                         const char *message) {
   const uint32_t index = batch->strand, key = batch->wake_key;
   const sd_handler *handler = &d->handlers[batch->handler];
@@ -108,7 +108,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batc
     if (code) sd_sinks_void(&ctx, 0);
     else sd_sinks_commit(&ctx);
   }
-  sd_arm(d, key, wish && wish <= batch->wake_time ? batch->wake_time + 1 : wish);
+  sd_arm(d, key, alarm && alarm <= batch->wake_time ? batch->wake_time + 1 : alarm);
   if (code) sd_fail_symbol(d, slot, index, key, batch->wake_time, 0, code, message);
   d->strands[index].last = slot;
   if (sd_strand_release(&d->strands[index], 0)) sd_list_again(d, slot, index);

@@ -9,10 +9,10 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, in
                    const char *message);
 /* The memory in which a slot's batches may lie: the arena (0), or what is copied together for the slot (1). */
 const void *sd_py_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes);
-/* The timer of the batch has run; wish: the symbol's next one, 0: none. Code nonzero: it failed. */
-int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint64_t wish, int32_t code,
+/* The timer of the batch has run; alarm: the symbol's next one, 0: none. Code nonzero: it failed. */
+int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint64_t alarm, int32_t code,
                         const char *message);
-/* A Python handler's wish, made when it had handled so many records of the batch, which it will answer for. SD_E_ARGUMENT: it is
+/* A Python handler's alarm, made when it had handled so many records of the batch, which it will answer for. SD_E_ARGUMENT: it is
  * not after the last of them. */
 int sd_py_wake_at(sd_dispatcher *d, const sd_py_batch *batch, int64_t handled, uint64_t ns);
 

@@ -30,9 +30,9 @@ static int come_back(sd_dispatcher *d, uint32_t slot, uint32_t index) {
   return TASK_BUSY;
 }
 
-/* The clock's task has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
+/* An overdue alarm has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
  * sweeps know of it: they put no other one beside it. */
-static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_py_batch *batch) {
+static int run_overdue(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   const sd_handler *handler = &d->handlers[s->handler];
   if (handler->fn) {
@@ -47,14 +47,14 @@ static int run_clock(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t t
     }
     /* Where the lock is in use the task stays, and has another turn, at which nothing is due any more. */
     if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
-    sd_clock_over(d, index);
+    sd_overdue_done(d, index);
     end_locked(d, slot, index);
     return TASK_GONE;
   }
   *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now()};
   batch->wake_key = sd_timer_due(d, index, time, &batch->wake_time);
   if (batch->wake_key != SD_NONE) return TASK_WAKES;
-  sd_clock_over(d, index);
+  sd_overdue_done(d, index);
   end_task(d, slot, index);
   return TASK_GONE;
 }
@@ -72,8 +72,8 @@ int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_py_batch *b
     if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
   }
   sd_unlock(&s->publish_lock);
-  if ((tag & SD_TASK_CLOCK) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
-    return run_clock(d, slot, index, tag & ~SD_TASK_CLOCK, batch);
+  if ((tag & SD_TASK_OVERDUE) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
+    return run_overdue(d, slot, index, tag & ~SD_TASK_OVERDUE, batch);
   if (found == TASK_TAKEN) {
     *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
   } else if (found == TASK_GONE) {

@@ -11,8 +11,8 @@ void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *bat
 enum {
   TASK_LATER = 0, /* records come first */
   TASK_TAKEN,     /* a task, and *batch is it */
-  TASK_WAKES,     /* the clock's, and *batch is a timer of Python's */
-  TASK_GONE,      /* one that was given up, or the clock's: it is over, and the strand has been let go */
+  TASK_WAKES,     /* an overdue alarm, and *batch is a timer of Python's */
+  TASK_GONE,      /* one that was given up, or an overdue alarm: it is over, and the strand has been let go */
   TASK_LEFT,      /* a task, and a caller without a batch can run none: the strand is a worker's again */
   TASK_BUSY       /* a publisher is at work there: the strand has been let go */
 };

@@ -161,7 +161,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
   ctx.until = start + d->budget_counts;
-  if (handler->wake) sd_wish_ask(&d->wishes.tree[index]);
+  if (handler->wake) sd_alarm_ask(&d->alarms.tree[index]);
   while (done < n) {
     unsigned char *records;
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);

@@ -29,10 +29,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """Several as one. ``wish``: when the next timer of the symbol with a key is due, 0: there is none."""
+    """Several as one. ``alarm``: when the next timer of the symbol with a key is due, 0: there is none."""
 
     function: NativeFunction
-    wish: Callable[[int], int]
+    alarm: Callable[[int], int]
 
 
 def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
@@ -54,11 +54,11 @@ def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
     functions = [part.function for part in parts]
     timers, ends = any(f.wake is not None for f in functions), any(f.finish is not None for f in functions)
     if timers:
-        chain.wish_stride = -(-len(parts) // _LINE) * _LINE
-        wishes = np.zeros((n_symbols + 1) * chain.wish_stride, np.uint64)
-        start = -wishes.ctypes.data % (8 * _LINE) // 8
-        kept.append(wishes)
-        chain.wishes = ffi.cast("uint64_t *", wishes.ctypes.data + 8 * start)
+        chain.alarm_stride = -(-len(parts) // _LINE) * _LINE
+        alarms = np.zeros((n_symbols + 1) * chain.alarm_stride, np.uint64)
+        start = -alarms.ctypes.data % (8 * _LINE) // 8
+        kept.append(alarms)
+        chain.alarms = ffi.cast("uint64_t *", alarms.ctypes.data + 8 * start)
     function = NativeFunction(
         builtin("chain"),
         bytes(ffi.buffer(chain)),
@@ -68,4 +68,4 @@ def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
         finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_chain")) if ends else None,
         yields=timers,
     )
-    return Chained(function, lambda key: int(lib.sd_chain_wish(chain, key)))
+    return Chained(function, lambda key: int(lib.sd_chain_alarm(chain, key)))

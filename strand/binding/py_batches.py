@@ -130,11 +130,11 @@ class PyBatches:
             code = lib.sd_py_emit(self._d, self._slot, batch, output, to, bytes_of(records), n, message)
         _check(code, message)
 
-    def arm(self, handled: int, wish: int) -> None:
+    def arm(self, handled: int, alarm: int) -> None:
         """Says when the timer of the batch's symbol is due from now on, as of its first ``handled`` records; 0: never.
         It is after the last of them."""
-        if code := lib.sd_py_wake_at(self._d, self._batch, handled, wish):
-            raise refusal(code, f"a timer at {wish} ns cannot be asked for by record {handled - 1} of {self.n}")
+        if code := lib.sd_py_wake_at(self._d, self._batch, handled, alarm):
+            raise refusal(code, f"a timer at {alarm} ns cannot be asked for by record {handled - 1} of {self.n}")
 
     def stopped(self, handled: int) -> int:
         """The first ``handled`` records were; the others come again, behind a timer. The next strand, as ``more``."""
@@ -166,11 +166,11 @@ class PyBatches:
         self.at_timer = True
         return int(self._batch.strand), int(self._batch.wake_time)
 
-    def wake_done(self, wish: int, failure: Failure | None = None) -> int:
-        """The timer has run, or failed; ``wish``: when the symbol's next one is due, 0: never. The next strand, as
+    def wake_done(self, alarm: int, failure: Failure | None = None) -> int:
+        """The timer has run, or failed; ``alarm``: when the symbol's next one is due, 0: never. The next strand, as
         ``more``."""
         self.at_timer = False
-        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._batch, wish, *_said(failure)):
+        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._batch, alarm, *_said(failure)):
             raise refusal(refused, "a timer of a handler without timers")
         return self.more()
 

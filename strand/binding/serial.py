@@ -81,7 +81,7 @@ class RecordLayout(Protocol):
 class SerialRun:
     """One native handler, called for records as ``reader`` has them, over the rows; it emits to ``outputs``.
 
-    ``wishes``: when each symbol's timer is due, 0: never, shape (n_symbols,): it fires those of its symbols before
+    ``alarms``: when each symbol's timer is due, 0: never, shape (n_symbols,): it fires those of its symbols before
     their records, and asks for them there. Without, ``wake`` alone does."""
 
     def __init__(
@@ -91,12 +91,12 @@ class SerialRun:
         reader: RecordLayout,
         outputs: Sequence[SerialOutput] = (),
         *,
-        wishes: npt.NDArray[np.uint64] | None = None,
+        alarms: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         memory = ffi.from_buffer(rows.memory, require_writable=True)
         sinks = ffi.new("sd_sink *[]", [ffi.addressof(o.output, "sink") for o in outputs for _ in range(2)])
-        self._keep = (function, params, rows, memory, tuple(outputs), sinks, wishes)
+        self._keep = (function, params, rows, memory, tuple(outputs), sinks, alarms)
         self._run: Any = ffi.new("sd_serial *")
         self._run.fn = ffi.cast("sd_handler_fn", function.pointer)
         self._run.params = ffi.cast("void *", params)
@@ -108,8 +108,8 @@ class SerialRun:
         self._run.sinks, self._run.n_outputs = sinks, len(outputs)
         self._run.wake, self._run.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         self.finishes = function.finish is not None
-        if wishes is not None:
-            self._run.wishes = ffi.cast("uint64_t *", ffi.from_buffer(wishes, require_writable=True))
+        if alarms is not None:
+            self._run.alarms = ffi.cast("uint64_t *", ffi.from_buffer(alarms, require_writable=True))
 
     def __call__(self, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> Failure | None:
         """Runs over contiguous records whose keys are in range, ``marks`` being theirs (``MARK``); None where the

@@ -134,11 +134,11 @@ class PythonHandlers:
         """The feed's time at each tick in hand."""
         return self.batch().times()
 
-    def arm(self, handled: int, wish: int) -> None:
+    def arm(self, handled: int, alarm: int) -> None:
         """When the timer of the symbol in hand is due from now on."""
         batches = self.batch()
         assert isinstance(batches, PyBatches)
-        batches.arm(handled, wish)
+        batches.arm(handled, alarm)
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part over ticks that this worker holds."""

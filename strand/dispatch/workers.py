@@ -134,9 +134,9 @@ def _wake(python: PythonHandlers, batches: PyBatches) -> int:
     strand, time = batches.wake()
     host = python.hosts[strand]
     try:
-        wish = host.wake(time)
+        alarm = host.wake(time)
     except BaseException as error:
         failure = failure_of(error)
         python.keep_cause(failure)
-        return batches.wake_done(host.wish, failure)
-    return batches.wake_done(wish)
+        return batches.wake_done(host.alarm, failure)
+    return batches.wake_done(alarm)

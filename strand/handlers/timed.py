@@ -20,7 +20,7 @@ class Clock(Protocol):
     def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each of them."""
 
-    def arm(self, handled: int, wish: int) -> None:
+    def arm(self, handled: int, alarm: int) -> None:
         """When the symbol's timer is due from now on, as of the first ``handled`` of them; 0: never."""
 
 
@@ -42,7 +42,7 @@ class Host(Protocol):
         """At the run's end, and the feed's time there."""
 
     @property
-    def wish(self) -> int:
+    def alarm(self) -> int:
         """When its timer is due; 0: never."""
 
 
@@ -72,9 +72,9 @@ class Timed:
         self.plain = functions.plain
 
     @property
-    def wish(self) -> int:
+    def alarm(self) -> int:
         timer = self._context.timer
-        return 0 if timer is None else timer.wish
+        return 0 if timer is None else timer.alarm
 
     def _call(self, ticks: npt.NDArray[Any]) -> int | None:
         timer, n = self._context.timer, len(ticks)
@@ -86,13 +86,13 @@ class Timed:
         except FailedOnTick as error:
             # What the ticks before it asked for stands. It counts as done with: it will not come again.
             if timer.over(error.handled):
-                self._clock.arm(error.handled + 1, timer.wish)
+                self._clock.arm(error.handled + 1, timer.alarm)
             raise
         except BaseException:
             timer.over(0)
             raise
         if timer.over(handled):
-            self._clock.arm(handled, timer.wish)
+            self._clock.arm(handled, timer.alarm)
         return None if handled == n else handled
 
     def _took(self, said: Any, n: int) -> int:
@@ -121,10 +121,10 @@ class Timed:
         """Raises what the handler does; its timer is over then as well."""
         timer, wake = self._context.timer, self._functions.wake
         assert timer is not None
-        timer.wish = 0
+        timer.alarm = 0
         if wake is not None:
             acting(self._context, time, lambda: wake(time))
-        return timer.wish
+        return timer.alarm
 
     def finish(self, time: int) -> None:
         """Raises what the handler does."""

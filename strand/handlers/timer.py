@@ -28,21 +28,21 @@ def _ns(value: Any) -> int:
     return ns
 
 
-def _wish(ns: int, now: int) -> int:
+def _alarm(ns: int, now: int) -> int:
     """When a timer that is asked for at a time is due; 0: never."""
-    wish = ns and max(ns, now + 1)
-    return wish if wish < _NEVER else 0
+    alarm = ns and max(ns, now + 1)
+    return alarm if alarm < _NEVER else 0
 
 
 class Timer:
-    """``wish``: when it is due, 0: never. While ticks are in hand: ``times``, the feed's time at each of them, and
+    """``alarm``: when it is due, 0: never. While ticks are in hand: ``times``, the feed's time at each of them, and
     ``end``, how many of them come before it."""
 
-    __slots__ = ("_asked", "_early", "_ended", "end", "handler", "times", "wish")
+    __slots__ = ("_asked", "_early", "_ended", "alarm", "end", "handler", "times")
 
     def __init__(self, handler: str) -> None:
         self.handler = handler
-        self.wish = 0
+        self.alarm = 0
         self.times: npt.NDArray[np.int64] = _NO_TICKS
         self.end = 0
         #: The places of ticks that have asked, and for when.
@@ -52,7 +52,7 @@ class Timer:
         self._ended = False
 
     def begin(self, times: npt.NDArray[np.int64]) -> None:
-        """Ticks are in hand, all of them before ``wish``."""
+        """Ticks are in hand, all of them before ``alarm``."""
         self.times = times
         self.end = len(times)
         self._asked.clear()
@@ -77,9 +77,9 @@ class Timer:
                 f"{who}: tick {place} is behind the timer that tick {last} asked for: handle the {self.end} before it, "
                 f"and return {self.end}"
             )
-        wish = _wish(ns, int(self.times[place]))
-        self._asked.append((place, wish))
-        self.end = n if not wish else int(np.searchsorted(self.times, np.int64(wish)))
+        alarm = _alarm(ns, int(self.times[place]))
+        self._asked.append((place, alarm))
+        self.end = n if not alarm else int(np.searchsorted(self.times, np.int64(alarm)))
         return self.end
 
     def ask_again(self, ns: Any, now: int) -> int:
@@ -87,7 +87,7 @@ class Timer:
         ns = _ns(ns)
         if self._ended:
             raise ConfigurationError(f"handler {self.handler!r}: wake_at: the run has ended, and its timers with it")
-        self.wish = _wish(ns, now)
+        self.alarm = _alarm(ns, now)
         return 0
 
     def ask_early(self, ns: Any) -> int:
@@ -96,15 +96,15 @@ class Timer:
         return 0
 
     def over(self, handled: int) -> bool:
-        """The first ``handled`` of the ticks in hand were. Whether one of them has asked: ``wish`` is what was asked
+        """The first ``handled`` of the ticks in hand were. Whether one of them has asked: ``alarm`` is what was asked
         for last."""
-        wishes = [wish for place, wish in self._asked if place < handled]
+        alarms = [alarm for place, alarm in self._asked if place < handled]
         self.times = _NO_TICKS
         if handled:
             self._early = None
-        if wishes:
-            self.wish = wishes[-1]
-        return bool(wishes)
+        if alarms:
+            self.alarm = alarms[-1]
+        return bool(alarms)
 
     def last_asked(self) -> int:
         """The place of the last tick that has asked; -1: none has."""

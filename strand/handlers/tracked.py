@@ -55,7 +55,7 @@ class Tracked:
         """Of the ticks that it is given."""
         return self._times
 
-    def arm(self, handled: int, wish: int) -> None:
+    def arm(self, handled: int, alarm: int) -> None:
         """Told together with the native part's."""
 
     # ---- ticks
@@ -115,26 +115,26 @@ class Tracked:
     # ---- timers, and the end
 
     @property
-    def wish(self) -> int:
+    def alarm(self) -> int:
         """The earlier one of both parts'; 0: neither has one."""
-        wishes = [wish for wish in (self._native.wish(self._context.key), self._python.wish) if wish]
-        return min(wishes, default=0)
+        alarms = [alarm for alarm in (self._native.alarm(self._context.key), self._python.alarm) if alarm]
+        return min(alarms, default=0)
 
     def _tell(self, handled: int) -> None:
-        if self._timers and (wish := self.wish) != self._told:
-            self._site.arm(handled, wish)
-            self._told = wish
+        if self._timers and (alarm := self.alarm) != self._told:
+            self._site.arm(handled, alarm)
+            self._told = alarm
 
     def wake(self, time: int) -> int:
         """Both parts', in their order, where they are due. Raises what one of them does."""
         try:
-            if 0 < self._native.wish(self._context.key) <= time:
+            if 0 < self._native.alarm(self._context.key) <= time:
                 self._act(time, at_end=False)
-            if 0 < self._python.wish <= time:
+            if 0 < self._python.alarm <= time:
                 self._show()
                 self._python.wake(time)
         finally:
-            self._told = self.wish
+            self._told = self.alarm
         return self._told
 
     def finish(self, time: int) -> None:

@@ -92,7 +92,7 @@ class SerialLoop(RunBase):
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._open(self._memory, self._memory.stride)
         self._emitted = SerialEmitted(self._outputs.record_bytes)
-        self._wishes = np.zeros(len(self._table), np.uint64)
+        self._alarms = np.zeros(len(self._table), np.uint64)
         self._runs = [self._run_of(b, numbers) for b, numbers in zip(self._bound, self._output_numbers, strict=True)]
         self._python: SerialPython = SerialPython(
             self._table,
@@ -100,7 +100,7 @@ class SerialLoop(RunBase):
             memory=self._memory,
             rows=self._rows,
             emitted=self._emitted,
-            wishes=self._wishes,
+            alarms=self._alarms,
         )
         self._seen = np.zeros(len(self._table), bool)
         self._marks = np.empty(0, MARK)
@@ -117,8 +117,8 @@ class SerialLoop(RunBase):
             return None
         function = bound.function
         sinks = [self._emitted.sinks[number] for number in numbers]
-        wishes = None if function.wake is None else self._wishes
-        return SerialRun(function, self._memory, self._reader, sinks, wishes=wishes)
+        alarms = None if function.wake is None else self._alarms
+        return SerialRun(function, self._memory, self._reader, sinks, alarms=alarms)
 
     # ---- the loop
 
@@ -203,10 +203,10 @@ class SerialLoop(RunBase):
 
     def _wake_due(self) -> None:
         """Runs the timers whose time the feed's has passed, and that no tick of their own symbols has met."""
-        due = np.flatnonzero((self._wishes > 0) & (self._wishes <= np.uint64(self._time)))
+        due = np.flatnonzero((self._alarms > 0) & (self._alarms <= np.uint64(self._time)))
         for key in due.tolist():
-            while 0 < (wish := int(self._wishes[key])) <= self._time:
-                self._act(key, wish)
+            while 0 < (alarm := int(self._alarms[key])) <= self._time:
+                self._act(key, alarm)
 
     def _wake_until_failure(self) -> None:
         """What is emitted is all there is up to a failure: so timers that are due by then, and that no tick of their
@@ -243,7 +243,7 @@ class SerialLoop(RunBase):
         if failure.time is not None:
             assert failure.key is not None
             self._failed_timers.append((AT_END if at_end else TIMER, failure.time, failure.key))
-            self._wishes[failure.key] = 0
+            self._alarms[failure.key] = 0
             where = f"its {'end' if at_end else 'timer'} at {failure.time} ns"
             failure = replace(failure, message=f"{where}: {failure.message}" if failure.message else where)
         else:

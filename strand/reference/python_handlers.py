@@ -30,7 +30,7 @@ __all__ = ["SerialPython"]
 class SerialPython:
     """Runs Python handlers over ticks, a symbol's in a row, and their timers. It is the site that they run at.
 
-    ``wishes``: when each symbol's timer is due, 0: never; the loop's.
+    ``alarms``: when each symbol's timer is due, 0: never; the loop's.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class SerialPython:
         memory: PlainRows,
         rows: Rows,
         emitted: SerialEmitted,
-        wishes: npt.NDArray[np.uint64],
+        alarms: npt.NDArray[np.uint64],
     ) -> None:
         self._table = table
         self._reader = reader
         self._memory = memory
         self._rows = rows
         self._emitted = emitted
-        self._wishes = wishes
+        self._alarms = alarms
         self._hosts: dict[int, Host] = {}
         self._tracked: dict[int, SerialRun] = {}
         self._key = 0
@@ -86,12 +86,12 @@ class SerialPython:
         self._key = key
         self._emitted.hold_timer(key, time, numbers)
         try:
-            wish = self._hosts[key].wake(time)
+            alarm = self._hosts[key].wake(time)
         except BaseException as error:
             if interrupts(error):
                 raise
             return replace(failure_of(error), key=key, time=time)
-        self._wishes[key] = wish
+        self._alarms[key] = alarm
         return None
 
     def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
@@ -118,10 +118,10 @@ class SerialPython:
     ) -> tuple[int, Failure | None]:
         """Runs the timers before tick ``start``; returns where the ticks end that come before the next one, and how one
         of them failed."""
-        while wish := int(self._wishes[key]):
-            if wish > times[start]:
-                return start + int(np.searchsorted(times[start:], np.int64(wish))), None
-            if (failure := self.wake(key, wish, numbers)) is not None:
+        while alarm := int(self._alarms[key]):
+            if alarm > times[start]:
+                return start + int(np.searchsorted(times[start:], np.int64(alarm))), None
+            if (failure := self.wake(key, alarm, numbers)) is not None:
                 return start, failure
         return len(times), None
 
@@ -148,9 +148,9 @@ class SerialPython:
         times: npt.NDArray[np.int64] = self._emitted.marks["time"].copy()
         return times
 
-    def arm(self, handled: int, wish: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
+    def arm(self, handled: int, alarm: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
         """When the timer of the symbol in hand is due from now on."""
-        self._wishes[self._key] = wish
+        self._alarms[self._key] = alarm
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
@@ -158,7 +158,7 @@ class SerialPython:
         start = self._key * self._memory.stride
         marks = self._emitted.marks[len(self._emitted.marks) - len(ticks) :]
         for i in range(len(ticks)):
-            if 0 < native.wish(self._key) <= marks["time"][i]:
+            if 0 < native.alarm(self._key) <= marks["time"][i]:
                 return i, None
             failure = run(ticks[i : i + 1], marks[i : i + 1])
             if failure is not None:

@@ -936,10 +936,10 @@ static void endless_script(void *unused, unsigned fiber) {
   }
   /* Other threads look for timers again and again. */
   for (int i = 0; i < 8; i++) {
-    sd_clock_look_at_all(W.d);
+    sd_overdue_scan(W.d);
     sd_dispatcher_drain(W.d, slot, SLICE_NS);
   }
-  expect(sd_tasks_live(&W.d->tasks) <= 2, "clock tasks heap up on a strand");
+  expect(sd_tasks_live(&W.d->tasks) <= 2, "overdue alarms heap up on a strand");
   sd_publisher_leave(W.d, slot);
   slot = enter();
   W.time++;
@@ -971,31 +971,31 @@ static const char *endless_timers_leave_others_their_turn(void) {
 }
 
 /* The tree of a strand against a plain list. */
-static const char *wish_trees_are_right(void) {
+static const char *alarm_trees_are_right(void) {
   static const uint32_t strand_of[SYMBOLS] = {0, 1, 0, 0, 1, 0, 0, 0};
-  sd_wishes wishes;
+  sd_alarms alarms;
   uint64_t plain[SYMBOLS];
   const char *wrong = NULL;
-  if (sd_wishes_create(&wishes, strand_of, SYMBOLS, 2)) abort();
+  if (sd_alarms_create(&alarms, strand_of, SYMBOLS, 2)) abort();
   for (int i = 0; i < SYMBOLS; i++) plain[i] = SD_NEVER;
   for (int i = 0; i < 400 && !wrong; i++) {
     const uint32_t key = sd_scheduler_random(SYMBOLS), strand = strand_of[key];
     const uint64_t time = sd_scheduler_random(30);
-    const sd_wish_tree *t = &wishes.tree[strand];
+    const sd_alarm_tree *t = &alarms.tree[strand];
     uint64_t least = SD_NEVER;
     uint32_t leaf[SYMBOLS], due = 0;
     plain[key] = sd_scheduler_random(3) ? one_of(1, 40) : SD_NEVER;
-    sd_wish_set(t, wishes.place[key].leaf, plain[key]);
+    sd_alarm_set(t, alarms.place[key].leaf, plain[key]);
     for (uint32_t j = 0; j < SYMBOLS; j++) {
       if (strand_of[j] != strand) continue;
       if (plain[j] < least) least = plain[j];
       due += plain[j] <= time;
     }
-    if (sd_wish_next(t) != least) wrong = "the root is not the earliest wish";
-    else if (sd_wish_at(t, sd_wish_first(t)) != least) wrong = "the first leaf is not the earliest wish";
-    else if (sd_wish_due(t, time, leaf, SYMBOLS) != due) wrong = "not all wishes that are due are found";
+    if (sd_alarm_next(t) != least) wrong = "the root is not the earliest alarm";
+    else if (sd_alarm_at(t, sd_alarm_first(t)) != least) wrong = "the first leaf is not the earliest alarm";
+    else if (sd_alarm_due(t, time, leaf, SYMBOLS) != due) wrong = "not all alarms that are due are found";
   }
-  sd_wishes_destroy(&wishes);
+  sd_alarms_destroy(&alarms);
   return wrong;
 }
 
@@ -1005,7 +1005,7 @@ static int asks_to_be_woken(const record *t, int64_t i, sd_context *ctx) {
 }
 
 static void looks(void *unused, unsigned fiber) {
-  while (W.publishing) sd_clock_look_at_all(W.d);
+  while (W.publishing) sd_overdue_scan(W.d);
   while (!at_rest()) sd_pause();
   stop();
 }
@@ -1022,8 +1022,8 @@ static void ticking_publisher(void *unused, unsigned fiber) {
 /* Looks for timers that are due, as a drain does, or as the merger and publishers do. */
 static void sweeper(void *unused, unsigned fiber) {
   while (!W.meeting) sd_pause();
-  if (sd_scheduler_random(2)) sd_clock_sweep(W.d);
-  else sd_clock_look_at_all(W.d);
+  if (sd_scheduler_random(2)) sd_overdue_sweep(W.d);
+  else sd_overdue_scan(W.d);
   W.swept++;
 }
 
@@ -1052,7 +1052,7 @@ static const char *looks_wait_for_no_other(void) {
   return run();
 }
 
-static const char *looks_for_wishes(void) {
+static const char *looks_for_alarms(void) {
   sd_config c = usual(2, 2, 1);
   c.sizes.marked = 1;
   make(&c, NATIVE, 1, 0);
@@ -1064,8 +1064,8 @@ static const char *looks_for_wishes(void) {
   const char *wrong = run();
   if (wrong) return wrong;
   for (uint32_t i = 0; i < 2; i++)
-    if (sd_load(&W.d->wishes.tree[i].node[1], relaxed, X1) < sd_load(&W.d->arena->next_wish, relaxed, X1))
-      return "a wish that nobody would look for";
+    if (sd_load(&W.d->alarms.tree[i].node[1], relaxed, X1) < sd_load(&W.d->arena->next_alarm, relaxed, X1))
+      return "a alarm that nobody would look for";
   return NULL;
 }
 
@@ -1101,8 +1101,8 @@ static const struct check {
     {"merges-what-the-end-emits", merges_what_the_end_emits, 1},
     {"merger-looks-for-timers", merger_looks_for_timers, 1},
     {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
-    {"wish-trees-are-right", wish_trees_are_right, 20},
-    {"looks-for-wishes", looks_for_wishes, 4000},
+    {"alarm-trees-are-right", alarm_trees_are_right, 20},
+    {"looks-for-alarms", looks_for_alarms, 4000},
     {"looks-wait-for-no-other", looks_wait_for_no_other, 50},
 };
 

@@ -202,25 +202,25 @@ template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlin
     } else {
       for (int i = 0; i < 4; i++) {
         if (merges) e.merge();
-        else sd_clock_look(&e.d, sd_feed_time(&e.d), 0);
+        else sd_overdue_scan_where_due(&e.d, sd_feed_time(&e.d), 0);
         sd_pause();
       }
       e.others++;
     }
   }
   void after() {
-    /* A wish that no clock task covers is one that a look still finds. */
+    /* A alarm that no overdue alarm covers is one that a look still finds. */
     for (uint32_t strand = 0; strand < STRANDS; strand++) {
-      uint64_t wish = sd_wish_next(&e.d.wishes.tree[strand]);
-      RL_ASSERT(wish == SD_NEVER || sd_load(&e.arena.next_wish, relaxed, K5) <= wish ||
-                sd_load(&e.d.clock_later, relaxed, K8));
+      uint64_t alarm = sd_alarm_next(&e.d.alarms.tree[strand]);
+      RL_ASSERT(alarm == SD_NEVER || sd_load(&e.arena.next_alarm, relaxed, K5) <= alarm ||
+                sd_load(&e.d.overdue_later, relaxed, K8));
     }
     /* What is due fires without a record. */
-    for (uint32_t due; (due = sd_clock_sweep(&e.d)) > 0;) {
+    for (uint32_t due; (due = sd_overdue_sweep(&e.d)) > 0;) {
       e.work(2);
       if (merges) e.merge();
     }
-    for (uint32_t key = 0; key < SYMBOLS; key++) RL_ASSERT(!e.wish[key] || e.wish[key] > 40);
+    for (uint32_t key = 0; key < SYMBOLS; key++) RL_ASSERT(!e.alarm[key] || e.alarm[key] > 40);
     if (merges) e.end_merging();
     e.end();
   }
@@ -229,15 +229,15 @@ template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlin
 struct root_first {
   static void arm(engine &e) { e.work(0); }
 };
-/* Wrong: next_wish is lowered before the root is stored. */
+/* Wrong: next_alarm is lowered before the root is stored. */
 struct lowered_first {
   static void arm(engine &e) {
-    sd_lower_next_wish(&e.d, 14);
-    sd_wish_set(&e.d.wishes.tree[0], e.d.wishes.place[0].leaf, 14);
+    sd_lower_next_alarm(&e.d, 14);
+    sd_alarm_set(&e.d.alarms.tree[0], e.d.alarms.place[0].leaf, 14);
   }
 };
 
-/* The holder asks for a timer while somebody looks for wishes: either the look sees it, or the next one will. */
+/* The holder asks for a timer while somebody looks for alarms: either the look sees it, or the next one will. */
 template <typename rules> struct arming : rl::test_suite<arming<rules>, 2> {
   engine e;
   void before() {
@@ -249,10 +249,10 @@ template <typename rules> struct arming : rl::test_suite<arming<rules>, 2> {
   void thread(unsigned index) {
     if (index == 0) rules::arm(e);
     else
-      for (int i = 0; i < 2; i++) sd_clock_look_at_all(&e.d);
+      for (int i = 0; i < 2; i++) sd_overdue_scan(&e.d);
   }
   void after() {
-    RL_ASSERT(sd_wish_next(&e.d.wishes.tree[0]) == 14 && sd_load(&e.arena.next_wish, relaxed, K5) <= 14);
+    RL_ASSERT(sd_alarm_next(&e.d.alarms.tree[0]) == 14 && sd_load(&e.arena.next_alarm, relaxed, K5) <= 14);
     e.end();
   }
 };
@@ -266,13 +266,13 @@ struct connecting : rl::test_suite<connecting, 2> {
       RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
     } else {
       while (!sd_timed(&e.d)) sd_pause();
-      RL_ASSERT(sd_earliest_wish(&e.d) == SD_NEVER);
+      RL_ASSERT(sd_earliest_alarm(&e.d) == SD_NEVER);
     }
   }
   void after() { e.end(); }
 };
 
-/* A wish taken back by a clock task, while all that was published has been handled: who merges finds the wish, or what its timer
+/* A alarm taken back by an overdue alarm, while all that was published has been handled: who merges finds the alarm, or what its timer
  * emitted. */
 struct taking_back : rl::test_suite<taking_back, 2> {
   engine e;
@@ -285,7 +285,7 @@ struct taking_back : rl::test_suite<taking_back, 2> {
   }
   void thread(unsigned index) {
     if (index == 0) {
-      sd_clock_sweep(&e.d);
+      sd_overdue_sweep(&e.d);
       e.work(1);
     } else {
       for (int i = 0; i < 3; i++) e.merge();

@@ -152,7 +152,7 @@ struct engine {
   bool was_done[MOST];
   uint64_t passed; /* the greatest watermark that somebody was told */
   uint32_t emitted[SLOTS][2], seen[SLOTS][2], merged[2];
-  uint64_t wish[SYMBOLS], last_time[SYMBOLS], fired[SYMBOLS];
+  uint64_t alarm[SYMBOLS], last_time[SYMBOLS], fired[SYMBOLS];
   uint32_t fires;
   uint64_t merged_number, merged_time;
   int merged_timer;
@@ -166,7 +166,7 @@ struct engine {
     memset(emitted, 0, sizeof emitted);
     memset(seen, 0, sizeof seen);
     memset(merged, 0, sizeof merged);
-    memset(wish, 0, sizeof wish);
+    memset(alarm, 0, sizeof alarm);
     memset(last_time, 0, sizeof last_time);
     memset(fired, 0, sizeof fired);
     merged_number = merged_time = 0, merged_timer = 0, merged_key = 0;
@@ -216,12 +216,12 @@ struct engine {
     memset(watch, 0, sizeof watch);
     for (uint32_t i = 0; i < SLOTS; i++) watches[i] = watch[i], py_batches[i] = NULL, slots[i].own_turns = 0;
     d.watches = watches, d.py_batches = py_batches, d.last_number = last_number;
-    d.scratch = NULL, d.scratch_marks = NULL, d.seen = NULL, d.strand_time = NULL, d.clock_until = NULL;
+    d.scratch = NULL, d.scratch_marks = NULL, d.seen = NULL, d.strand_time = NULL, d.overdue_until = NULL;
     d.watermark_target = target, d.watermark_strand = target_strand;
     d.watermark_left = 0, d.watermark_next = d.watermark = d.watermark_next_time = d.watermark_time = 0;
     d.outputs = NULL;
     RL_ASSERT(sd_publishers_create(&d) == SD_OK);
-    memset(&d.wishes, 0, sizeof d.wishes);
+    memset(&d.alarms, 0, sizeof d.alarms);
     if (emits) make_outputs();
   }
 
@@ -254,9 +254,9 @@ struct engine {
 
   void end() {
     sd_publishers_destroy(&d);
-    free(d.wishes.tree);
-    free(d.wishes.place);
-    free(d.wishes.symbols);
+    free(d.alarms.tree);
+    free(d.alarms.place);
+    free(d.alarms.symbols);
     if (!emits) return;
     for (uint64_t p = 0; p < output.n_pages; p++) free(output.pages[p]);
     free(output.pages);
@@ -301,7 +301,7 @@ struct engine {
     emission e = {n | (uint64_t)ctx->slot << 8 | (uint64_t)timer << 16};
     RL_ASSERT(sd_emit(ctx, 0, i, &e) == 0);
   }
-  static uint64_t some_wish(uint64_t id, uint64_t time) { return id % 3 == 2 ? 0 : time + (id % 3 ? 10 : 4); }
+  static uint64_t some_alarm(uint64_t id, uint64_t time) { return id % 3 == 2 ? 0 : time + (id % 3 ? 10 : 4); }
   void on_record(const record *r, int64_t i, sd_context *ctx) {
     const uint32_t key = r->key;
     row[key] = row[key] + 1;
@@ -315,23 +315,23 @@ struct engine {
     RL_ASSERT(m.number < MOST && m.number >= passed);
     done[m.number] = 1;
     was_done[m.number] = true;
-    RL_ASSERT(!wish[key] || wish[key] > (uint64_t)m.time);
+    RL_ASSERT(!alarm[key] || alarm[key] > (uint64_t)m.time);
     RL_ASSERT((uint64_t)m.time >= fired[key]);
     last_time[key] = m.time;
     emit(ctx, i, 0, m.number);
     if (!timed) return;
-    uint64_t ns = some_wish(r->id, m.time);
+    uint64_t ns = some_alarm(r->id, m.time);
     if (!ns) return;
-    wish[key] = ns;
+    alarm[key] = ns;
     ctx->wake_at(ctx, key, ns);
   }
   void on_timer(uint32_t key, uint64_t time, sd_context *ctx) {
     row[key] = row[key] + 1;
-    RL_ASSERT(wish[key] == time && last_time[key] < time);
+    RL_ASSERT(alarm[key] == time && last_time[key] < time);
     fired[key] = time;
     emit(ctx, -1, 1, time);
-    wish[key] = fires++ < 2 ? time + 7 : 0;
-    if (wish[key]) ctx->wake_at(ctx, key, wish[key]);
+    alarm[key] = fires++ < 2 ? time + 7 : 0;
+    if (alarm[key]) ctx->wake_at(ctx, key, alarm[key]);
   }
 
   /* ---- the merger */

@@ -35,8 +35,8 @@ typedef struct run {
   sd_dispatcher *d;
   task tasks[TASKS];
   uint32_t n_tasks, tasking, timed, yields;
-  uint64_t clock, wish[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
-  uint64_t woken[SYMBOLS];                           /* and of the last timer that fired */
+  uint64_t clock, alarm[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
+  uint64_t woken[SYMBOLS];                            /* and of the last timer that fired */
   uint64_t wakes;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
       nesting;
@@ -69,23 +69,23 @@ static int lossless(void) { return R.config.on_full == SD_BLOCK || R.config.on_f
 
 /* ---- timers: what each symbol asked for, and that it comes between the right records */
 
-static uint64_t some_wish(uint64_t time) { return sd_scheduler_random(5) ? time + sd_scheduler_random(12) : 0; }
+static uint64_t some_alarm(uint64_t time) { return sd_scheduler_random(5) ? time + sd_scheduler_random(12) : 0; }
 
-static void expect_wish(uint32_t key, uint64_t time, uint64_t ns) { R.wish[key] = ns && ns <= time ? time + 1 : ns; }
+static void expect_alarm(uint32_t key, uint64_t time, uint64_t ns) { R.alarm[key] = ns && ns <= time ? time + 1 : ns; }
 
 static void before_record(uint32_t key, uint64_t time) {
-  if (R.wish[key] && R.wish[key] <= time) broken("a record before a timer that is due");
+  if (R.alarm[key] && R.alarm[key] <= time) broken("a record before a timer that is due");
   if (time < R.last_time[key]) broken("time runs back along a symbol");
   if (time < R.woken[key]) broken("a record after a timer that it comes before");
   R.last_time[key] = time;
 }
 
 static void before_wake(uint32_t key, uint64_t time) {
-  if (R.wish[key] != time) broken("a timer that nobody asked for");
+  if (R.alarm[key] != time) broken("a timer that nobody asked for");
   if (R.last_time[key] >= time) broken("a timer after a record that it comes before");
   if (time > sd_feed_time(R.d)) broken("a timer before its time");
   if (R.running[R.map[key]]) broken("a timer beside a handler");
-  R.wish[key] = 0;
+  R.alarm[key] = 0;
   R.woken[key] = time;
   R.wakes++;
 }
@@ -105,9 +105,9 @@ static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
   emission e = {R.timer_emitted[key] + 1, key, {0}};
   if (R.emits && sd_emit(ctx, 0, -1, &e)) broken("no room for what a timer emits");
   R.running[R.map[key]] = 0;
-  uint64_t ns = some_wish(time);
+  uint64_t ns = some_alarm(time);
   ctx->wake_at(ctx, key, ns);
-  if (ns) expect_wish(key, time, ns);
+  if (ns) expect_alarm(key, time, ns);
   if (R.failing && sd_scheduler_random(16) == 0) return 1;
   R.timer_emitted[key]++;
   return 0;
@@ -157,9 +157,9 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
     R.handled++;
     R.emitted[t->key]++;
     if (R.timed && ctx && sd_scheduler_random(3) == 0) {
-      uint64_t time = ctx->marks[i + first].time, ns = some_wish(time);
+      uint64_t time = ctx->marks[i + first].time, ns = some_alarm(time);
       ctx->wake_at(ctx, t->key, ns);
-      expect_wish(t->key, time, ns);
+      expect_alarm(t->key, time, ns);
       if (ctx->yield && R.yields) {
         done = i + 1;
         break;
@@ -272,8 +272,8 @@ static void worker(void *unused, unsigned index) {
       char message[104];
       if (R.emits && sd_py_emit_timer(R.d, slot, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message))
         broken("no room for what Python's timer emits");
-      uint64_t ns = some_wish(batch.wake_time);
-      if (ns) expect_wish(batch.wake_key, batch.wake_time, ns);
+      uint64_t ns = some_alarm(batch.wake_time);
+      if (ns) expect_alarm(batch.wake_key, batch.wake_time, ns);
       int fails = R.failing && sd_scheduler_random(16) == 0;
       if (!fails) R.timer_emitted[batch.wake_key]++;
       sd_worker_wake_done(R.d, slot, &batch, ns, fails, "as told");
@@ -285,8 +285,8 @@ static void worker(void *unused, unsigned index) {
     if (R.timed && done == most) {
       uint32_t key = at(batch.records, most - 1)->key;
       uint64_t ns = batch.marks[most - 1].time + 1 + sd_scheduler_random(12);
-      if (sd_py_wake_at(R.d, &batch, most, ns)) broken("a wish was refused");
-      R.wish[key] = ns;
+      if (sd_py_wake_at(R.d, &batch, most, ns)) broken("a alarm was refused");
+      R.alarm[key] = ns;
       sd_worker_done(R.d, slot, &batch, most, 0, NULL);
       continue;
     }
@@ -377,7 +377,7 @@ static void closer(void *unused, unsigned index) {
     sd_pause();
   }
   for (uint32_t i = 0; i < R.n_symbols && code == SD_OK && !R.failing && R.timed; i++)
-    if (R.wish[i] && R.wish[i] <= sd_feed_time(R.d)) broken("drained, but a timer is due");
+    if (R.alarm[i] && R.alarm[i] <= sd_feed_time(R.d)) broken("drained, but a timer is due");
   for (uint32_t i = 0; i < R.n_tasks && code == SD_OK && !R.failing; i++)
     if (!R.tasks[i].ran && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
   if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())

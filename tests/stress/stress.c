@@ -24,7 +24,7 @@ enum { LOOK_NS = 100000000, MOST_LOOKS = 600 };
 /* What a symbol's row holds. Plain fields: that handlers of a symbol follow one another is what is tested. */
 typedef struct row {
   uint64_t seen[SOURCES + 1];
-  uint64_t wish, last_time, woken, wakes;
+  uint64_t alarm, last_time, woken, wakes;
   uint64_t handled;
   uint64_t emitted;
   uint64_t errors;
@@ -90,18 +90,18 @@ static void fill(unsigned char *at, uint32_t key, uint32_t who, uint64_t sequenc
 }
 
 /* A symbol's timers: asked for by some of its records, and again by some timers. */
-static uint64_t some_wish(uint64_t draw, uint64_t time) { return draw % 5 ? time + 1 + draw % 400 : 0; }
+static uint64_t some_alarm(uint64_t draw, uint64_t time) { return draw % 5 ? time + 1 + draw % 400 : 0; }
 
 static void before_record(row *r, uint64_t time) {
-  if ((r->wish && r->wish <= time) || time < r->last_time || time < r->woken) r->errors++;
+  if ((r->alarm && r->alarm <= time) || time < r->last_time || time < r->woken) r->errors++;
   r->last_time = time;
 }
 
 static uint64_t at_timer(row *r, uint64_t time) {
-  if (r->wish != time || r->last_time >= time || time > sd_feed_time(S.d)) r->errors++;
+  if (r->alarm != time || r->last_time >= time || time > sd_feed_time(S.d)) r->errors++;
   r->wakes++;
   r->woken = time;
-  return r->wish = some_wish(r->wakes * 0x9e3779b9u >> 7, time);
+  return r->alarm = some_alarm(r->wakes * 0x9e3779b9u >> 7, time);
 }
 
 /* What is emitted: so many records a tick and one a timer, each with how many of its kind its symbol has emitted. */
@@ -113,10 +113,10 @@ typedef struct emission {
 static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
   const uint64_t time = (uint64_t)at;
   row *r = (row *)((char *)rows + key * ctx->row_stride);
-  uint64_t wish = at_timer(r, time);
+  uint64_t alarm = at_timer(r, time);
   emission e = {r->wakes, key};
   if (S.emits && sd_emit(ctx, 0, -1, &e)) r->errors++;
-  if (wish) ctx->wake_at(ctx, key, wish);
+  if (alarm) ctx->wake_at(ctx, key, alarm);
   return 0;
 }
 
@@ -155,8 +155,8 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
     r->handled++;
     if (S.emits) r->emitted += (uint64_t)sd_sequence(t) % 3;
     if (S.timed && ctx && (uint64_t)sd_sequence(t) % 3 == 0) {
-      r->wish = some_wish((uint64_t)sd_sequence(t) * 0x9e3779b9u >> 7, ctx->marks[i].time);
-      ctx->wake_at(ctx, t->instrument_id, r->wish);
+      r->alarm = some_alarm((uint64_t)sd_sequence(t) * 0x9e3779b9u >> 7, ctx->marks[i].time);
+      ctx->wake_at(ctx, t->instrument_id, r->alarm);
       if (S.yields && ctx->yield) return i + 1;
     }
   }
@@ -187,11 +187,11 @@ static void *worker(void *argument) {
   while ((code = sd_worker_next(S.d, slot, &batch)) > 0) {
     if (code == SD_PY_WAKE) {
       row *r = (row *)((char *)rows + batch.wake_key * stride);
-      uint64_t wish = at_timer(r, batch.wake_time);
+      uint64_t alarm = at_timer(r, batch.wake_time);
       emission e = {r->wakes, batch.wake_key};
       char message[104];
       if (S.emits && sd_py_emit_timer(S.d, slot, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message)) r->errors++;
-      sd_worker_wake_done(S.d, slot, &batch, wish, 0, NULL);
+      sd_worker_wake_done(S.d, slot, &batch, alarm, 0, NULL);
       continue;
     }
     if (S.timed && batch.n) {
@@ -205,8 +205,8 @@ static void *worker(void *argument) {
       int64_t done = handle(rows, batch.records, most, NULL, stride, &batch, slot);
       if (done == most) {
         row *r = (row *)((char *)rows + last->instrument_id * stride);
-        r->wish = batch.marks[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
-        if (sd_py_wake_at(S.d, &batch, most, r->wish)) r->errors++;
+        r->alarm = batch.marks[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
+        if (sd_py_wake_at(S.d, &batch, most, r->alarm)) r->errors++;
       }
       sd_worker_done(S.d, slot, &batch, done, done < most, "as told");
       continue;
@@ -495,7 +495,7 @@ static int play(uint32_t round) {
     emitted += r->emitted;
     errors += r->errors;
     timers += r->wakes;
-    due_timers += r->wish && r->wish <= sd_feed_time(S.d);
+    due_timers += r->alarm && r->alarm <= sd_feed_time(S.d);
   }
   for (uint32_t i = 0; i < S.n_publishers; i++) accepted += S.sources[i].accepted;
   uint64_t ran = 0, waiting = 0;

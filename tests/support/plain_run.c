@@ -7,7 +7,7 @@
 typedef struct plain_run {
   sd_context ctx;
   sd_sink sink;
-  uint64_t *wishes; /* by key; 0: none */
+  uint64_t *alarms; /* by key; 0: none */
   uint64_t now;     /* the feed's time, or the timer's */
 } plain_run;
 
@@ -16,19 +16,19 @@ static int no_more(sd_context *ctx, sd_sink *sink) {
   return -1;
 }
 
-/* A wish for what is past is one for the next moment. */
+/* A alarm for what is past is one for the next moment. */
 static void wake_at(sd_context *ctx, uint32_t key, int64_t ns) {
   plain_run *run = ctx->engine;
-  run->wishes[key] = ns && ns <= (int64_t)run->now ? run->now + 1 : (uint64_t)ns;
+  run->alarms[key] = ns && ns <= (int64_t)run->now ? run->now + 1 : (uint64_t)ns;
 }
 
 static int fire(plain_run *run, sd_wake_fn wake, void *rows, uint64_t now) {
   for (;;) {
     uint64_t first = UINT64_MAX, key = 0;
     for (uint64_t k = 0; k < run->ctx.n_rows; k++)
-      if (run->wishes[k] && run->wishes[k] < first) first = run->wishes[k], key = k;
+      if (run->alarms[k] && run->alarms[k] < first) first = run->alarms[k], key = k;
     if (first == UINT64_MAX || first > now) return 0;
-    run->wishes[key] = 0;
+    run->alarms[key] = 0;
     run->now = first;
     run->ctx.wake_key = (uint32_t)key;
     run->ctx.wake_time = (int64_t)first;
@@ -47,8 +47,8 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   const uint64_t entry = (sizeof(sd_emitted) + record_bytes + 7) / 8 * 8;
   uint64_t now = 0;
   int64_t i, failed = 0;
-  run.wishes = calloc(n_rows, sizeof *run.wishes);
-  if (!marks || !run.wishes) abort();
+  run.alarms = calloc(n_rows, sizeof *run.alarms);
+  if (!marks || !run.alarms) abort();
   run.sink = (sd_sink){out, out + room * entry, (uint32_t)record_bytes, (uint32_t)entry, no_more};
   run.ctx.params = params;
   run.ctx.row_stride = stride;
@@ -83,6 +83,6 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   }
   memcpy(message, run.ctx.message, sizeof run.ctx.message);
   free(marks);
-  free(run.wishes);
+  free(run.alarms);
   return failed ? -1 - i : (int64_t)((uint64_t)(run.sink.at - out) / entry);
 }

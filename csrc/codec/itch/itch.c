@@ -162,9 +162,9 @@ static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t
   }
   memcpy(padded, p + PREFIX_BYTES, length);
   uint32_t locate = sd_load_u16(padded + 1);
-  uint32_t wish = itch->selective ? itch->wanted[locate] : SD_ITCH_WANTED;
+  uint32_t alarm = itch->selective ? itch->wanted[locate] : SD_ITCH_WANTED;
   /* R is what names a locate, so it never has to wait for a decision on one. */
-  if (wish == SD_ITCH_UNDECIDED && type != 'R') {
+  if (alarm == SD_ITCH_UNDECIDED && type != 'R') {
     itch->asked = locate;
     return ASK;
   }
@@ -180,7 +180,7 @@ static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t
     return TAKEN;
   }
   itch->counts[type]++;
-  if (*made && itch->selective && (wish == SD_ITCH_UNWANTED || !in_span(itch, (uint64_t)tick->ts_recv))) {
+  if (*made && itch->selective && (alarm == SD_ITCH_UNWANTED || !in_span(itch, (uint64_t)tick->ts_recv))) {
     itch->unselected++;
     *made = 0;
   }
@@ -238,9 +238,9 @@ static const uint8_t *take_selected(sd_itch *itch, const uint8_t *p, const uint8
     const sd_itch_layout *t = &sd_itch_layouts[m[0]];
     if (UNLIKELY(!t->hot || (prefix != t->length && prefix != 0))) break;
     if (UNLIKELY(((sd_itch_sides[m[t->side_at]] & t->side_mask) | t->side_none) == 0)) break;
-    uint32_t wish = wanted[sd_load_u16(m + 1)];
-    if (UNLIKELY(wish != SD_ITCH_UNWANTED)) {
-      if (wish == SD_ITCH_UNDECIDED) break;
+    uint32_t alarm = wanted[sd_load_u16(m + 1)];
+    if (UNLIKELY(alarm != SD_ITCH_UNWANTED)) {
+      if (alarm == SD_ITCH_UNDECIDED) break;
       sd_itch_decode_hot(t, m, itch->midnight_ns, sequence + 1, tick);
       int inside = in_span(itch, (uint64_t)tick->ts_recv);
       tick += inside;

@@ -54,12 +54,12 @@ static inline __attribute__((always_inline)) const uint8_t *step(lane *l, const 
   const uint8_t *m = p + PREFIX_BYTES;
   uint32_t prefix = sd_load_u16(p);
   uint32_t beside = gaits[m[0]] - prefix; /* what is left where the prefix is the length */
-  uint32_t wish = wanted[sd_load_u16(m + 1)];
+  uint32_t alarm = wanted[sd_load_u16(m + 1)];
   if (UNLIKELY((beside & ~(uint32_t)(SIDELESS | SIZED)) != WALKED)) return p;
   if (UNLIKELY((sd_itch_sides[m[SIDE_AT]] | (beside & SIDELESS)) == 0)) return p;
   if (UNLIKELY(beside & SIZED) && m[SHARES_AT] & 0x80) return p;
-  if (UNLIKELY(wish != SD_ITCH_UNWANTED)) {
-    if (wish == SD_ITCH_UNDECIDED || l->hits == HITS) return p;
+  if (UNLIKELY(alarm != SD_ITCH_UNWANTED)) {
+    if (alarm == SD_ITCH_UNDECIDED || l->hits == HITS) return p;
     l->hit[l->hits] = p;
     l->passed_before[l->hits++] = passed;
   }

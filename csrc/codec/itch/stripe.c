@@ -62,12 +62,12 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
   int whole = 1;
   stripe->begin = stripe->start;
   while (whole && at < stripe->stop && own->ticks < stripe->capacity) {
-    uint64_t wish = stripe->stop - at < piece ? stripe->stop - at : piece;
+    uint64_t alarm = stripe->stop - at < piece ? stripe->stop - at : piece;
     /* What is left goes before the piece, which so is always read to the same, aligned place. */
     memmove(base - left, p, left);
     p = base - left;
-    uint64_t got = read_at(fd, base, wish, at);
-    whole = got == wish;
+    uint64_t got = read_at(fd, base, alarm, at);
+    whole = got == alarm;
     at += got;
     left += got;
     if (!begun) {

@@ -25,9 +25,9 @@ static int good_config(const sd_config *c) {
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;
   if (!c->capacity || !c->budget_records || !c->budget_ns || !c->batch_records) return 0;
   if (c->batch_records > 1u << 16) return 0;
-  /* Blocks may rest in every slot's cache; a strand at its bound must still find its own. */
+  /* Segments may rest in every slot's cache; a strand at its bound must still find its own. */
   uint64_t in_caches = (uint64_t)(z->n_workers + z->n_publishers) * 2 * SD_FREE_RUN;
-  return z->n_blocks > in_caches;
+  return z->n_segments > in_caches;
 }
 
 #if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
@@ -58,9 +58,9 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
     free(d);
     return code;
   }
-  /* Where publishers handle what they publish, few blocks are used or none. */
+  /* Where publishers handle what they publish, few segments are used or none. */
   uint64_t in_flight = (uint64_t)config->ahead_records + config->batch_records;
-  if (!config->one_core) sd_arena_touch_blocks(d->arena, &config->sizes, in_flight);
+  if (!config->one_core) sd_arena_touch_segments(d->arena, &config->sizes, in_flight);
   sd_arena *a = d->arena;
   d->config = *config;
   d->far = a->n_symbols >= FAR_SYMBOLS;
@@ -69,16 +69,16 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->slots = sd_arena_at(a, a->slots);
   d->map = sd_arena_at(a, a->map);
   d->rows = sd_arena_at(a, a->rows);
-  d->pool = (sd_pool){&a->free_list,  sd_arena_at(a, a->stack), sd_arena_at(a, a->blocks),
-                      a->block_bytes, a->record_size,           a->block_records,
+  d->pool = (sd_pool){&a->free_list,    sd_arena_at(a, a->stack), sd_arena_at(a, a->segments),
+                      a->segment_bytes, a->record_size,           a->segment_records,
                       a->marks_at};
   d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
   d->n_slots = a->n_workers + a->n_publishers;
   d->budget_counts = sd_clock_counts(config->budget_ns);
-  /* Unless every strand can keep a block beside those that rest in caches. */
-  d->shed = a->n_strands > a->n_blocks / 2 || a->n_strands + d->n_slots * 2 * SD_FREE_RUN >= a->n_blocks;
+  /* Unless every strand can keep a segment beside those that rest in caches. */
+  d->shed = a->n_strands > a->n_segments / 2 || a->n_strands + d->n_slots * 2 * SD_FREE_RUN >= a->n_segments;
   settle_strands(d);
   d->scratch = calloc(d->n_slots, sizeof *d->scratch);
   d->watches = calloc(d->n_slots, sizeof *d->watches);

@@ -55,7 +55,7 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   t->failures = sd_load(&d->arena->failures, acquire, F2);
   sd_free_list *list = &d->arena->free_list;
   sd_lock(&list->lock);
-  t->blocks_used = list->unused - list->runs * SD_FREE_RUN;
+  t->segments_used = list->unused - list->runs * SD_FREE_RUN;
   sd_unlock(&list->lock);
   t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
 }

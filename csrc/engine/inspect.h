@@ -6,7 +6,7 @@
 
 typedef struct sd_totals {
   uint64_t accepted, handled, failed, lost, dropped[4], pending;
-  uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, blocks_used, watermark_sequence;
+  uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, segments_used, watermark_sequence;
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
 /* A slot's counters as numbers: SD_COUNTER_FIELDS values in the order of struct sd_counters. */

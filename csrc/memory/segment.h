@@ -1,12 +1,12 @@
-/* Blocks: what strands queue their records in. A bounded pool hands them out through per-slot caches.
+/* Segments: what strands queue their records in. A bounded pool hands them out through per-slot caches.
  *
- * A block is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
- * little, large enough that a handler sees runs of ticks. Blocks are named by index, never by pointer. Where the dispatcher
- * has outputs or timers a block is longer: a mark a record follows the records.
+ * A segment is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
+ * little, large enough that a handler sees runs of ticks. Segments are named by index, never by pointer. Where the dispatcher
+ * has outputs or timers a segment is longer: a mark a record follows the records.
  *
- * Who may call: sd_block_get and sd_block_put from the thread that holds the slot whose cache is passed.
- * The shared free list holds runs of SD_FREE_RUN blocks; a cache gives a run back when it holds two, so that blocks freed by
- * workers find their way to publishers. Both are arrays of indices: a free block's own lines are touched by nobody.
+ * Who may call: sd_segment_get and sd_segment_put from the thread that holds the slot whose cache is passed.
+ * The shared free list holds runs of SD_FREE_RUN segments; a cache gives a run back when it holds two, so that segments freed by
+ * workers find their way to publishers. Both are arrays of indices: a free segment's own lines are touched by nobody.
  */
 #ifndef SD_MEMORY_SEGMENT_H
 #define SD_MEMORY_SEGMENT_H
@@ -20,40 +20,40 @@ typedef struct sd_mark sd_mark; /* such records have none */
 #include "sd_handler.h"
 #endif
 
-enum { SD_BLOCKS_AHEAD = 4 }; /* blocks of a cache to prefetch before they are handed out */
+enum { SD_SEGMENTS_AHEAD = 4 }; /* segments of a cache to prefetch before they are handed out */
 
 #if defined(SD_MODEL_STRANDS)
-/* For the models of strands and tokens: blocks are structures of two records, and a "byte" is a record. The checker has to see
+/* For the models of strands and tokens: segments are structures of two records, and a "byte" is a record. The checker has to see
  * each one to see races. */
-enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 1, SD_BLOCK_HEADER = 0, SD_MODEL_RECORDS = 2 };
+enum { SD_FREE_RUN = 2, SD_SEGMENT_BYTES = 1, SD_SEGMENT_HEADER = 0, SD_MODEL_RECORDS = 2 };
 typedef SD_PLAIN(uint64_t) sd_byte;
 #else
 #if defined(SD_MODEL_SCHEDULER)
-enum { SD_FREE_RUN = 2, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+enum { SD_FREE_RUN = 2, SD_SEGMENT_BYTES = 2048, SD_SEGMENT_HEADER = SD_LINE };
 #else
-enum { SD_FREE_RUN = 64, SD_BLOCK_BYTES = 2048, SD_BLOCK_HEADER = SD_LINE };
+enum { SD_FREE_RUN = 64, SD_SEGMENT_BYTES = 2048, SD_SEGMENT_HEADER = SD_LINE };
 #endif
 typedef unsigned char sd_byte;
 #endif
 
-typedef struct sd_block {
-  sd_a32 next; /* in a strand: the block after */
+typedef struct sd_segment {
+  sd_a32 next; /* in a strand: the segment after */
 #if defined(SD_MODEL_STRANDS)
   sd_byte record[SD_MODEL_RECORDS];
 #endif
-} sd_block;
+} sd_segment;
 
-typedef struct sd_block_cache {
+typedef struct sd_segment_cache {
   SD_PLAIN(uint32_t) count;
   SD_PLAIN(uint32_t) index[2 * SD_FREE_RUN]; /* the last one in is the first one out */
-} sd_block_cache;
+} sd_segment_cache;
 
 /* Shared; in the arena, with the stack of runs. */
 typedef struct sd_free_list {
   sd_a32 lock;
   SD_PLAIN(uint32_t) runs;   /* full runs on the stack */
-  SD_PLAIN(uint32_t) unused; /* blocks from here to n_blocks were never handed out */
-  uint32_t n_blocks;
+  SD_PLAIN(uint32_t) unused; /* segments from here to n_segments were never handed out */
+  uint32_t n_segments;
 } sd_free_list;
 
 /* One process's way to the pool. */
@@ -61,46 +61,46 @@ typedef struct sd_pool {
   sd_free_list *list;
   SD_PLAIN(uint32_t) * stack; /* a run after the other, under the free list's lock */
 #if defined(SD_MODEL_STRANDS)
-  sd_block *blocks;
+  sd_segment *segments;
 #else
-  sd_byte *blocks;
+  sd_byte *segments;
 #endif
-  size_t block_bytes;
+  size_t segment_bytes;
   uint32_t record_size;
-  uint32_t records;  /* a block */
-  uint32_t marks_at; /* bytes from the start of a block to its records' marks; 0: there are none */
+  uint32_t records;  /* a segment */
+  uint32_t marks_at; /* bytes from the start of a segment to its records' marks; 0: there are none */
 } sd_pool;
 
 #if defined(SD_MODEL_STRANDS)
-static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) {
-  return &pool->blocks[sd_model_index(index)];
+static inline sd_segment *sd_segment_at(const sd_pool *pool, uint32_t index) {
+  return &pool->segments[sd_model_index(index)];
 }
-static inline sd_byte *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
-  return &sd_block_at(pool, index)->record[at];
+static inline sd_byte *sd_segment_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+  return &sd_segment_at(pool, index)->record[at];
 }
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = (uint64_t)from[i];
 }
 #else
-static inline sd_block *sd_block_at(const sd_pool *pool, uint32_t index) {
-  return (sd_block *)(pool->blocks + (size_t)index * pool->block_bytes);
+static inline sd_segment *sd_segment_at(const sd_pool *pool, uint32_t index) {
+  return (sd_segment *)(pool->segments + (size_t)index * pool->segment_bytes);
 }
 
-static inline sd_byte *sd_block_record(const sd_pool *pool, uint32_t index, uint32_t at) {
-  return pool->blocks + (size_t)index * pool->block_bytes + SD_BLOCK_HEADER + (size_t)at * pool->record_size;
+static inline sd_byte *sd_segment_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+  return pool->segments + (size_t)index * pool->segment_bytes + SD_SEGMENT_HEADER + (size_t)at * pool->record_size;
 }
 
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __builtin_memcpy(to, from, n); }
 
-/* The mark of the record at `at`, as sd_block_record; NULL where there are none. */
-static inline sd_mark *sd_block_mark(const sd_pool *pool, uint32_t index, uint32_t at) {
+/* The mark of the record at `at`, as sd_segment_record; NULL where there are none. */
+static inline sd_mark *sd_segment_mark(const sd_pool *pool, uint32_t index, uint32_t at) {
   if (!pool->marks_at) return NULL;
-  return (sd_mark *)(pool->blocks + (size_t)index * pool->block_bytes + pool->marks_at) + at;
+  return (sd_mark *)(pool->segments + (size_t)index * pool->segment_bytes + pool->marks_at) + at;
 }
 #endif
 
-/* A run for an empty cache: a freed one, else blocks never used. */
-static inline void sd_block_refill(sd_pool *pool, sd_block_cache *cache) {
+/* A run for an empty cache: a freed one, else segments never used. */
+static inline void sd_segment_refill(sd_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
   uint32_t count;
   sd_lock(&list->lock);
@@ -110,7 +110,7 @@ static inline void sd_block_refill(sd_pool *pool, sd_block_cache *cache) {
     count = SD_FREE_RUN;
     list->runs = list->runs - 1;
   } else {
-    uint32_t first = list->unused, left = list->n_blocks - first;
+    uint32_t first = list->unused, left = list->n_segments - first;
     count = left < SD_FREE_RUN ? left : SD_FREE_RUN;
     for (uint32_t i = 0; i < count; i++) cache->index[i] = first + count - 1 - i;
     list->unused = first + count;
@@ -119,21 +119,21 @@ static inline void sd_block_refill(sd_pool *pool, sd_block_cache *cache) {
   cache->count = count;
 }
 
-/* A block whose `next` is SD_NONE, or SD_NONE when the pool has none left. */
-static inline uint32_t sd_block_get(sd_pool *pool, sd_block_cache *cache) {
+/* A segment whose `next` is SD_NONE, or SD_NONE when the pool has none left. */
+static inline uint32_t sd_segment_get(sd_pool *pool, sd_segment_cache *cache) {
   if (cache->count == 0) {
-    sd_block_refill(pool, cache);
+    sd_segment_refill(pool, cache);
     if (cache->count == 0) return SD_NONE;
   }
   cache->count = cache->count - 1;
   uint32_t index = cache->index[cache->count];
   /* B1: relaxed; published to the drain side by the add to pending (P2). */
-  sd_store(&sd_block_at(pool, index)->next, SD_NONE, relaxed, B1);
+  sd_store(&sd_segment_at(pool, index)->next, SD_NONE, relaxed, B1);
   return index;
 }
 
 /* Gives a run of the cache's back to all: the one that has been there longest. */
-static inline void sd_block_share(sd_pool *pool, sd_block_cache *cache) {
+static inline void sd_segment_share(sd_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
   sd_lock(&list->lock);
   uint32_t to = list->runs * SD_FREE_RUN;
@@ -144,10 +144,10 @@ static inline void sd_block_share(sd_pool *pool, sd_block_cache *cache) {
   cache->count = cache->count - SD_FREE_RUN;
 }
 
-static inline void sd_block_put(sd_pool *pool, sd_block_cache *cache, uint32_t index) {
+static inline void sd_segment_put(sd_pool *pool, sd_segment_cache *cache, uint32_t index) {
   cache->index[cache->count] = index;
   cache->count = cache->count + 1;
-  if (cache->count == 2 * SD_FREE_RUN) sd_block_share(pool, cache);
+  if (cache->count == 2 * SD_FREE_RUN) sd_segment_share(pool, cache);
 }
 
 #endif

@@ -21,7 +21,7 @@ enum {
 #endif
 };
 
-/* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the blocks
+/* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the segments
  * over those of the records: another thread may change these meanwhile, and rows are found by them. */
 static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                  size_t size, const int far) {
@@ -63,8 +63,8 @@ static inline void open_group(sd_dispatcher *d, group *g, uint32_t most) {
     return;
   }
   if (s->tail == SD_NONE) return;
-  g->to = sd_block_record(&d->pool, s->tail, s->fill);
-  g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+  g->to = sd_segment_record(&d->pool, s->tail, s->fill);
+  g->end = sd_segment_record(&d->pool, s->tail, d->pool.records);
   sd_prefetch_write(g->to);
 }
 
@@ -93,14 +93,14 @@ static void open_usual(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
   }
 }
 
-/* The group's strand goes on in a new block. Zero: it is closed, or the pool has no block left. */
-static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
+/* The group's strand goes on in a new segment. Zero: it is closed, or the pool has no segment left. */
+static SD_NOINLINE int next_segment(sd_dispatcher *d, uint32_t slot, group *g) {
   if (!g->open) {
     g->missing++;
     return 0;
   }
   sd_strand *s = &d->strands[g->strand];
-  sd_block_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->slots[slot].cache;
   s->fill = d->pool.records;
   if (SD_UNLIKELY(!sd_strand_extend(s, &d->pool, cache))) {
     sd_strand_reclaim(s, &d->pool, cache);
@@ -110,15 +110,15 @@ static SD_NOINLINE int next_block(sd_dispatcher *d, uint32_t slot, group *g) {
       return 0;
     }
   }
-  g->to = sd_block_record(&d->pool, s->tail, 0);
-  g->end = sd_block_record(&d->pool, s->tail, d->pool.records);
+  g->to = sd_segment_record(&d->pool, s->tail, 0);
+  g->end = sd_segment_record(&d->pool, s->tail, d->pool.records);
   return 1;
 }
 
 /* Copies a record to its group's place, if there is one. Returns where it went. */
 static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g, const unsigned char *from, size_t size,
                                       size_t key_offset, uint32_t key) {
-  if (SD_UNLIKELY(g->to == g->end) && !next_block(d, slot, g)) return NULL;
+  if (SD_UNLIKELY(g->to == g->end) && !next_segment(d, slot, g)) return NULL;
   unsigned char *to = g->to, *far = to + 2 * size;
   /* Another core drained these lines last: ask for the strand's next but one long before it is needed. It may have left the first
    * cache again by then: it is asked for once more, a few records before its turn. */
@@ -130,12 +130,12 @@ static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g,
   return to;
 }
 
-/* How far the end of a block's marks lies from the end of its records. */
+/* How far the end of a segment's marks lies from the end of its records. */
 static inline size_t past_records(const sd_dispatcher *d, size_t size) {
-  return d->pool.marks_at - SD_BLOCK_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_mark);
+  return d->pool.marks_at - SD_SEGMENT_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_mark);
 }
 
-/* Writes the mark of a record that went `to` its group's block: as many marks from their end as it has records to go. */
+/* Writes the mark of a record that went `to` its group's segment: as many marks from their end as it has records to go. */
 static inline void mark_one(const group *g, const unsigned char *to, size_t size, size_t past, sd_mark its) {
   sd_mark *end = (sd_mark *)(g->end + past), *mark = end - (size_t)(g->end - to) / size;
   sd_mark *far = mark + SD_LINE / sizeof *mark;

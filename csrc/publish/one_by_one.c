@@ -41,11 +41,11 @@ static uint32_t next_round(sd_conflation *c, uint32_t symbols) {
 }
 
 /* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
- * of the n are dealt with: those from the first one on that found no block have to wait. The bound of a shared
+ * of the n are dealt with: those from the first one on that found no segment have to wait. The bound of a shared
  * strand is at least twice its symbols. So half of it is free afterwards, and the copies per record do not grow with the
  * symbols. Under the lock. */
-static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, sd_conflation *c, const sd_batch *batch,
-                         const uint16_t *pick, uint32_t n, uint32_t *dealt) {
+static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache, sd_conflation *c,
+                         const sd_batch *batch, const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
   const uint32_t queued = s->queued, all = queued + n, round = next_round(c, d->arena->n_symbols);
   unsigned char *copy = c->records;
@@ -71,7 +71,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
     memmove(copy + kept * size, copy + i * size, size);
     if (batch->marks) mark[kept] = mark[i];
   }
-  /* The blocks of what waited come free first, the last one too, so at least as many records find a place again: a record
+  /* The segments of what waited come free first, the last one too, so at least as many records find a place again: a record
    * that finds none is one of the n. */
   sd_strand_advance(s, &d->pool, cache, queued);
   sd_strand_shed_locked(s, &d->pool, cache);
@@ -86,7 +86,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_block_cache *cache, 
  * with (linked or dropped); the others have to wait. Under the lock. */
 static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const sd_batch *batch,
                                     const uint16_t *pick, uint32_t n, uint32_t *linked) {
-  sd_block_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->slots[slot].cache;
   uint32_t room = room_for(d, s, n), in = sd_strand_link_batch(s, &d->pool, cache, batch, pick, room);
   if (SD_UNLIKELY(in < room)) {
     sd_strand_reclaim(s, &d->pool, cache);
@@ -105,10 +105,10 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *
 /* The same for a lossy strand; *net says by how many records its queue grew. */
 static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_strand *s, const sd_batch *batch,
                            const uint16_t *pick, uint32_t n, int64_t *net) {
-  sd_block_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->slots[slot].cache;
   uint32_t linked, dealt;
   uint32_t before = s->queued;
-  /* An empty strand's used up block first: if the pool is dry, it is the only one to be had. */
+  /* An empty strand's used up segment first: if the pool is dry, it is the only one to be had. */
   if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
   if (before + n <= s->capacity) {
     linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick, n);
@@ -118,7 +118,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_
     /* More than fit at all: only the last of them count. */
     uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
     linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick + skip, keep);
-    /* What is too much goes; and when there was no block, so does what is in the way. One record stays in any case:
+    /* What is too much goes; and when there was no segment, so does what is in the way. One record stays in any case:
      * pending must never be brought to 0 here, for somebody else has the token. */
     uint32_t old = 0, all = before + linked;
     if (SD_UNLIKELY(linked < keep && all > 1)) {

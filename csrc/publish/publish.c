@@ -1,7 +1,7 @@
 /* Publishers: a call's records go out chunk by chunk, and what finds no room waits, is dropped or refused.
  *
  * Two ways, chosen by what they cost here and now (publish/cost_model.c):
- *   queue   records are copied into their strands' blocks and workers drain them (publish/chunk.c, publish/one_by_one.c);
+ *   queue   records are copied into their strands' segments and workers drain them (publish/chunk.c, publish/one_by_one.c);
  *   inline  the publisher owns the records' idle strands and runs the handler over them (publish/inline.c).
  */
 #include "publish/publish.h"

@@ -22,7 +22,7 @@ enum {
 
 /* A strand's part of what is being published. */
 typedef struct group {
-  unsigned char *to, *end; /* where its next record goes, and where the block ends */
+  unsigned char *to, *end; /* where its next record goes, and where the segment ends */
   uint32_t n;              /* records */
   uint32_t missing;        /* of them, those that found no place */
   uint32_t strand;

@@ -42,22 +42,22 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->row_bytes = z->row_bytes;
   /* Rows of neighbours are written by different cores: whole lines each. */
   a->row_stride = (z->row_bytes + SD_LINE - 1) / SD_LINE * SD_LINE;
-  a->block_records = (SD_BLOCK_BYTES - SD_BLOCK_HEADER) / z->record_size;
-  a->n_blocks = z->n_blocks;
-  a->block_bytes = SD_BLOCK_BYTES;
+  a->segment_records = (SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) / z->record_size;
+  a->n_segments = z->n_segments;
+  a->segment_bytes = SD_SEGMENT_BYTES;
   if (z->marked) {
-    a->marks_at = (uint32_t)(SD_BLOCK_HEADER + a->block_records * z->record_size + 7) / 8 * 8;
-    a->block_bytes = (uint32_t)(a->marks_at + a->block_records * sizeof(sd_mark) + SD_LINE - 1) / SD_LINE * SD_LINE;
+    a->marks_at = (uint32_t)(SD_SEGMENT_HEADER + a->segment_records * z->record_size + 7) / 8 * 8;
+    a->segment_bytes = (uint32_t)(a->marks_at + a->segment_records * sizeof(sd_mark) + SD_LINE - 1) / SD_LINE * SD_LINE;
   }
   a->lists = place(&end, (uint64_t)slots * sizeof(sd_list), line);
   a->slots = place(&end, (uint64_t)slots * sizeof(sd_slot), line);
   a->rings = place(&end, (uint64_t)slots * power_of_two(z->n_strands) * sizeof(uint32_t), line);
   a->map = place(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
-  a->stack = place(&end, ((uint64_t)z->n_blocks + SD_FREE_RUN) * sizeof(uint32_t), line);
+  a->stack = place(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
   a->tasks = place(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
   a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
-  a->blocks = place(&end, (uint64_t)z->n_blocks * a->block_bytes, page);
+  a->segments = place(&end, (uint64_t)z->n_segments * a->segment_bytes, page);
   a->bytes = (end + page - 1) / page * page;
 }
 
@@ -66,7 +66,7 @@ static void start(sd_arena *a, const sd_sizes *z) {
   sd_list *lists = sd_arena_at(a, a->lists);
   sd_slot *slot = sd_arena_at(a, a->slots);
   sd_strand *strands = sd_arena_at(a, a->strands);
-  a->free_list.n_blocks = z->n_blocks;
+  a->free_list.n_segments = z->n_segments;
   sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
@@ -75,8 +75,8 @@ static void start(sd_arena *a, const sd_sizes *z) {
     lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
-    slot[i].most_a_call = a->block_records;
-    slot[i].py_batch_maximum = a->block_records;
+    slot[i].most_a_call = a->segment_records;
+    slot[i].py_batch_maximum = a->segment_records;
     sd_init(&slot[i].publishing, UINT64_MAX);
     sd_init(&slot[i].counters.accepted, z->counters_start);
     sd_init(&slot[i].counters.handled, z->counters_start);
@@ -90,26 +90,26 @@ static void start(sd_arena *a, const sd_sizes *z) {
   }
 }
 
-/* Blocks that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
-enum { SD_BUSY_STRANDS = 8192, SD_BLOCKS_IN_FLIGHT = 4096 };
+/* Segments that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
+enum { SD_BUSY_STRANDS = 8192, SD_SEGMENTS_IN_FLIGHT = 4096 };
 
-void sd_arena_touch_blocks(sd_arena *a, const sd_sizes *z, uint64_t records_in_flight) {
+void sd_arena_touch_segments(sd_arena *a, const sd_sizes *z, uint64_t records_in_flight) {
   uint64_t slots = z->n_workers + z->n_publishers;
   uint64_t strands = z->n_strands < SD_BUSY_STRANDS ? z->n_strands : SD_BUSY_STRANDS;
-  uint64_t in_flight = records_in_flight / a->block_records;
-  if (in_flight > SD_BLOCKS_IN_FLIGHT) in_flight = SD_BLOCKS_IN_FLIGHT;
+  uint64_t in_flight = records_in_flight / a->segment_records;
+  if (in_flight > SD_SEGMENTS_IN_FLIGHT) in_flight = SD_SEGMENTS_IN_FLIGHT;
   uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + in_flight;
-  if (n > z->n_blocks) n = z->n_blocks;
-  volatile unsigned char *blocks = sd_arena_at(a, a->blocks);
-  for (uint64_t at = 0; at < n * a->block_bytes; at += 4096) blocks[at] = 0;
+  if (n > z->n_segments) n = z->n_segments;
+  volatile unsigned char *segments = sd_arena_at(a, a->segments);
+  for (uint64_t at = 0; at < n * a->segment_bytes; at += 4096) segments[at] = 0;
 }
 
 int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   *fd = -1;
   *arena = NULL;
-  if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_blocks) return SD_E_ARGUMENT;
+  if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_segments) return SD_E_ARGUMENT;
   if (z->n_strands > 1u << 30 || z->n_symbols > 1u << 31) return SD_E_ARGUMENT;
-  if (z->record_size < 4 || z->record_size > SD_BLOCK_BYTES - SD_BLOCK_HEADER) return SD_E_ARGUMENT;
+  if (z->record_size < 4 || z->record_size > SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) return SD_E_ARGUMENT;
   if (z->key_offset > z->record_size - 4) return SD_E_ARGUMENT;
   sd_arena plan;
   memset(&plan, 0, sizeof plan);
@@ -132,7 +132,7 @@ int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
   } else {
     at = mmap(NULL, plan.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return SD_E_NO_MEMORY;
-    /* Blocks and rows are touched all over: fewer misses of the address cache. Only advice. */
+    /* Segments and rows are touched all over: fewer misses of the address cache. Only advice. */
     madvise(at, plan.bytes, MADV_HUGEPAGE);
   }
   memcpy(at, &plan, sizeof plan);

@@ -32,7 +32,7 @@ typedef struct sd_failure {
 
 /* What one worker or publisher writes: its lines are nobody else's to write. */
 typedef struct sd_slot {
-  SD_ALIGNED(2 * SD_LINE) sd_block_cache cache;
+  SD_ALIGNED(2 * SD_LINE) sd_segment_cache cache;
   uint32_t most_a_call;      /* records a handler is given at once: fewer where it turns out slow */
   uint32_t py_batch_maximum; /* records that a Python handler with timers is given: fewer where it stops before them */
   uint32_t own_turns;        /* workers: strands off the own list since it last looked at the others', ... */
@@ -51,12 +51,12 @@ typedef struct sd_arena {
   uint64_t bytes;
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset, row_stride;
-  uint32_t block_records, n_blocks;
-  uint32_t block_bytes, marks_at;
+  uint32_t segment_records, n_segments;
+  uint32_t segment_bytes, marks_at;
   sd_sequence_at sequence;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
-  uint64_t strands, lists, rings, slots, stack, blocks, map, rows, tasks;
+  uint64_t strands, lists, rings, slots, stack, segments, map, rows, tasks;
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
@@ -79,16 +79,16 @@ typedef struct sd_sizes {
   uint32_t sequence_offset; /* of the sequence in a record: a u64; SD_NONE: there is none */
   uint32_t sequence_high;   /* not 0: that one is a u32, and its next eight bits are a byte here, as in sd_tick */
   uint32_t row_bytes;
-  uint32_t n_blocks;
+  uint32_t n_segments;
   uint32_t marked;         /* records carry marks */
   uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */
 } sd_sizes;
 
 /* Maps and lays out an arena; shared: over a memfd whose pages are reserved, else private memory. Returns an error code. */
 int sd_arena_create(const sd_sizes *sizes, int shared, sd_arena **arena, int *fd);
-/* Brings the pages of the blocks in that are used first, those for so many records in flight among them: the first ticks of a
+/* Brings the pages of the segments in that are used first, those for so many records in flight among them: the first ticks of a
  * day would pay for them, and so would what a publisher learns about its ways. */
-void sd_arena_touch_blocks(sd_arena *arena, const sd_sizes *sizes, uint64_t records_in_flight);
+void sd_arena_touch_segments(sd_arena *arena, const sd_sizes *sizes, uint64_t records_in_flight);
 void sd_arena_destroy(sd_arena *arena, int fd);
 
 static inline void *sd_arena_at(sd_arena *arena, uint64_t offset) { return (unsigned char *)arena + offset; }

@@ -98,7 +98,7 @@ typedef struct sd_dispatcher {
   int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
   int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
-  int shed;       /* empty strands give their block back: there are more strands than blocks to spare */
+  int shed;       /* empty strands give their segment back: there are more strands than segments to spare */
   sd_watch **watches;             /* a slot: what it knows of the others */
   unsigned char **scratch;        /* a budget of records a worker */
   const sd_py_batch **py_batches; /* a slot: what Python has in hand */

@@ -48,7 +48,7 @@ typedef struct sd_strand {
   sd_a64 owner;   /* 0, or slot + 1 */
   sd_a32 control; /* SD_PAUSED ... */
   /* the holder's; head and at are atomic only because the next worker guesses from them what to prefetch */
-  sd_a32 head;               /* first block, SD_NONE before the first record */
+  sd_a32 head;               /* first segment, SD_NONE before the first record */
   sd_a32 at;                 /* next record in it */
   SD_PLAIN(uint32_t) last;   /* slot that last drained it: where it is listed next */
   SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
@@ -63,7 +63,7 @@ typedef struct sd_strand {
 
   /* the publisher's, under publish_lock */
   SD_ALIGNED(SD_LINE) sd_a32 publish_lock;
-  SD_PLAIN(uint32_t) tail;   /* last block, SD_NONE before the first record */
+  SD_PLAIN(uint32_t) tail;   /* last segment, SD_NONE before the first record */
   SD_PLAIN(uint32_t) fill;   /* records in it */
   SD_PLAIN(uint32_t) queued; /* lossy strands: records waiting, without those a worker has copied out */
   uint32_t capacity;         /* the bound, in records */
@@ -83,7 +83,7 @@ _Static_assert(offsetof(sd_strand, publish_lock) == SD_LINE, "the publisher's fi
  * and must list the strand. */
 static inline int sd_strand_add(sd_strand *s, int64_t n) {
   /* P2: acq_rel. Release pairs with W2: what the drain side sees once it counts these records is the records and the
-   * blocks that hold them. Acquire pairs with W4: finding 0 makes this thread the holder, and the last holder's writes to
+   * segments that hold them. Acquire pairs with W4: finding 0 makes this thread the holder, and the last holder's writes to
    * head, at, last and the rows come before it. */
   return sd_fetch_add(&s->pending, n, acq_rel, P2) == 0;
 }
@@ -169,44 +169,44 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
 
 /* ---- the queue ------------------------------------------------------------------------------------------------- */
 
-/* Appends up to n records, under the publish lock; returns how many found a block. `pick` names the records: index i of
+/* Appends up to n records, under the publish lock; returns how many found a segment. `pick` names the records: index i of
  * the batch, or NULL for the first n in a row. Q1..Q3 are relaxed: their order comes from the token (P2, W2, W4). */
-static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
+static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n);
 
-/* Records, and what goes into the blocks with them. */
+/* Records, and what goes into the segments with them. */
 typedef struct sd_batch {
   const sd_byte *records;
   const uint32_t *keys; /* theirs, as they were when they were checked: what lies there may have changed since */
   uint32_t key_offset;
-  const sd_mark *marks; /* theirs; NULL: those in the blocks stay as they are */
+  const sd_mark *marks; /* theirs; NULL: those in the segments stay as they are */
 } sd_batch;
 
 /* The same with their keys and marks. */
-static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_batch *batch,
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_batch *batch,
                                             const uint16_t *pick, uint32_t n);
 
 /* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
  * line holds up every atomic operation behind it. */
-static inline void sd_strand_prefetch_block(const sd_pool *pool, const sd_block_cache *cache) {
+static inline void sd_strand_prefetch_segment(const sd_pool *pool, const sd_segment_cache *cache) {
 #if !defined(SD_MODEL_STRANDS)
-  if (cache->count < SD_BLOCKS_AHEAD) return;
-  uint32_t index = cache->index[cache->count - SD_BLOCKS_AHEAD];
-  sd_prefetch_write(sd_block_at(pool, index));
-  sd_prefetch_write(sd_block_record(pool, index, 0));
-  sd_prefetch_write(sd_block_record(pool, index, 0) + SD_LINE);
-  if (pool->marks_at) sd_prefetch_write(sd_block_mark(pool, index, 0));
+  if (cache->count < SD_SEGMENTS_AHEAD) return;
+  uint32_t index = cache->index[cache->count - SD_SEGMENTS_AHEAD];
+  sd_prefetch_write(sd_segment_at(pool, index));
+  sd_prefetch_write(sd_segment_record(pool, index, 0));
+  sd_prefetch_write(sd_segment_record(pool, index, 0) + SD_LINE);
+  if (pool->marks_at) sd_prefetch_write(sd_segment_mark(pool, index, 0));
 #endif
 }
 
-/* Drops n records from the front, giving blocks passed back to the pool. By the holder (or, on a lossy strand, under the
+/* Drops n records from the front, giving segments passed back to the pool. By the holder (or, on a lossy strand, under the
  * publish lock). */
-static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n) {
+static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, uint32_t n) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
   while (n) {
     if (at == pool->records) {
-      uint32_t next = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
-      sd_block_put(pool, cache, head);
+      uint32_t next = sd_load(&sd_segment_at(pool, head)->next, relaxed, Q3);
+      sd_segment_put(pool, cache, head);
       head = next;
       at = 0;
     }
@@ -219,20 +219,20 @@ static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_block_cache
   sd_store(&s->at, at, relaxed, Q2);
 }
 
-/* The records at the front that lie in a row: their number, at most n, and where. Moves to the next block when the first
+/* The records at the front that lie in a row: their number, at most n, and where. Moves to the next segment when the first
  * is used up. */
-static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_block_cache *cache, uint32_t n,
+static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, uint32_t n,
                                        sd_byte **records) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
   if (at == pool->records) {
-    uint32_t next = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
-    sd_block_put(pool, cache, head);
+    uint32_t next = sd_load(&sd_segment_at(pool, head)->next, relaxed, Q3);
+    sd_segment_put(pool, cache, head);
     head = next;
     at = 0;
     sd_store(&s->head, head, relaxed, Q1);
     sd_store(&s->at, 0u, relaxed, Q2);
   }
-  *records = sd_block_record(pool, head, at);
+  *records = sd_segment_record(pool, head, at);
   uint32_t run = pool->records - at;
   return run < n ? run : n;
 }
@@ -242,12 +242,12 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = n;
   while (left) {
     if (at == pool->records) {
-      head = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+      head = sd_load(&sd_segment_at(pool, head)->next, relaxed, Q3);
       at = 0;
     }
     uint32_t run = pool->records - at;
     if (run > left) run = left;
-    sd_copy(to, sd_block_record(pool, head, at), (size_t)run * pool->record_size);
+    sd_copy(to, sd_segment_record(pool, head, at), (size_t)run * pool->record_size);
     to += (size_t)run * pool->record_size;
     at += run;
     left -= run;
@@ -261,12 +261,12 @@ static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t 
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->marks_at ? n : 0;
   while (left) {
     if (at == pool->records) {
-      head = sd_load(&sd_block_at(pool, head)->next, relaxed, Q3);
+      head = sd_load(&sd_segment_at(pool, head)->next, relaxed, Q3);
       at = 0;
     }
     uint32_t run = pool->records - at;
     if (run > left) run = left;
-    __builtin_memcpy(to, sd_block_mark(pool, head, at), run * sizeof *to);
+    __builtin_memcpy(to, sd_segment_mark(pool, head, at), run * sizeof *to);
     to += run;
     at += run;
     left -= run;
@@ -274,54 +274,54 @@ static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t 
 }
 #endif
 
-/* An empty strand's last block goes back to the pool. With the publish lock, by the holder or while nobody is. */
-static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+/* An empty strand's last segment goes back to the pool. With the publish lock, by the holder or while nobody is. */
+static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
   uint32_t head = sd_load(&s->head, relaxed, Q1);
   if (head == SD_NONE || head != s->tail || sd_load(&s->at, relaxed, Q2) != s->fill) return;
   sd_store(&s->head, SD_NONE, relaxed, Q1);
   s->tail = SD_NONE;
-  sd_block_put(pool, cache, head);
+  sd_segment_put(pool, cache, head);
 }
 
 /* So that a million quiet strands pin no memory. By the holder, when it has handled all it counted; does nothing when a
- * publisher is at work: that one will have linked more, or finds no block and calls sd_strand_reclaim. */
-static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+ * publisher is at work: that one will have linked more, or finds no segment and calls sd_strand_reclaim. */
+static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
   if (!sd_try_lock(&s->publish_lock)) return;
   sd_strand_shed_locked(s, pool, cache);
   sd_unlock(&s->publish_lock);
 }
 
-/* By a publisher that holds the publish lock and found no block: takes the used up one that an idle strand still has, which
+/* By a publisher that holds the publish lock and found no segment: takes the used up one that an idle strand still has, which
  * nobody else would ever give back. */
-static inline void sd_strand_reclaim(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
+static inline void sd_strand_reclaim(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
   /* P8: acquire; pairs with W4, as P3: 0 means that nobody drains, and that the last who did is done with head and at. */
   if (sd_load(&s->pending, acquire, P8) == 0) sd_strand_shed_locked(s, pool, cache);
 }
 
-/* A new block at the end of the chain, under the publish lock. Zero: the pool has none. */
-static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_block_cache *cache) {
-  uint32_t block = sd_block_get(pool, cache), tail = s->tail;
-  if (block == SD_NONE) return 0;
-  sd_strand_prefetch_block(pool, cache);
+/* A new segment at the end of the chain, under the publish lock. Zero: the pool has none. */
+static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
+  uint32_t segment = sd_segment_get(pool, cache), tail = s->tail;
+  if (segment == SD_NONE) return 0;
+  sd_strand_prefetch_segment(pool, cache);
   if (tail == SD_NONE) {
-    /* Nobody holds the token of a strand without a block, or the holder is done with head and at. */
-    sd_store(&s->head, block, relaxed, Q1);
+    /* Nobody holds the token of a strand without a segment, or the holder is done with head and at. */
+    sd_store(&s->head, segment, relaxed, Q1);
     sd_store(&s->at, 0u, relaxed, Q2);
   } else {
-    sd_store(&sd_block_at(pool, tail)->next, block, relaxed, Q3);
+    sd_store(&sd_segment_at(pool, tail)->next, segment, relaxed, Q3);
   }
-  s->tail = block;
+  s->tail = segment;
   s->fill = 0;
   return 1;
 }
 
-static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_byte *records,
+static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_byte *records,
                                       const uint16_t *pick, uint32_t n) {
   const sd_batch batch = {records, NULL, 0, NULL};
   return sd_strand_link_batch(s, pool, cache, &batch, pick, n);
 }
 
-static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_block_cache *cache, const sd_batch *batch,
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_batch *batch,
                                             const uint16_t *pick, uint32_t n) {
   uint32_t done = 0;
   const size_t size = pool->record_size;
@@ -333,13 +333,13 @@ static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_bloc
     }
     uint32_t run = pool->records - fill;
     if (run > n - done) run = n - done;
-    sd_byte *to = sd_block_record(pool, s->tail, fill);
+    sd_byte *to = sd_segment_record(pool, s->tail, fill);
     for (uint32_t i = 0; i < run; i++, to += size) {
       const uint32_t from = pick ? pick[done + i] : done + i;
       sd_copy(to, batch->records + from * size, size);
 #if !defined(SD_MODEL_STRANDS)
       if (batch->keys) memcpy(to + batch->key_offset, &batch->keys[from], sizeof *batch->keys);
-      if (batch->marks) sd_block_mark(pool, s->tail, fill)[i] = batch->marks[from];
+      if (batch->marks) sd_segment_mark(pool, s->tail, fill)[i] = batch->marks[from];
 #endif
     }
     s->fill = fill + run;

@@ -1,7 +1,7 @@
 /* Tasks: what is to be run on a strand between two of its records, by whoever holds it then.
  *
  * A task waits in a chain of its strand, beside the queue, and knows how many records come before it. So a bound that drops
- * or conflates records has nothing to drop here, and records lie in their blocks as if there were no tasks.
+ * or conflates records has nothing to drop here, and records lie in their segments as if there were no tasks.
  *
  * `pending` counts tasks too: a task alone makes its strand ready, and is covered by whatever waits for 0. The chain grows
  * under the publish lock, before the add (P2); it shrinks by the holder alone, under the lock, before the subtraction (W4).

@@ -41,7 +41,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t
     batch->n = d->slots[slot].py_batch_maximum;
   unsigned char *records;
   uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)batch->n, &records);
-  batch->marks = sd_block_mark(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
+  batch->marks = sd_segment_mark(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
   if (run < batch->n) {
     sd_strand_gather(s, &d->pool, (uint32_t)batch->n, d->scratch[slot]);
     records = d->scratch[slot];

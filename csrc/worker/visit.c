@@ -133,16 +133,16 @@ static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *re
   for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
 }
 
-/* Asks for a block, as far as the visit will get in it: another core wrote it, and its lines come side by side while the
- * handler is at work on the block before. */
-static inline void prefetch_block(const sd_dispatcher *d, uint32_t block, int64_t left) {
+/* Asks for a segment, as far as the visit will get in it: another core wrote it, and its lines come side by side while the
+ * handler is at work on the segment before. */
+static inline void prefetch_segment(const sd_dispatcher *d, uint32_t segment, int64_t left) {
   const sd_pool *pool = &d->pool;
   const size_t records = left < (int64_t)pool->records ? (size_t)left : pool->records;
-  const unsigned char *at = (const unsigned char *)sd_block_at(pool, block);
-  for (const unsigned char *end = sd_block_record(pool, block, (uint32_t)records); at < end; at += SD_LINE)
+  const unsigned char *at = (const unsigned char *)sd_segment_at(pool, segment);
+  for (const unsigned char *end = sd_segment_record(pool, segment, (uint32_t)records); at < end; at += SD_LINE)
     sd_prefetch(at);
   if (!pool->marks_at) return;
-  const sd_mark *mark = sd_block_mark(pool, block, 0);
+  const sd_mark *mark = sd_segment_mark(pool, segment, 0);
   for (const sd_mark *end = mark + records; mark < end; mark += SD_LINE / sizeof *mark) sd_prefetch(mark);
 }
 
@@ -150,8 +150,8 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   sd_strand *s = &d->strands[index];
   if (s->lossy) return visit_lossy(d, slot, index, start);
   const sd_handler *handler = &d->handlers[s->handler];
-  sd_block_cache *cache = &d->slots[slot].cache;
-  const uint32_t records_a_block = d->pool.records;
+  sd_segment_cache *cache = &d->slots[slot].cache;
+  const uint32_t records_per_segment = d->pool.records;
   int64_t pending = sd_records_pending(d, s, ahead), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
@@ -166,9 +166,9 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     unsigned char *records;
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
     if (SD_UNLIKELY(run > *most)) run = *most;
-    uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_block_at(&d->pool, head)->next, relaxed, Q3);
-    if (next != SD_NONE) prefetch_block(d, next, n - done - run);
-    const sd_mark *marks = sd_block_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
+    uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_segment_at(&d->pool, head)->next, relaxed, Q3);
+    if (next != SD_NONE) prefetch_segment(d, next, n - done - run);
+    const sd_mark *marks = sd_segment_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     if (d->far) prefetch_rows(d, records, run);
     int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);
     failed = ran < run && !ctx.stopped;
@@ -178,14 +178,14 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;
     if (failed || ctx.stopped) break;
-    if (done < n && (at == records_a_block || run == *most)) {
+    if (done < n && (at == records_per_segment || run == *most)) {
       end = sd_now();
       if (end - start > d->budget_counts) break;
     }
   }
   end = sd_now();
   if (SD_UNLIKELY(end - start > d->budget_counts)) *most = *most > 1 ? *most / 2 : 1;
-  else if (SD_UNLIKELY(*most < records_a_block)) *most = 2 * *most;
+  else if (SD_UNLIKELY(*most < records_per_segment)) *most = 2 * *most;
   book(d, slot, s, done, failed, start, end);
   finish(d, slot, index, done + failed, pending, start);
   return end;

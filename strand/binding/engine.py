@@ -60,7 +60,7 @@ class Engine:
             lib.sd_dispatcher_create(config_struct(config), out),
             f"the engine refused its configuration: {config}",
             ConfigurationError,
-            no_memory=f"no memory for {config.n_strands} strands and {config.n_blocks} blocks of 2 KB",
+            no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} blocks of 2 KB",
         )
         self.config = config
         self._d = owned(out[0], lib.sd_dispatcher_destroy)
@@ -268,7 +268,7 @@ class Engine:
         t = ffi.new("sd_totals *")
         lib.sd_dispatcher_totals(self._d, t)
         names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "stolen", "cut",
-                 "parks", "wakes", "failures", "blocks_used", "watermark_sequence")  # fmt: skip
+                 "parks", "wakes", "failures", "segments_used", "watermark_sequence")  # fmt: skip
         totals = {name: int(getattr(t, name)) for name in names}
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}

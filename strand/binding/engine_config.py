@@ -13,9 +13,9 @@ __all__ = [
     "ON_ERROR",
     "ON_FULL",
     "EngineConfig",
-    "block_bytes",
-    "block_records",
     "config_struct",
+    "segment_bytes",
+    "segment_records",
 ]
 
 IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
@@ -44,7 +44,7 @@ class EngineConfig:
     sequence_offset: int | None
     sequence_high: int
     row_bytes: int
-    n_blocks: int
+    n_segments: int
     idle: str
     on_error: str
     on_full: str
@@ -61,17 +61,17 @@ class EngineConfig:
     counters_start: int = 0
 
 
-def block_records(record_size: int) -> int:
+def segment_records(record_size: int) -> int:
     """Records of a size that lie in one block."""
-    return int((lib.SD_BLOCK_BYTES - lib.SD_BLOCK_HEADER) // record_size)
+    return int((lib.SD_SEGMENT_BYTES - lib.SD_SEGMENT_HEADER) // record_size)
 
 
-def block_bytes(record_size: int, marked: bool) -> int:
+def segment_bytes(record_size: int, marked: bool) -> int:
     """Bytes of a block: longer where records carry marks."""
     if not marked:
-        return int(lib.SD_BLOCK_BYTES)
-    records = block_records(record_size)
-    marks_at = (lib.SD_BLOCK_HEADER + records * record_size + 7) // 8 * 8
+        return int(lib.SD_SEGMENT_BYTES)
+    records = segment_records(record_size)
+    marks_at = (lib.SD_SEGMENT_HEADER + records * record_size + 7) // 8 * 8
     return int((marks_at + records * ffi.sizeof("sd_mark") + 63) // 64 * 64)
 
 
@@ -79,7 +79,7 @@ def config_struct(config: EngineConfig) -> Any:
     """An sd_config."""
     c = ffi.new("sd_config *")
     for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
-                 "n_blocks", "counters_start"):  # fmt: skip
+                 "n_segments", "counters_start"):  # fmt: skip
         setattr(c.sizes, name, getattr(config, name))
     c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
     c.sizes.sequence_high = config.sequence_high

@@ -15,8 +15,8 @@ from strand.binding.engine_config import (
     ON_ERROR,
     ON_FULL,
     EngineConfig,
-    block_bytes,
-    block_records,
+    segment_bytes,
+    segment_records,
 )
 from strand.errors import ConfigurationError
 from strand.grouping import StrandsLike, strand_count, strands_for
@@ -52,7 +52,7 @@ AHEAD_TICKS = 1 << 15
 _MOST = {"capacity_ticks": 2**31 - 1, "budget_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
 #: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
-#: Strands that may stand at their bound, paused or slow, before the default pool of blocks is used up.
+#: Strands that may stand at their bound, paused or slow, before the default pool of segments is used up.
 FULL_STRANDS = 64
 #: Pinned workers from which on they have time for a thread more between them.
 _WORKERS_ENOUGH = 3
@@ -216,31 +216,31 @@ def assign_handlers(
     return distinct, of_symbol
 
 
-def _pool_blocks(
+def _pool_segments(
     memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, marked: bool
 ) -> int:
     """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
     Blocks take memory once they are used, the first ones (csrc/state/arena.c) at once: the mapping is not reserved.
     """
-    a_block = block_records(record)
+    per_segment = segment_records(record)
     in_caches = (slots + 1) * CACHED_BLOCKS
     if memory_bytes is None:
         return (
             in_caches
-            + 2 * (ahead // a_block)
-            + FULL_STRANDS * (min(capacity, 1 << 20) // a_block + 1)
+            + 2 * (ahead // per_segment)
+            + FULL_STRANDS * (min(capacity, 1 << 20) // per_segment + 1)
             + 2 * min(n_strands, 32_768)
         )
-    size = block_bytes(record, marked)
-    blocks = whole("memory_bytes", memory_bytes, 1) // size
-    if blocks <= in_caches + capacity // a_block + 1:
-        least = (in_caches + capacity // a_block + 2) * size
+    size = segment_bytes(record, marked)
+    segments = whole("memory_bytes", memory_bytes, 1) // size
+    if segments <= in_caches + capacity // per_segment + 1:
+        least = (in_caches + capacity // per_segment + 2) * size
         raise ConfigurationError(
             f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
             f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"
         )
-    return min(blocks, 2**31)
+    return min(segments, 2**31)
 
 
 def _check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
@@ -293,7 +293,7 @@ def engine_config(
         n_strands=n_strands,
         n_workers=cores.workers,
         n_publishers=max_publishers,
-        n_blocks=_pool_blocks(
+        n_segments=_pool_segments(
             memory_bytes,
             slots=cores.workers + max_publishers,
             n_strands=n_strands,

@@ -62,7 +62,7 @@ static sd_config usual(uint32_t strands, uint32_t workers, uint32_t publishers) 
                                .key_offset = 0,
                                .sequence_offset = offsetof(record, nth),
                                .row_bytes = 8,
-                               .n_blocks = (workers + publishers) * 2 * SD_FREE_RUN + 4 * strands + 4,
+                               .n_segments = (workers + publishers) * 2 * SD_FREE_RUN + 4 * strands + 4,
                                .counters_start = UINT64_MAX - 3},
                      .time_offset = offsetof(record, time),
                      .idle = SD_IDLE_PARK,
@@ -509,15 +509,15 @@ static const char *keys_are_read_once(void) {
   return run();
 }
 
-/* ---- blocks */
+/* ---- segments */
 
 /* The pool runs dry on b, while somebody has a's only record in hand; a's publish lock is in use when that one is done. */
-static void block_script(void *unused, unsigned fiber) {
+static void segment_script(void *unused, unsigned fiber) {
   uint32_t slot = enter();
   sd_py_batch batch;
   publish(slot, "a");
   expect(sd_worker_next(W.d, 0, &batch) == SD_PY_RECORDS && batch.strand == 0, "a is not to be had");
-  expect(publish(slot, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == SD_AGAIN, "the pool has blocks without end");
+  expect(publish(slot, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == SD_AGAIN, "the pool has segments without end");
   sd_publisher_leave(W.d, slot);
   slot = enter();
   sd_a32 *lock = &W.d->strands[0].publish_lock;
@@ -525,17 +525,18 @@ static void block_script(void *unused, unsigned fiber) {
   sd_worker_done(W.d, 0, &batch, 1, 0, NULL);
   sd_unlock(lock);
   publish(slot, "aa");
-  expect(sd_publish_rejected(W.d, slot, 0, NULL, 0) == 1, "no record found a block, where the strand has one to spare");
+  expect(sd_publish_rejected(W.d, slot, 0, NULL, 0) == 1,
+         "no record found a segment, where the strand has one to spare");
 }
 
-static const char *takes_an_idle_strands_block(void) {
+static const char *takes_an_idle_strands_segment(void) {
   sd_config c = usual(2, 1, 1);
   c.sizes.record_size = LONG_RECORD;
-  c.sizes.n_blocks = 2 * 2 * SD_FREE_RUN + 1;
+  c.sizes.n_segments = 2 * 2 * SD_FREE_RUN + 1;
   make(&c, PYTHON, 0, 0);
   /* Two records do not fit, so they are put in strand by strand. */
   W.d->strands[0].capacity = 1;
-  sd_scheduler_add(block_script, NULL);
+  sd_scheduler_add(segment_script, NULL);
   return run();
 }
 
@@ -544,7 +545,7 @@ static int comes_next(const record *t, int64_t i, sd_context *ctx) {
   return 0;
 }
 
-/* b, which is held, has so many blocks that there are few for a: it often goes on in its own used one. */
+/* b, which is held, has so many segments that there are few for a: it often goes on in its own used one. */
 static void dry_script(void *unused, unsigned fiber) {
   uint32_t slot = enter();
   sd_dispatcher_hold(W.d, 1, SD_PAUSED);
@@ -558,7 +559,7 @@ static const char *goes_on_when_the_pool_is_dry(void) {
   sd_config c = usual(2, 1, 1);
   c.idle = SD_IDLE_SPIN;
   c.sizes.record_size = LONG_RECORD;
-  c.sizes.n_blocks = 2 * 2 * SD_FREE_RUN + 1;
+  c.sizes.n_segments = 2 * 2 * SD_FREE_RUN + 1;
   c.capacity = BLOCKS_OF_B;
   make(&c, NATIVE, 0, 0);
   W.each = comes_next;
@@ -567,31 +568,31 @@ static const char *goes_on_when_the_pool_is_dry(void) {
   return run();
 }
 
-static const char *blocks_are_handed_out_once(void) {
+static const char *segments_are_handed_out_once(void) {
   enum { ROUNDS = 400 };
   sd_config c = usual(2, 1, 1);
   uint32_t held[64], n = 0, in_use = 0;
   uint8_t out[64] = {0};
   make(&c, NATIVE, 0, 0);
-  const uint32_t blocks = c.sizes.n_blocks;
+  const uint32_t segments = c.sizes.n_segments;
   for (int i = 0; i < ROUNDS; i++) {
-    sd_block_cache *cache = &W.d->slots[sd_scheduler_random(2)].cache;
+    sd_segment_cache *cache = &W.d->slots[sd_scheduler_random(2)].cache;
     for (uint32_t j = sd_scheduler_random(6); j; j--) {
-      uint32_t block = sd_block_get(&W.d->pool, cache);
-      if (block == SD_NONE) break;
-      if (block >= blocks || out[block]++) return "a block is handed out twice";
-      held[n++] = block;
+      uint32_t segment = sd_segment_get(&W.d->pool, cache);
+      if (segment == SD_NONE) break;
+      if (segment >= segments || out[segment]++) return "a segment is handed out twice";
+      held[n++] = segment;
     }
     for (uint32_t j = sd_scheduler_random(6); j && n; j--) {
-      uint32_t pick = sd_scheduler_random(n), block = held[pick];
+      uint32_t pick = sd_scheduler_random(n), segment = held[pick];
       held[pick] = held[--n];
-      out[block] = 0;
-      sd_block_put(&W.d->pool, cache, block);
+      out[segment] = 0;
+      sd_segment_put(&W.d->pool, cache, segment);
     }
   }
   /* What one cache gets, the other may keep as much as it holds of. */
-  while (sd_block_get(&W.d->pool, &W.d->slots[0].cache) != SD_NONE) in_use++;
-  return in_use + n + W.d->slots[1].cache.count == blocks ? NULL : "a block is lost";
+  while (sd_segment_get(&W.d->pool, &W.d->slots[0].cache) != SD_NONE) in_use++;
+  return in_use + n + W.d->slots[1].cache.count == segments ? NULL : "a segment is lost";
 }
 
 /* ---- the watermark */
@@ -1088,9 +1089,9 @@ static const struct check {
     {"leaves-nothing-behind", leaves_nothing_behind, 1},
     {"paused-is-not-handled-inline", paused_is_not_handled_inline, 1},
     {"keys-are-read-once", keys_are_read_once, 4000},
-    {"takes-an-idle-strands-block", takes_an_idle_strands_block, 1},
+    {"takes-an-idle-strands-segment", takes_an_idle_strands_segment, 1},
     {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},
-    {"blocks-are-handed-out-once", blocks_are_handed_out_once, 20},
+    {"segments-are-handed-out-once", segments_are_handed_out_once, 20},
     {"watermark-holds", watermark_holds, 5000},
     {"tasks-hold-up-no-watermark", tasks_hold_up_no_watermark, 1},
     {"watermark-waits-for-no-publisher", watermark_waits_for_no_publisher, 20},

@@ -25,14 +25,14 @@ template <int mode> struct drain : rl::test_suite<drain<mode>, 4> {
   void after() { w.end(); }
 };
 
-/* The pool runs dry: a publisher that finds no block takes the one its idle strand still has. Four blocks: the worker comes
+/* The pool runs dry: a publisher that finds no segment takes the one its idle strand still has. Four segments: the worker comes
  * to hold two, and each strand keeps one that is used up. */
 struct dry_pool : rl::test_suite<dry_pool, 2> {
   world w;
   void before() { w.begin(false, 1000, 4); }
   bool try_publish(uint32_t s, uint32_t sequence) {
     sd_strand *q = &w.strand[s];
-    sd_block_cache *cache = &w.cache[1];
+    sd_segment_cache *cache = &w.cache[1];
     sd_byte record;
     record = record_of(0, sequence);
     sd_lock(&q->publish_lock);

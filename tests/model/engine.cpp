@@ -1,6 +1,6 @@
 /* Numbers, the watermark, the feed's time, lanes and their merger, timers and the clock: the engine's own files under the checker.
  *
- * The models of tokens, lists and blocks are elsewhere (drain.cpp, tasks.cpp); here it is what those who only read conclude. */
+ * The models of tokens, lists and segments are elsewhere (drain.cpp, tasks.cpp); here it is what those who only read conclude. */
 #include "engine.hpp"
 
 /* Two publishers, a worker, and who asks for the watermark: what lies below it has been handled. */
@@ -142,7 +142,7 @@ struct booked_first : right_merging {
       unsigned char *records;
       uint32_t run = sd_strand_front(s, &e.d.pool, &e.slots[0].cache, (uint32_t)pending, &records);
       const uint32_t at = sd_load(&s->at, relaxed, Q2);
-      ctx.marks = sd_block_mark(&e.d.pool, sd_load(&s->head, relaxed, Q1), at);
+      ctx.marks = sd_segment_mark(&e.d.pool, sd_load(&s->head, relaxed, Q1), at);
       ctx.keys = records;
       handle(e.d.rows, (const sd_tick *)records, run, &ctx);
       sd_store(&s->at, at + run, relaxed, Q2);

@@ -1,7 +1,7 @@
 /* The dispatcher itself under Relacy: the core's own files, compiled as they are, with the small sizes of the seeded scheduler.
  *
  * What the checker sees are atomic operations and SD_PLAIN variables. What lies in ordinary memory beside them (records in
- * blocks, marks, emitted entries, a failure's text) has a shadow here: an SD_PLAIN that is written before the engine is told
+ * segments, marks, emitted entries, a failure's text) has a shadow here: an SD_PLAIN that is written before the engine is told
  * and read after it has told somebody else.
  */
 #ifndef SD_MODEL_ENGINE_HPP
@@ -76,8 +76,8 @@ enum {
   PUBLISHERS = 2,
   SLOTS = WORKERS + PUBLISHERS,
   SYMBOLS = 2,
-  BLOCKS = 24,
-  BLOCK_RECORDS = 2,
+  SEGMENTS = 24,
+  SEGMENT_RECORDS = 2,
   TASKS = 8,
   CHUNKS = 12,
   NODES = 16,
@@ -94,11 +94,11 @@ struct emission {
   uint64_t place; /* of its shadow */
 };
 
-struct block {
-  sd_block head;
-  unsigned char unused[SD_BLOCK_HEADER - sizeof(sd_block)];
-  record records[BLOCK_RECORDS];
-  sd_mark marks[BLOCK_RECORDS];
+struct segment {
+  sd_segment head;
+  unsigned char unused[SD_SEGMENT_HEADER - sizeof(sd_segment)];
+  record records[SEGMENT_RECORDS];
+  sd_mark marks[SEGMENT_RECORDS];
 };
 
 struct chunk {
@@ -121,8 +121,8 @@ struct engine {
   sd_a32 rings[SLOTS][STRANDS];
   sd_slot slots[SLOTS];
   sd_task tasks[TASKS];
-  SD_PLAIN(uint32_t) stack[BLOCKS];
-  block blocks[BLOCKS];
+  SD_PLAIN(uint32_t) stack[SEGMENTS];
+  segment segments[SEGMENTS];
   uint32_t map[SYMBOLS];
   unsigned char rows[SYMBOLS][SD_LINE];
   sd_handler handler;
@@ -172,13 +172,13 @@ struct engine {
     merged_number = merged_time = 0, merged_timer = 0, merged_key = 0;
     emits = with_outputs, timed = with_timers;
 
-    sd_sizes z = {SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0, SD_NONE, 0, SD_LINE, BLOCKS, marked, 0};
+    sd_sizes z = {SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0, SD_NONE, 0, SD_LINE, SEGMENTS, marked, 0};
     sd_arena *a = &arena;
     a->n_symbols = SYMBOLS, a->n_strands = STRANDS, a->n_workers = WORKERS, a->n_publishers = PUBLISHERS;
     a->record_size = sizeof(record), a->key_offset = 0, a->row_stride = SD_LINE;
     a->sequence = sd_sequence_at_of(0, SD_NONE, 0);
-    a->block_records = BLOCK_RECORDS, a->n_blocks = BLOCKS, a->block_bytes = sizeof(block);
-    a->marks_at = marked ? offsetof(block, marks) : 0;
+    a->segment_records = SEGMENT_RECORDS, a->n_segments = SEGMENTS, a->segment_bytes = sizeof(segment);
+    a->marks_at = marked ? offsetof(segment, marks) : 0;
     a->strands = (char *)strands - (char *)a;
     a->lists = (char *)lists - (char *)a;
     a->rings = (char *)rings - (char *)a;
@@ -190,8 +190,8 @@ struct engine {
     d.arena = a, d.strands = strands, d.slots = slots, d.map = map, d.rows = rows[0];
     d.ready.lists = lists, d.ready.rings = (unsigned char *)a;
     d.policy = &sd_policy_fifo;
-    d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.blocks = (unsigned char *)blocks;
-    d.pool.block_bytes = sizeof(block), d.pool.record_size = sizeof(record), d.pool.records = BLOCK_RECORDS;
+    d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;
+    d.pool.segment_bytes = sizeof(segment), d.pool.record_size = sizeof(record), d.pool.records = SEGMENT_RECORDS;
     d.pool.marks_at = a->marks_at;
     d.tasks.list = &a->task_list, d.tasks.tasks = tasks;
     declared = 0;

@@ -92,7 +92,7 @@ static int prepare(void) {
                 .key_offset = offsetof(record, key),
                 .sequence_offset = SD_NONE,
                 .row_bytes = 8,
-                .n_blocks = (R.n_workers + 2) * 2 * SD_FREE_RUN + 4 * R.n_strands},
+                .n_segments = (R.n_workers + 2) * 2 * SD_FREE_RUN + 4 * R.n_strands},
       .time_offset = SD_NONE,
       .idle = (int32_t)sd_scheduler_random(3),
       .on_full = SD_BLOCK,

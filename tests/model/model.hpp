@@ -1,4 +1,4 @@
-/* What the programs of the model share: a small world of strands, lists and blocks built from the core's own headers, the
+/* What the programs of the model share: a small world of strands, lists and segments built from the core's own headers, the
  * moves of publishers and workers, and an oracle beside it.
  *
  * The oracle is made of ordinary variables. The checker does not see them, so they order nothing; between two operations
@@ -8,7 +8,7 @@
 #define SD_MODEL_HPP
 
 #define SD_MODEL_RELACY 1
-#define SD_MODEL_STRANDS 1 /* blocks of records that the checker sees */
+#define SD_MODEL_STRANDS 1 /* segments of records that the checker sees */
 #include "base/atomic.h"
 /* base/atomic.h first: the rest needs its types. */
 #include "memory/segment.h"
@@ -33,9 +33,9 @@ static inline uint64_t record_of(unsigned source, unsigned sequence) { return ((
 
 struct world {
   sd_free_list free_list;
-  SD_PLAIN(uint32_t) stack[SD_MODEL_BLOCKS];
-  sd_block blocks[SD_MODEL_BLOCKS];
-  sd_block_cache cache[MODEL_CACHES];
+  SD_PLAIN(uint32_t) stack[SD_MODEL_SEGMENTS];
+  sd_segment segments[SD_MODEL_SEGMENTS];
+  sd_segment_cache cache[MODEL_CACHES];
   sd_pool pool;
   sd_strand strand[MODEL_STRANDS];
   SD_PLAIN(uint64_t) row[MODEL_STRANDS][MODEL_SOURCES]; /* last sequence seen of each publisher */
@@ -45,16 +45,16 @@ struct world {
   sd_idle idle;
   oracle o;
 
-  void begin(bool lossy = false, uint32_t capacity = 1000, uint32_t n_blocks = SD_MODEL_BLOCKS) {
+  void begin(bool lossy = false, uint32_t capacity = 1000, uint32_t n_segments = SD_MODEL_SEGMENTS) {
     memset(&o, 0, sizeof o);
     sd_init(&free_list.lock, 0u);
     free_list.runs = 0u;
     free_list.unused = 0u;
-    free_list.n_blocks = n_blocks;
+    free_list.n_segments = n_segments;
     pool.list = &free_list;
     pool.stack = stack;
-    pool.blocks = blocks;
-    pool.block_bytes = 1;
+    pool.segments = segments;
+    pool.segment_bytes = 1;
     pool.record_size = 1;
     pool.records = SD_MODEL_RECORDS;
     for (auto &c : cache) {
@@ -204,18 +204,18 @@ struct world {
     for (auto &c : cache) {
       found += c.count;
     }
-    found += free_list.runs * SD_FREE_RUN + (free_list.n_blocks - free_list.unused);
+    found += free_list.runs * SD_FREE_RUN + (free_list.n_segments - free_list.unused);
     uint64_t counted = 0;
     for (uint32_t i = 0; i < MODEL_STRANDS; i++) {
       sd_strand *s = &strand[i];
       RL_ASSERT(sd_load(&s->pending, acquire, W2) == 0);
       RL_ASSERT(sd_load(&s->owner, relaxed, C2) == 0);
       RL_ASSERT(o.holders[i] == 0 && o.listed[i] == 0 && o.aside[i] == 0);
-      for (uint32_t b = sd_load(&s->head, relaxed, Q1); b != SD_NONE; b = sd_load(&blocks[b].next, relaxed, Q3))
+      for (uint32_t b = sd_load(&s->head, relaxed, Q1); b != SD_NONE; b = sd_load(&segments[b].next, relaxed, Q3))
         found++;
       counted += count[i];
     }
-    RL_ASSERT(found == free_list.n_blocks); /* no block lost, none twice */
+    RL_ASSERT(found == free_list.n_segments); /* no segment lost, none twice */
     RL_ASSERT(o.accepted == o.handled + o.dropped && counted == o.handled);
     for (uint32_t i = 0; i < MODEL_LISTS; i++) RL_ASSERT(sd_list_length(&list[i]) == 0);
   }

@@ -88,11 +88,11 @@ static inline rl::memory_order sd_model_order(rl::memory_order order, const char
 
 static inline void sd_model_pause() { rl::yield(1, $); }
 
-/* How many blocks a model's pool has; an index beyond them is a broken protocol, not a crash of the checker. */
-enum { SD_MODEL_BLOCKS = 16 };
+/* How many segments a model's pool has; an index beyond them is a broken protocol, not a crash of the checker. */
+enum { SD_MODEL_SEGMENTS = 16 };
 static inline uint32_t sd_model_index(uint32_t index) {
-  RL_ASSERT(index < SD_MODEL_BLOCKS);
-  return index < SD_MODEL_BLOCKS ? index : 0;
+  RL_ASSERT(index < SD_MODEL_SEGMENTS);
+  return index < SD_MODEL_SEGMENTS ? index : 0;
 }
 
 #endif

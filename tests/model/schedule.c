@@ -396,10 +396,10 @@ static int prepare(void) {
   R.n_workers = one_of(1, 3);
   R.workers_left = (int)R.n_workers;
   R.n_publishers = one_of(1, 3);
-  /* Few strands meet often; many, beside few blocks, run the pool dry. */
+  /* Few strands meet often; many, beside few segments, run the pool dry. */
   R.n_strands = sd_scheduler_random(3) ? one_of(1, 4) : one_of(5, STRANDS);
   R.n_symbols = one_of(R.n_strands, R.n_strands <= 4 ? 6 : SYMBOLS);
-  /* 1, 3 or 31 records a block. */
+  /* 1, 3 or 31 records a segment. */
   R.stride = (uint32_t[]){RECORD, 640, 64}[sd_scheduler_random(3)];
   R.n_batches = one_of(1, R.n_strands > 4 ? 12 : 4);
   R.n_controls = sd_scheduler_random(2) ? one_of(1, 4) : 0;
@@ -424,7 +424,7 @@ static int prepare(void) {
                         .key_offset = 0,
                         .sequence_offset = 8,
                         .row_bytes = 8,
-                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 12),
+                        .n_segments = slots * 2 * SD_FREE_RUN + one_of(1, 12),
                         .marked = R.emits || R.timed,
                         .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
@@ -438,8 +438,8 @@ static int prepare(void) {
   c->ahead_records = one_of(0, 6);
   c->publisher_drains = (int32_t)sd_scheduler_random(2);
   c->one_core = (int32_t)sd_scheduler_random(2);
-  /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its blocks. */
-  if (R.failing) c->sizes.n_blocks += R.n_strands * (c->capacity + 1);
+  /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its segments. */
+  if (R.failing) c->sizes.n_segments += R.n_strands * (c->capacity + 1);
   if (sd_dispatcher_create(c, &R.d)) return 0;
   uint16_t handler_of[STRANDS] = {0};
   for (uint32_t i = 0; i < R.n_symbols; i++) {
@@ -534,13 +534,13 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, budget %u, drains "
            "%d, python %u, "
-           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, blocks %u, record %u, "
+           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, segments %u, record %u, "
            "steps %llu, "
            "accepted "
            "%llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->budget_records,
            c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls,
-           R.stop_early, c->sizes.n_blocks, R.stride, (unsigned long long)sd_scheduler_steps(),
+           R.stop_early, c->sizes.n_segments, R.stride, (unsigned long long)sd_scheduler_steps(),
            (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       /* Not sd_strand_look, which waits for a lock that nobody gives back any more. */

@@ -385,7 +385,7 @@ static void prepare(void) {
                         .sequence_offset = offsetof(sd_tick, sequence_low),
                         .sequence_high = offsetof(sd_tick, sequence_high),
                         .row_bytes = sizeof(row),
-                        .n_blocks = slots * 2 * SD_FREE_RUN + one_of(1, 40),
+                        .n_segments = slots * 2 * SD_FREE_RUN + one_of(1, 40),
                         .marked = S.emits || S.timed,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
   c->time_offset = one_of(0, 3) ? 8 : SD_NONE;
@@ -393,9 +393,9 @@ static void prepare(void) {
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
-  /* What is quarantined keeps its blocks; the others still need some. */
+  /* What is quarantined keeps its segments; the others still need some. */
   if (S.fail_one_in)
-    c->sizes.n_blocks += S.n_strands * (c->capacity * S.record_size / (SD_BLOCK_BYTES - SD_BLOCK_HEADER) + 3);
+    c->sizes.n_segments += S.n_strands * (c->capacity * S.record_size / (SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) + 3);
   c->budget_records = one_of(1, 300);
   c->budget_ns = one_of(1000, 1000000);
   c->batch_records = one_of(1, 512);
@@ -406,12 +406,12 @@ static void prepare(void) {
 
 static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
-  printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, blocks %u, idle %d, "
+  printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, segments %u, idle %d, "
          "on_full %d, capacity %u, "
          "budget %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, stop %u\n",
-         round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_blocks, c->idle,
-         c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
-         S.task_one_in, S.timed, S.stop_early);
+         round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_segments,
+         c->idle, c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in,
+         S.nest_one_in, S.task_one_in, S.timed, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_look k;
     sd_strand_look(S.d, i, &k);

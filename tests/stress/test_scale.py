@@ -37,7 +37,7 @@ def test_a_million_idle_strands_take_at_most_256_bytes_each_and_all_of_them_work
         d.check()
         assert (d.rows.array["ticks"] == 2).all()
         if not SANITIZED:  # which keeps what is freed
-            # With a tick through each of them, they still hold no block: rows, and a little for who published.
+            # With a tick through each of them, they still hold no segment: rows, and a little for who published.
             used = resident_bytes() - before - LINE * SYMBOLS
             assert used <= 256 * SYMBOLS + 200 * 2**20
         s = d.statistics()
@@ -45,7 +45,7 @@ def test_a_million_idle_strands_take_at_most_256_bytes_each_and_all_of_them_work
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
+@pytest.mark.parametrize("on_full", ["segment", "drop_oldest"])
 def test_a_small_pool_serves_a_hundred_thousand_strands_by_taking_blocks_back(on_full: str) -> None:
     symbols = 100_000
     least = (2 + 1 + 1) * 128 * 2048 + 300 * 2048

@@ -124,7 +124,7 @@ static sd_config config_of(const sd_bench_ping *ping) {
   c.sizes.sequence_offset = offsetof(sd_tick, sequence_low);
   c.sizes.sequence_high = offsetof(sd_tick, sequence_high);
   c.sizes.row_bytes = 64;
-  c.sizes.n_blocks = 1024;
+  c.sizes.n_segments = 1024;
   c.idle = ping->idle;
   c.on_error = SD_ON_ERROR_STOP;
   c.on_full = SD_BLOCK;

@@ -197,7 +197,7 @@ def test_an_interrupt_while_outputs_are_completed_leaves_no_file_and_nobody_wait
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    if where == "close" and not d.outputs._behind:
+    if where == "close" and not d.outputs._writers:
         d.stop()
         pytest.skip("on one core no thread writes")
     monkeypatch.setattr(BackgroundWriter if where == "close" else Outputs, where, interrupt)

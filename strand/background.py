@@ -1,7 +1,7 @@
 """Work that a thread of its own does beside whoever uses it, so much ahead or behind and no more.
 
 A ``Background`` is that thread. A ``BackgroundWriter`` hands batches to it, and waits while too much waits there. A
-``Prefetch`` hands it room, and takes what it has made there.
+``BackgroundReader`` hands it room, and takes what it has made there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from strand.errors import EngineError
 from strand.threads import Inside, join
 
-__all__ = ["Background", "BackgroundWriter", "Prefetch"]
+__all__ = ["Background", "BackgroundReader", "BackgroundWriter"]
 
 #: Bytes that may wait for a writer: a row group of a file takes long, and others are merged meanwhile.
 MOST_BYTES: Final = 1 << 24
@@ -206,7 +206,7 @@ class BackgroundWriter:
             self._background.discard()
 
 
-class Prefetch(Generic[Room, T]):
+class BackgroundReader(Generic[Room, T]):
     """What ``make`` makes of each room, made by a thread, as much ahead of ``get`` as there are ``rooms``.
 
     ``make`` returns None at the end. ``close`` is called in the thread, when it ends: then, on an error, with ``close``
@@ -214,7 +214,7 @@ class Prefetch(Generic[Room, T]):
     the three may hold this object. ``last_first``: the room given back last is used first.
     """
 
-    _begun: ClassVar[weakref.WeakSet[Background[Any]]] = weakref.WeakSet()
+    _under_way: ClassVar[weakref.WeakSet[Background[Any]]] = weakref.WeakSet()
 
     def __init__(
         self,
@@ -237,7 +237,10 @@ class Prefetch(Generic[Room, T]):
 
         def ended(error: BaseException | None) -> None:
             made.put(error)
-            close()
+            try:
+                close()
+            finally:
+                BackgroundReader._under_way.discard(background)
 
         self._made = made
         self._interrupt = interrupt
@@ -246,14 +249,14 @@ class Prefetch(Generic[Room, T]):
         self._background = background = Background(work, ended, name, last_first=last_first)
         for room in rooms:
             background.put(room)
+        self._under_way.add(background)  # before it begins: what it runs may ask
         background.start()
-        self._begun.add(background)
         self._finalizer = weakref.finalize(self, _forget, background, interrupt)
 
     @classmethod
     def threads(cls) -> int:
         """How many such threads run."""
-        return sum(one.thread.is_alive() for one in list(cls._begun))
+        return len(cls._under_way)
 
     @property
     def thread(self) -> threading.Thread:

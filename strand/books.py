@@ -14,7 +14,7 @@ from strand.errors import ConfigurationError
 from strand.numbers import whole
 
 if TYPE_CHECKING:
-    from strand.rows import Rows
+    from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
 __all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook"]

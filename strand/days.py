@@ -13,7 +13,7 @@ import numpy.typing as npt
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.days import is_clear
 from strand.fingerprint import fingerprint_of_rows
-from strand.rows import Rows
+from strand.output.rows import Rows
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher

@@ -22,7 +22,7 @@ from strand.ticks import joined
 from strand.units import undeclared
 
 if TYPE_CHECKING:
-    from strand.rows import Rows
+    from strand.output.rows import Rows
 
 __all__ = [
     "Names",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
-from strand.output_records import NO_SEQUENCE
+from strand.output.records import NO_SEQUENCE
 from strand.ticks import FIELDS, TICK, named
 
 if TYPE_CHECKING:

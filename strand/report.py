@@ -19,8 +19,8 @@ from rich.table import Table
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.skipped import Skipped
+from strand.output.tables import FORMULA_STARTS, Column
 from strand.run_result import RunResult
-from strand.tables import FORMULA_STARTS, Column
 
 __all__ = [
     "UNDATED",

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from strand.binding.tally import TickCounts
 from strand.books import Books
 from strand.days import Day
-from strand.emitted_records import EmittedRecords
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.fingerprint_file import Interval
 from strand.observe.timeline import Timeline
+from strand.output.emitted import EmittedRecords
+from strand.output.rows import Rows
 from strand.pacing import Pacing
-from strand.rows import Rows
 from strand.run_warnings import RunWarning, warnings_of
 from strand.stats import Statistics
 from strand.symbols import SymbolTable

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from strand.binding.tally import TickCounts
     from strand.days import Day
     from strand.feeds import FeedInfo
+    from strand.output.rows import Rows
     from strand.pacing import Pacing
-    from strand.rows import Rows
     from strand.symbols import SymbolTable
 
 __all__ = ["RunWarning", "warnings_of"]

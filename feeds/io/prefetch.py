@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
 
+from strand.background import BackgroundReader
 from strand.errors import FeedError
 from strand.feeds.io.bytestream import ByteStream, InputStream
 from strand.feeds.io.sources import RawStream
@@ -90,67 +90,24 @@ def _interrupt(stream: ByteStream) -> None:
         stream.interrupt()
 
 
-class _Free:
-    """Buffers to be filled, the last one given back first: it is in a cache. What is never needed is not touched."""
-
-    def __init__(self) -> None:
-        self._buffers: deque[memoryview | None] = deque()
-        self._count: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-    def put(self, buffer: memoryview | None) -> None:
-        """None wakes up who waits."""
-        self._buffers.append(buffer)
-        self._count.put(None)
-
-    def get(self) -> memoryview | None:
-        self._count.get()
-        return self._buffers.pop()
-
-
-class _Shared:
-    """What the thread and its user have in common; holds no reference to the user, who may be forgotten."""
+class _Reader:
+    """Fills buffers from a stream, behind so many bytes of headroom. Holds no reference to the user."""
 
     def __init__(self, stream: ByteStream, headroom: int) -> None:
-        self.stream = stream
-        self.headroom = headroom
-        self.free = _Free()
-        # A buffer and how much of it was filled, an error, or None at the end. Bounded by the number of buffers.
-        self.full: queue.SimpleQueue[tuple[memoryview, int] | BaseException | None] = queue.SimpleQueue()
-        self.stop = False
+        self._stream = stream
+        self._headroom = headroom
+        self._now = time.perf_counter_ns()
         self.reading_ns = 0
         self.full_ns = 0
 
-
-def _run(shared: _Shared) -> None:
-    now = time.perf_counter_ns()
-    try:
-        while not shared.stop:
-            buffer = shared.free.get()
-            waited, now = now, time.perf_counter_ns()
-            shared.full_ns += now - waited
-            if buffer is None or shared.stop:
-                break
-            got = shared.stream.readinto(buffer[shared.headroom :])
-            begun, now = now, time.perf_counter_ns()
-            shared.reading_ns += now - begun
-            if got == 0:
-                break
-            shared.full.put((buffer, got))
-    except BaseException as error:  # whatever it is, it belongs to the user, who would wait for ever
-        shared.full.put(error)
-    else:
-        shared.full.put(None)
-    finally:
-        shared.stream.close()
-
-
-def _stop(shared: _Shared, thread: threading.Thread) -> None:
-    shared.stop = True
-    _interrupt(shared.stream)
-    shared.free.put(None)
-    # The garbage collector may have found the user in the reading thread itself.
-    if thread is not threading.current_thread():
-        thread.join()
+    def __call__(self, buffer: memoryview) -> tuple[memoryview, int] | None:
+        """A buffer and how much of it was filled; None at the end."""
+        begun = time.perf_counter_ns()
+        self.full_ns += begun - self._now
+        got = self._stream.readinto(buffer[self._headroom :])
+        self._now = time.perf_counter_ns()
+        self.reading_ns += self._now - begun
+        return (buffer, got) if got else None
 
 
 class Prefetch(Chunks):
@@ -162,73 +119,68 @@ class Prefetch(Chunks):
 
     _under_way: ClassVar[weakref.WeakSet[Prefetch]] = weakref.WeakSet()
     _more_bytes: int
-    _finalizer: weakref.finalize[[_Shared, threading.Thread], Prefetch]
+    _background: BackgroundReader[memoryview, tuple[memoryview, int]]
 
     def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, eager: bool = False) -> None:
-        self._shared = shared = _Shared(stream, headroom)
+        self._reader = reader = _Reader(stream, headroom)
         self._headroom = headroom
         # In one piece, which is large enough for numpy to ask for huge pages: of small ones a run would begin with
         # thousands of page faults.
         size = headroom + chunk_bytes
-        taken = sum(one._more_bytes for one in list(self._under_way) if one._finalizer.alive)
+        taken = sum(one._more_bytes for one in list(self._under_way) if one._background.is_open)
         more = max(0, min(_MORE_BUFFERS, (_MORE_BYTES - taken) // size)) if eager else 0
         self._more_bytes = more * size
         room = np.empty((_BUFFERS + more) * size, np.uint8).data
-        for at in range(len(room) - size, -1, -size):
-            shared.free.put(room[at : at + size])
+        buffers = [room[at : at + size] for at in range(len(room) - size, -1, -size)]
         self._in_use: memoryview | None = None
-        self._ended = False
-        # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
-        thread = threading.Thread(target=_run, args=(shared,), name=name, daemon=True)
-        thread.start()
-        self._thread = thread
-        self._finalizer = weakref.finalize(self, _stop, shared, thread)
+        interrupt = partial(_interrupt, stream)
+        self._background = BackgroundReader(reader, stream.close, buffers, name, interrupt=interrupt, last_first=True)
         self._under_way.add(self)
 
     @property
     def reading_ns(self) -> int:  # type: ignore[override]
         """Time the thread has spent reading and inflating."""
-        return self._shared.reading_ns
+        return self._reader.reading_ns
 
     @property
     def full_ns(self) -> int:  # type: ignore[override]
         """Time the thread has waited for a free buffer."""
-        return self._shared.full_ns
+        return self._reader.full_ns
 
     def next(self, carry: memoryview) -> memoryview | None:
         """See ``Chunks.next``. Raises FeedError too when closed by another thread meanwhile."""
-        if self._ended:
+        background = self._background
+        if background.is_over:
             return None
         begun = time.perf_counter_ns()
-        item = self._shared.full.get()
-        self.waiting_ns += time.perf_counter_ns() - begun
+        try:
+            item = background.get()
+        finally:
+            self.waiting_ns += time.perf_counter_ns() - begun
         if item is None:
-            self._ended = True
-            if self._shared.stop:
+            if background.stopping:
                 raise FeedError("the feed was closed while it was being read")
             return None
-        if isinstance(item, BaseException):
-            self._ended = True
-            raise item
         buffer, got = item
         start = self._headroom - len(carry)
         buffer[start : self._headroom] = carry
         if self._in_use is not None:
-            self._shared.free.put(self._in_use)
+            background.give_back(self._in_use)
         self._in_use = buffer
         return buffer[start : self._headroom + got]
 
     def keep_to(self, cores: Collection[int]) -> None:
         """See ``Chunks.keep_to``."""
-        if not self._thread.is_alive():  # a short file has been read by then
+        thread = self._background.thread
+        if not thread.is_alive():  # a short file has been read by then
             return
-        assert self._thread.native_id is not None
+        assert thread.native_id is not None
         with contextlib.suppress(OSError):  # it has ended, or the system refuses: then it is slower
-            os.sched_setaffinity(self._thread.native_id, cores)
+            os.sched_setaffinity(thread.native_id, cores)
 
     def close(self) -> None:
         """Stops the thread and waits for it."""
-        self._finalizer()
+        self._background.close()
 
 
 def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chunks:

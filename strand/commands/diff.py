@@ -17,7 +17,7 @@ from strand.commands.parameters import show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError
 from strand.fingerprint_file import is_fingerprint_file
-from strand.outputs import AT_END, AT_TIMER
+from strand.output.records import AT_END, AT_TIMER
 
 __all__ = ["diff"]
 

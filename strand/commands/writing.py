@@ -14,7 +14,7 @@ import numpy as np
 from strand import report
 from strand.feeds import Feed
 from strand.handlers import Handler
-from strand.tables import Table
+from strand.output.tables import Table
 
 __all__ = ["Writes", "writing"]
 

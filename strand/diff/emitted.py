@@ -15,7 +15,7 @@ from strand.diff.runs import OutputParting, Parting
 from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatch.dispatcher import Dispatcher
 from strand.fingerprint_file import OutputState
-from strand.output_records import NO_FEED
+from strand.output.records import NO_FEED
 from strand.replaying.run import tell_feeds
 from strand.ticks import joined
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from strand.diff.plain import plain
 from strand.diff.tables import Columns, Table, open_table
 from strand.errors import ConfigurationError
-from strand.output_records import NO_FEED, NO_SEQUENCE
+from strand.output.records import NO_FEED, NO_SEQUENCE
 
 __all__ = ["RecordDifference", "diff_records", "diff_tables"]
 

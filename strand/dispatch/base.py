@@ -15,9 +15,9 @@ from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import objects_of
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BindContext
-from strand.outputs import Outputs
+from strand.output.outputs import Outputs
+from strand.output.rows import RowMemory, Rows
 from strand.records import RecordReader
-from strand.rows import RowMemory, Rows
 from strand.symbols import SymbolTable
 from strand.threads import Inside
 

@@ -29,7 +29,7 @@ from strand.threads import WAITS_FOR_ITSELF
 
 if TYPE_CHECKING:
     from strand.books import Book, Books
-    from strand.rows import Rows
+    from strand.output.rows import Rows
 
 __all__ = ["CallFuture", "Calls", "SymbolView"]
 

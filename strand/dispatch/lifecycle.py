@@ -17,7 +17,7 @@ from strand.dispatch.state import RunState
 from strand.dispatch.workers import Workers
 from strand.errors import HandlerError, StoppedError, WouldDeadlockError
 from strand.handlers.traded import warn_of_unpriced
-from strand.rows import Rows
+from strand.output.rows import Rows
 from strand.threads import WAITS_FOR_ITSELF
 
 __all__ = ["Lifecycle"]

@@ -20,7 +20,7 @@ from strand.handlers.context import Context
 from strand.handlers.timed import Host
 
 if TYPE_CHECKING:
-    from strand.rows import Rows
+    from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
 __all__ = ["PythonHandlers", "objects_of", "stop_objects"]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import Until
 from strand.binding.serial import MARK, SerialOutput
-from strand.output_records import HEAD_BYTES, NO_SEQUENCE
+from strand.output.records import HEAD_BYTES, NO_SEQUENCE
 from strand.ticks import joined
 
 __all__ = ["AT_END", "TIMER", "SerialEmitted"]

@@ -21,7 +21,7 @@ from strand.records import RecordReader
 from strand.reference.emitted import SerialEmitted
 
 if TYPE_CHECKING:
-    from strand.rows import Rows
+    from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
 __all__ = ["SerialPython"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strand.feeds import Feed, TickBatch
 from strand.fingerprint import Digests, Names, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
 from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
-from strand.outputs import output_digests
+from strand.output.output import output_digests
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher

@@ -24,7 +24,7 @@ from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
 from strand.options import check_apart, options_of, refuse_unknown
-from strand.outputs import output_digests
+from strand.output.output import output_digests
 from strand.pacing import Pacer
 from strand.reference.loop import SerialLoop
 from strand.replaying.header import run_header

@@ -18,7 +18,7 @@ from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
 from strand.observe.sampler import NoSampler, Sampler
-from strand.outputs import Outputs
+from strand.output.outputs import Outputs
 from strand.reference.loop import SerialLoop
 from strand.replaying.recorder import NoRecorder
 from strand.tick_feeds import TickFeeds

@@ -22,12 +22,14 @@ import pytest
 from command_here import run_here
 from engine_support import ticks_for
 
-from strand import TICK, Dispatcher, Handler, native, output_files, replay
+from strand import TICK, Dispatcher, Handler, native, replay
 from strand.background import BackgroundWriter
 from strand.diff.tables import open_table
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
-from strand.output_files import OutputFile
-from strand.outputs import AT_END, AT_TIMER, NO_SEQUENCE, Outputs, merged_dtype
+from strand.output import files as output_files
+from strand.output.files import OutputFile
+from strand.output.outputs import Outputs
+from strand.outputs import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
 from strand.symbols import SymbolTable
 from strand.ticks import UNDEF_PRICE
 from strand.units import COUNT, INNER, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare, undeclared
@@ -197,7 +199,7 @@ def test_an_interrupt_while_outputs_are_completed_leaves_no_file_and_nobody_wait
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    if where == "close" and not d.outputs._behind:
+    if where == "close" and not d.outputs._writers:
         d.stop()
         pytest.skip("on one core no thread writes")
     monkeypatch.setattr(BackgroundWriter if where == "close" else Outputs, where, interrupt)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from strand import output_memory
-from strand.output_memory import PIECE_BYTES, SPARE_BYTES, Memory, as_one
+from strand.output import memory as output_memory
+from strand.output.memory import PIECE_BYTES, SPARE_BYTES, Memory, as_one
 
 DTYPE = np.dtype([("n", "<u8"), ("rest", "V12")])
 

@@ -11,8 +11,8 @@ from engine_support import ticks_for
 
 from strand import UNDEF_PRICE, Dispatcher, batch_handler
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.rows import Rows
-from strand.tables import Table
+from strand.output.rows import Rows
+from strand.output.tables import Table
 from strand.units import PRICE
 
 pytestmark = pytest.mark.python

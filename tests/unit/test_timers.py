@@ -21,7 +21,7 @@ from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
 from strand.binding.py_batches import PyBatches
 from strand.errors import ConfigurationError, HandlerError
-from strand.outputs import Outputs
+from strand.output.outputs import Outputs
 from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
 

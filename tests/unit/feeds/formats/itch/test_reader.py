@@ -473,7 +473,7 @@ def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -
     entered.wait()
     closing = threading.Thread(target=chunks.close)
     closing.start()
-    while not chunks._shared.stop:
+    while not chunks._background.stopping:
         pass
     released.set()
     closing.join()

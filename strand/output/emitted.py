@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
+from strand.output.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
 from strand.units import Unit
 
 __all__ = ["EmittedRecords"]

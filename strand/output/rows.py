@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.output.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
 from strand.symbols import SymbolTable
-from strand.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
 from strand.units import Unit
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Files that outputs are written to: Parquet, Arrow IPC, npy and CSV, by the name's ending.
 
-Parquet, Arrow and CSV are tables in natural units (:mod:`strand.tables`); npy has the exact integers.
+Parquet, Arrow and CSV are tables in natural units (:mod:`strand.output.tables`); npy has the exact integers.
 The same records give the same bytes, however they come in batches. A file has its name only once it is complete.
 """
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
-from strand.tables import FORMULA_STARTS, Table, arrow_column
+from strand.output.tables import FORMULA_STARTS, Table, arrow_column
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable

@@ -71,7 +71,7 @@ class Dispatcher(RunBase):
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
-    ``strand.feeds.npy.NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
+    ``NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
     those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``. Where no
     column gives a ``sequence``, it is the row's place among all rows given to ``publish``, refused ones too, from 1.
 

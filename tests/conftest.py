@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -57,6 +58,12 @@ def c_handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return compile_handlers(tmp_path_factory.mktemp("handlers"))
     except FileNotFoundError:
         pytest.skip("there is no C compiler")
+
+
+def pytest_collection_finish() -> None:
+    """Takes what is loaded by now out of every later garbage collection: those took a fifth of the tests' time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import shlex
 import subprocess
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_here import run_here
 from shown_commands import check_command, commands_on
 
 pytestmark = pytest.mark.python
@@ -55,12 +55,11 @@ def shown_after(prompt: str) -> list[str]:
     return list(itertools.takewhile(lambda line: re.match(r"    [^$.]", line), after))
 
 
-def test_the_output_shown_is_what_the_commands_shown_make(tmp_path: Path) -> None:
+def test_the_output_shown_is_what_the_commands_shown_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
     for line in (line for line in COMMANDS if "day.itch50.gz" in line):
-        done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, check=True,
-            timeout=100, env={**os.environ, "COLUMNS": "110"},
-        )  # fmt: skip
+        done = run_here(*shlex.split(line)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         if line.startswith("strand info"):
             shown = [row.strip() for row in shown_after(line)]
             assert len(shown) > 5

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from command_here import run_here
 from engine_support import ticks_for
 
 import strand
@@ -259,13 +258,13 @@ def test_rows_of_mixed_sizes_are_refused_as_a_table_before_the_run(crypto: Path,
     ticks = zeros(3)
     ticks["ts_event"] = ticks["ts_recv"] = 1_585_699_200_000_000_000
     np.savez(other, ticks=ticks, symbols=np.array(["B"]))
-    command = [sys.executable, "-m", "strand", "replay", str(crypto), str(other), "--workers", "1", "--json", "--out"]
-    refused = subprocess.run([*command, tmp_path / "rows.csv"], capture_output=True, text=True, check=False)
+    command = ["replay", crypto, other, "--workers", "1", "--json", "--out"]
+    refused = run_here(*command, tmp_path / "rows.csv")
     assert refused.returncode == 2
     assert "size_unit" in refused.stderr
     assert not refused.stdout
     assert not (tmp_path / "rows.csv").exists()
-    subprocess.run([*command, tmp_path / "rows.npy"], capture_output=True, check=True)
+    assert run_here(*command, tmp_path / "rows.npy").returncode == 0
     assert len(np.load(tmp_path / "rows.npy")) == 2
 
 

@@ -28,11 +28,14 @@ enum { SD_EMIT_AHEAD = 1024 };
 
 struct sd_context;
 
+/* A handler that says the old name is told the new one. */
+#define sd_mark sd_mark_is_called_sd_position
+
 /* Where a record stands: its number in the order of publishing, and the feed's time there (the greatest ts_recv up to it). */
-typedef struct sd_mark {
+typedef struct sd_position {
   uint64_t number;
   int64_t time;
-} sd_mark;
+} sd_position;
 
 /* Where records have the feed's sequence: its lower 32 bits lie `low` bytes from the record's key, the others are the bits from
  * `shift` on of the 32 that lie `high` bytes from it. */
@@ -107,7 +110,7 @@ typedef struct sd_context {
   /* Publishes records from inside a handler. Never waits: returns 0, SD_E_WOULD_DEADLOCK when a strand that would block is
    * full, or another code of sd_error.h; *accepted says how many records went in. */
   int (*publish)(struct sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
-  const sd_mark *marks; /* of the records of this call; NULL unless the dispatcher has outputs or timers */
+  const sd_position *positions; /* of the records of this call; NULL unless the dispatcher has outputs or timers */
   /* Asks for sd_wake_fn of the symbol with this key, which is the record's or the timer's that runs, at feed time ns (replaces
    * an earlier alarm; 0 forgets it). A time that is not after the record's, or the timer's, is taken for the next ns. NULL where
    * the handler has no sd_wake_fn. */
@@ -158,9 +161,9 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
     const unsigned char *at = ctx->keys + (uint64_t)i * ctx->record_size;
     uint32_t key;
     memcpy(&key, at, sizeof key);
-    head->number = ctx->marks[i].number;
+    head->number = ctx->positions[i].number;
     head->sequence = sd_sequence_of(&ctx->sequence, at);
-    head->time = ctx->marks[i].time;
+    head->time = ctx->positions[i].time;
     head->key = key;
   } else {
     head->number = ctx->wake_number;

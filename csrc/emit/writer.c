@@ -212,7 +212,7 @@ static sd_lane *make_lane(sd_dispatcher *d, const sd_output *output, int timers)
 }
 
 int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes) {
-  if (d->outputs || !n || !d->config.sizes.marked || soft_bytes < sd_outputs_least(d, n)) return SD_E_ARGUMENT;
+  if (d->outputs || !n || !d->config.sizes.has_positions || soft_bytes < sd_outputs_least(d, n)) return SD_E_ARGUMENT;
   sd_outputs *o = d->outputs = calloc(1, sizeof *o);
   if (!o) return SD_E_NO_MEMORY;
   o->n = n;

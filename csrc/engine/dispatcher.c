@@ -71,7 +71,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->rows = sd_arena_at(a, a->rows);
   d->pool = (sd_pool){&a->free_list,    sd_arena_at(a, a->stack), sd_arena_at(a, a->segments),
                       a->segment_bytes, a->record_size,           a->segment_records,
-                      a->marks_at};
+                      a->positions_at};
   d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
@@ -83,12 +83,12 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->scratch = calloc(d->n_slots, sizeof *d->scratch);
   d->watches = calloc(d->n_slots, sizeof *d->watches);
   d->py_batches = calloc(d->n_slots, sizeof *d->py_batches);
-  d->scratch_marks = calloc(d->n_slots, sizeof *d->scratch_marks);
+  d->scratch_positions = calloc(d->n_slots, sizeof *d->scratch_positions);
   d->last_number = calloc(a->n_strands, sizeof *d->last_number);
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
   d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watches && d->py_batches && d->scratch_marks && d->last_number && d->watermark_target &&
+  code = d->scratch && d->watches && d->py_batches && d->scratch_positions && d->last_number && d->watermark_target &&
                  d->watermark_strand
              ? sd_publishers_create(d)
              : SD_E_NO_MEMORY;
@@ -96,9 +96,9 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
     d->scratch[i] = malloc((size_t)config->budget_records * a->record_size);
     d->watches[i] = calloc(d->n_slots, sizeof **d->watches);
     if (!d->scratch[i] || !d->watches[i]) code = SD_E_NO_MEMORY;
-    if (!config->sizes.marked) continue;
-    d->scratch_marks[i] = malloc((size_t)config->budget_records * sizeof **d->scratch_marks);
-    if (!d->scratch_marks[i]) code = SD_E_NO_MEMORY;
+    if (!config->sizes.has_positions) continue;
+    d->scratch_positions[i] = malloc((size_t)config->budget_records * sizeof **d->scratch_positions);
+    if (!d->scratch_positions[i]) code = SD_E_NO_MEMORY;
   }
   if (code) {
     sd_dispatcher_destroy(d);
@@ -115,9 +115,9 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   sd_timers_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_slots; i++) free(d->scratch[i]);
   for (uint32_t i = 0; d->watches && i < d->n_slots; i++) free(d->watches[i]);
-  for (uint32_t i = 0; d->scratch_marks && i < d->n_slots; i++) free(d->scratch_marks[i]);
+  for (uint32_t i = 0; d->scratch_positions && i < d->n_slots; i++) free(d->scratch_positions[i]);
   free(d->scratch);
-  free(d->scratch_marks);
+  free(d->scratch_positions);
   free(d->py_batches);
   free(d->last_number);
   free(d->watches);

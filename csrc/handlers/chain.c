@@ -19,7 +19,7 @@ static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   part_context *own = (part_context *)ctx;
   if (key >= ctx->n_rows) return;
   /* A part is given one record a call. */
-  const int64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
+  const int64_t now = ctx->positions ? ctx->positions->time : ctx->wake_time;
   own->alarms[key * own->stride] = sd_alarm_after(ns, now);
   *own->asked = 1;
 }
@@ -80,8 +80,8 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
     int failed = 0;
     for (uint64_t p = 0; p < parts && !failed; p++) {
       const sd_chain_part *part = &chain->part[p];
-      if (ctx->marks) {
-        own[p].ctx.marks = ctx->marks + i;
+      if (ctx->positions) {
+        own[p].ctx.positions = ctx->positions + i;
         own[p].ctx.keys = ctx->keys + (uint64_t)i * size;
       }
       failed = part->fn((unsigned char *)rows + part->row_offset, record, 1, &own[p].ctx) != 1;
@@ -160,8 +160,8 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
   const sd_py_batch *batch = d->py_batches[slot];
   sd_context ctx;
   open_tracked(d, slot, handler, &d->handlers[batch->handler], &ctx);
-  const sd_mark *marks = batch->marks;
-  if (marks) marks += (size_t)((const unsigned char *)records - (const unsigned char *)batch->records) / size;
+  const sd_position *positions = batch->positions;
+  if (positions) positions += (size_t)((const unsigned char *)records - (const unsigned char *)batch->records) / size;
   *failed = 0;
   for (int64_t i = 0; i < n; i++) {
     const unsigned char *record = (const unsigned char *)records + (uint64_t)i * size;
@@ -169,9 +169,9 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
     memcpy(&key, record + d->arena->key_offset, sizeof key);
     if (chain->alarms) {
       uint64_t alarm = sd_chain_alarm(chain, key);
-      if (alarm && alarm <= (uint64_t)marks[i].time) return i;
+      if (alarm && alarm <= (uint64_t)positions[i].time) return i;
     }
-    if (sd_run_handler(d, handler, batch->strand, record, marks ? marks + i : NULL, 1, &ctx) != 1) {
+    if (sd_run_handler(d, handler, batch->strand, record, positions ? positions + i : NULL, 1, &ctx) != 1) {
       say(&ctx, 0, failure);
       *failed = 1;
       return i;

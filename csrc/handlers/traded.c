@@ -26,7 +26,7 @@ static int traded_of(const sd_traded_params *p, const sd_tick *t, const sd_trade
 
 int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_traded_params *p = ctx->params;
-  const sd_mark *marks = ctx->marks;
+  const sd_position *positions = ctx->positions;
   const unsigned char *keys = ctx->keys;
   sd_event e;
   sd_traded made;
@@ -36,8 +36,8 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
     if (!traded_of(p, &ticks[i], &e.trade, &made)) continue;
     /* What it emits and asks for is this tick's. */
     ctx->params = p->params;
-    if (marks) {
-      ctx->marks = marks + i;
+    if (positions) {
+      ctx->positions = positions + i;
       ctx->keys = keys + (uint64_t)i * ctx->record_size;
     }
     const int64_t done = p->fn(rows, (const sd_tick *)(const void *)&made, 1, ctx);
@@ -48,7 +48,7 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
       break;
     }
   }
-  ctx->marks = marks;
+  ctx->positions = positions;
   ctx->keys = keys;
   return i;
 }

@@ -2,7 +2,7 @@
  *
  * A segment is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
  * little, large enough that a handler sees runs of ticks. Segments are named by index, never by pointer. Where the dispatcher
- * has outputs or timers a segment is longer: a mark a record follows the records.
+ * has outputs or timers a segment is longer: a position a record follows the records.
  *
  * Who may call: sd_segment_get and sd_segment_put from the thread that holds the slot whose cache is passed.
  * The shared free list holds runs of SD_FREE_RUN segments; a cache gives a run back when it holds two, so that segments freed by
@@ -15,7 +15,7 @@
 
 #include "base/atomic.h"
 #if defined(SD_MODEL_STRANDS)
-typedef struct sd_mark sd_mark; /* such records have none */
+typedef struct sd_position sd_position; /* such records have none */
 #else
 #include "sd_handler.h"
 #endif
@@ -67,8 +67,8 @@ typedef struct sd_pool {
 #endif
   size_t segment_bytes;
   uint32_t record_size;
-  uint32_t records;  /* a segment */
-  uint32_t marks_at; /* bytes from the start of a segment to its records' marks; 0: there are none */
+  uint32_t records;      /* a segment */
+  uint32_t positions_at; /* bytes from the start of a segment to its records' positions; 0: there are none */
 } sd_pool;
 
 #if defined(SD_MODEL_STRANDS)
@@ -92,10 +92,10 @@ static inline sd_byte *sd_segment_record(const sd_pool *pool, uint32_t index, ui
 
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __builtin_memcpy(to, from, n); }
 
-/* The mark of the record at `at`, as sd_segment_record; NULL where there are none. */
-static inline sd_mark *sd_segment_mark(const sd_pool *pool, uint32_t index, uint32_t at) {
-  if (!pool->marks_at) return NULL;
-  return (sd_mark *)(pool->segments + (size_t)index * pool->segment_bytes + pool->marks_at) + at;
+/* The position of the record at `at`, as sd_segment_record; NULL where there are none. */
+static inline sd_position *sd_segment_position(const sd_pool *pool, uint32_t index, uint32_t at) {
+  if (!pool->positions_at) return NULL;
+  return (sd_position *)(pool->segments + (size_t)index * pool->segment_bytes + pool->positions_at) + at;
 }
 #endif
 

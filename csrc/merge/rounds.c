@@ -159,16 +159,16 @@ static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane, int may_be
 /* ---- rounds */
 
 /* At rest: where the first record is that is pending on a strand. */
-static sd_mark first_pending(sd_dispatcher *d) {
-  sd_mark first = {UINT64_MAX, UINT64_MAX};
+static sd_position first_pending(sd_dispatcher *d) {
+  sd_position first = {UINT64_MAX, UINT64_MAX};
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    sd_mark mark;
+    sd_position position;
     int64_t left;
     while (sd_records_left(d, s, &left)) sd_pause();
     if (left <= 0) continue;
-    sd_strand_gather_marks(s, &d->pool, 1, &mark);
-    if (mark.number < first.number) first = mark;
+    sd_strand_gather_positions(s, &d->pool, 1, &position);
+    if (position.number < first.number) first = position;
   }
   return first;
 }
@@ -219,7 +219,7 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     o->armed = sd_earliest_alarm(d);
     sd_overdue_scan_where_due(d, o->time, 1);
   } else {
-    sd_mark first = how == SD_FINAL_ALL ? (sd_mark){UINT64_MAX, UINT64_MAX} : first_pending(d);
+    sd_position first = how == SD_FINAL_ALL ? (sd_position){UINT64_MAX, UINT64_MAX} : first_pending(d);
     o->frontier = first.number;
     o->time = first.time;
     o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_alarm(d);

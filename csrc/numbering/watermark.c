@@ -28,11 +28,11 @@ int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left) {
 
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
   sd_arena *a = d->arena;
-  if (d->config.sizes.marked) sd_lock(&a->number_lock);
+  if (d->config.sizes.has_positions) sd_lock(&a->number_lock);
   /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
   uint64_t low = sd_load(&a->next_sequence, acquire, M5);
   *time = sd_load(&a->feed_time, relaxed, N1);
-  if (d->config.sizes.marked) sd_unlock(&a->number_lock);
+  if (d->config.sizes.has_positions) sd_unlock(&a->number_lock);
   for (uint32_t i = 0; i < d->n_slots; i++) {
     /* M2: acquire; pairs with M1. */
     uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2), its;
@@ -104,10 +104,10 @@ uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
     watermark_round(d);
     watermark_reached(d);
   }
-  uint64_t mark = d->watermark;
+  uint64_t position = d->watermark;
   *time = d->watermark_time;
   sd_unlock(&d->watermark_lock);
-  return mark;
+  return position;
 }
 
 uint64_t sd_in_flight(sd_dispatcher *d) {

@@ -8,7 +8,7 @@
 uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every number below the result has been handled (or dropped). Never goes back. */
 uint64_t sd_watermark(sd_dispatcher *d);
-/* The same, with the greatest time of the records below it; 0 where records carry no marks. */
+/* The same, with the greatest time of the records below it; 0 where records carry no positions. */
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
 /* Every number below the result has been taken, and its record queued or handled; and the feed's time there. */
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
@@ -17,7 +17,7 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
 int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left);
 /* Records that a strand's handlers are done with; what they emitted for them may be read. */
 uint64_t sd_records_finished(sd_strand *s);
-/* The greatest time of a record so far; 0 where records carry no marks. */
+/* The greatest time of a record so far; 0 where records carry no positions. */
 uint64_t sd_feed_time(sd_dispatcher *d);
 
 #endif

@@ -130,41 +130,41 @@ static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g,
   return to;
 }
 
-/* How far the end of a segment's marks lies from the end of its records. */
+/* How far the end of a segment's positions lies from the end of its records. */
 static inline size_t past_records(const sd_dispatcher *d, size_t size) {
-  return d->pool.marks_at - SD_SEGMENT_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_mark);
+  return d->pool.positions_at - SD_SEGMENT_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_position);
 }
 
-/* Writes the mark of a record that went `to` its group's segment: as many marks from their end as it has records to go. */
-static inline void mark_one(const group *g, const unsigned char *to, size_t size, size_t past, sd_mark its) {
-  sd_mark *end = (sd_mark *)(g->end + past), *mark = end - (size_t)(g->end - to) / size;
-  sd_mark *far = mark + SD_LINE / sizeof *mark;
+/* Writes the position of a record that went `to` its group's segment: as many positions from their end as it has records to go. */
+static inline void place_one(const group *g, const unsigned char *to, size_t size, size_t past, sd_position its) {
+  sd_position *end = (sd_position *)(g->end + past), *position = end - (size_t)(g->end - to) / size;
+  sd_position *far = position + SD_LINE / sizeof *position;
   /* As in link_one, for the line after this one. */
-  sd_prefetch_write(far < end ? far : mark);
-  *mark = its;
+  sd_prefetch_write(far < end ? far : position);
+  *position = its;
 }
 
 /* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
  * a strand has. */
 static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
-                             const sd_mark *marks) {
+                             const sd_position *positions) {
   const int64_t n = p->chunk;
   const size_t past = past_records(d, size), key_offset = d->arena->key_offset;
   for (int64_t i = 0; i < n; i++, from += size) {
     sd_prefetch_write(p->groups[p->in_group[i + LINKS_AHEAD < n ? i + LINKS_AHEAD : i]].to);
     group *g = &p->groups[p->in_group[i]];
     unsigned char *to = link_one(d, slot, g, from, size, key_offset, p->keys[i]);
-    if (marks && to) mark_one(g, to, size, past, marks[i]);
+    if (positions && to) place_one(g, to, size, past, positions[i]);
   }
 }
 
-/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With marks it is
- * numbered there too; those that found no place are left in p->marks. */
+/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With positions it is
+ * numbered there too; those that found no place are left in p->positions. */
 static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
-                            size_t size, const int far, const int marked) {
-  const size_t past = marked ? past_records(d, size) : 0;
-  sd_mark next_mark = marked ? sd_numbers_begin(d) : (sd_mark){0, 0};
-  p->number = next_mark.number;
+                            size_t size, const int far, const int has_positions) {
+  const size_t past = has_positions ? past_records(d, size) : 0;
+  sd_position next_position = has_positions ? sd_numbers_begin(d) : (sd_position){0, 0};
+  p->number = next_position.number;
   const uint32_t *map = d->map, symbols = d->arena->n_symbols, *group_of = p->group_of;
   const size_t key_offset = d->arena->key_offset;
   const unsigned char *at = from + key_offset;
@@ -192,19 +192,19 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
     if (SD_LIKELY(i >= 0)) {
       group *g = &groups[in_group[i]];
       unsigned char *to = link_one(d, slot, g, from, size, key_offset, keys[i]);
-      if (marked) {
-        next_mark.time = sd_time_at(d, from, next_mark.time);
-        if (SD_LIKELY(to != NULL)) mark_one(g, to, size, past, next_mark);
-        else p->marks[i] = next_mark;
-        next_mark.number++;
+      if (has_positions) {
+        next_position.time = sd_time_at(d, from, next_position.time);
+        if (SD_LIKELY(to != NULL)) place_one(g, to, size, past, next_position);
+        else p->positions[i] = next_position;
+        next_position.number++;
       }
       from += size;
     }
   }
   p->chunk = n;
-  if (!marked) return;
-  p->end_time = next_mark.time;
-  sd_numbers_end(d, (uint32_t)n, next_mark.time);
+  if (!has_positions) return;
+  p->end_time = next_position.time;
+  sd_numbers_end(d, (uint32_t)n, next_position.time);
 }
 
 /* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no
@@ -222,7 +222,7 @@ static int add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t
     uint32_t bytes_left = (uint32_t)(g->end - g->to);
     s->fill = d->pool.records - (size == 64 ? bytes_left / 64 : bytes_left / size);
     s->room = s->room - linked;
-    if (p->marks && linked) d->last_number[g->strand] = p->number;
+    if (p->positions && linked) d->last_number[g->strand] = p->number;
     sd_bump(&s->accepted, linked);
     add_and_unlock(d, slot, p, g->strand, linked, now);
   }
@@ -245,23 +245,23 @@ static void queue_many(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const u
   if (d->far) group_records(d, p, records, n, size, 1);
   else group_records(d, p, records, n, size, 0);
   open_groups(d, p);
-  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
-  if (size == 64 && !p->marks) link_open(d, slot, p, records, 64, NULL);
-  else if (size == 64) link_open(d, slot, p, records, 64, p->marks);
-  else link_open(d, slot, p, records, size, p->marks);
+  if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  if (size == 64 && !p->positions) link_open(d, slot, p, records, 64, NULL);
+  else if (size == 64) link_open(d, slot, p, records, 64, p->positions);
+  else link_open(d, slot, p, records, size, p->positions);
   add_chunk(d, slot, p, records, now);
 }
 
-/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With marks the
+/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With positions the
  * numbers are this publisher's from when these locks are held to the last record's: in a strand that it meets and finds unlocked
  * meanwhile there is none that is higher, and nobody who is not through with it has one. */
 static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                       uint64_t now) {
   const size_t size = d->pool.record_size;
   open_usual(d, p, (uint32_t)n);
-  if (size != 64) link_few(d, slot, p, records, n, size, 0, p->marks != NULL);
-  else if (d->far) link_few(d, slot, p, records, n, 64, 1, p->marks != NULL);
-  else if (p->marks) link_few(d, slot, p, records, n, 64, 0, 1);
+  if (size != 64) link_few(d, slot, p, records, n, size, 0, p->positions != NULL);
+  else if (d->far) link_few(d, slot, p, records, n, 64, 1, p->positions != NULL);
+  else if (p->positions) link_few(d, slot, p, records, n, 64, 0, 1);
   else link_few(d, slot, p, records, n, 64, 0, 0);
   add_chunk(d, slot, p, records, now);
 }
@@ -270,18 +270,18 @@ static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const un
 static void queue_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
                         uint64_t now) {
   group_records(d, p, records, n, d->pool.record_size, 0);
-  if (p->marks) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
   for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
   sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
   sd_queue_missing(d, slot, p, records, now);
 }
 
-/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With marks nobody else can
+/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With positions nobody else can
  * number until it is over: not beside other publishers. */
 static int is_few(const sd_dispatcher *d, uint32_t slot, const sd_publisher *p, int64_t n) {
   uint64_t groups = p->n_usual + (uint64_t)n;
   if (groups > d->arena->n_strands) groups = d->arena->n_strands;
-  return p->n_usual != 0 && groups <= p->most_groups && (!p->marks || sd_publishes_alone(d, slot));
+  return p->n_usual != 0 && groups <= p->most_groups && (!p->positions || sd_publishes_alone(d, slot));
 }
 
 /* Notes the chunk's strands, if they were few and had room. */

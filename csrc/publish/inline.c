@@ -148,7 +148,7 @@ static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t 
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
-  if (all > n) p->end_time = p->marks[all - n - 1].time;
+  if (all > n) p->end_time = p->positions[all - n - 1].time;
   sd_lock(&a->numbering);
   sd_lock(&a->number_lock);
   if (sd_publishes_alone(d, slot) && sd_load(&a->next_sequence, relaxed, N1) == next) {
@@ -178,15 +178,15 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
   int64_t at = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    /* With marks a slice takes the lock of the numbers. */
-    const int64_t most = p->cheap && !p->marks ? SHORT_SLICE : SLICE;
+    /* With positions a slice takes the lock of the numbers. */
+    const int64_t most = p->cheap && !p->positions ? SHORT_SLICE : SLICE;
     int64_t slice = own_slice(d, slot, p, from, n - at < most ? n - at : most);
     if (slice == 0) break;
-    if (p->marks) {
+    if (p->positions) {
       sd_number_records(d, p, p->slice, (uint32_t)slice);
       p->numbered = (uint64_t)slice;
     }
-    int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->marks, slice, ctx);
+    int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->positions, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
       /* A timer failed, or timers took too long: the record before which they come is still to be handled. */
       unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);
@@ -195,7 +195,7 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
       return at + done;
     }
     if (SD_UNLIKELY(done < slice)) {
-      if (p->marks) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
+      if (p->positions) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
       fail_slice(d, slot, p, slice, done, ctx);
       *failed = 1;
       return at + done + 1;
@@ -229,7 +229,7 @@ static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);
     sd_bump_finished(&s->handled, n);
-    if (p->marks) d->last_number[strand] = p->number + p->numbered - 1;
+    if (p->positions) d->last_number[strand] = p->number + p->numbered - 1;
     sd_strand_disown(s);
   }
   sd_bump(&d->slots[slot].counters.visits, p->n_groups);

@@ -18,15 +18,15 @@ static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_
 int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d) {
   const size_t most = (size_t)d->config.capacity + d->config.batch_records;
   c->records = malloc(most * d->pool.record_size);
-  c->marks = malloc(most * sizeof *c->marks);
+  c->positions = malloc(most * sizeof *c->positions);
   c->origin = malloc(most * sizeof *c->origin);
   c->seen = calloc(d->arena->n_symbols, sizeof *c->seen);
-  return c->records && c->marks && c->origin && c->seen;
+  return c->records && c->positions && c->origin && c->seen;
 }
 
 void sd_conflation_destroy(sd_conflation *c) {
   free(c->records);
-  free(c->marks);
+  free(c->positions);
   free(c->origin);
   free(c->seen);
 }
@@ -49,15 +49,15 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
   const size_t size = d->pool.record_size;
   const uint32_t queued = s->queued, all = queued + n, round = next_round(c, d->arena->n_symbols);
   unsigned char *copy = c->records;
-  sd_mark *mark = c->marks;
+  sd_position *position = c->positions;
   uint32_t *origin = c->origin;
   sd_strand_gather(s, &d->pool, queued, copy);
-  sd_strand_gather_marks(s, &d->pool, queued, mark);
+  sd_strand_gather_positions(s, &d->pool, queued, position);
   for (uint32_t i = 0; i < n; i++) {
     unsigned char *to = copy + (queued + i) * size;
     memcpy(to, batch->records + pick[i] * size, size);
     memcpy(to + batch->key_offset, &batch->keys[pick[i]], sizeof *batch->keys);
-    if (batch->marks) mark[queued + i] = batch->marks[pick[i]];
+    if (batch->positions) position[queued + i] = batch->positions[pick[i]];
   }
   /* Going backwards, keep the first record met of each symbol: it is the latest. */
   uint32_t kept = all;
@@ -69,13 +69,13 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
     origin[kept] = i;
     if (kept == i) continue;
     memmove(copy + kept * size, copy + i * size, size);
-    if (batch->marks) mark[kept] = mark[i];
+    if (batch->positions) position[kept] = position[i];
   }
   /* The segments of what waited come free first, the last one too, so at least as many records find a place again: a record
    * that finds none is one of the n. */
   sd_strand_advance(s, &d->pool, cache, queued);
   sd_strand_shed_locked(s, &d->pool, cache);
-  const sd_batch rest = {copy + kept * size, NULL, 0, batch->marks ? mark + kept : NULL};
+  const sd_batch rest = {copy + kept * size, NULL, 0, batch->positions ? position + kept : NULL};
   uint32_t left = all - kept, linked = sd_strand_link_batch(s, &d->pool, cache, &rest, NULL, left);
   *dealt = linked == left ? n : origin[kept + linked] - queued;
   sd_task_keep(&d->tasks, s, origin + kept, linked);
@@ -146,19 +146,19 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_
 static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
                     const uint16_t *pick, uint32_t n, uint64_t now) {
   sd_strand *s = &d->strands[strand];
-  const sd_batch batch = {records, p->keys, d->arena->key_offset, p->marks};
+  const sd_batch batch = {records, p->keys, d->arena->key_offset, p->positions};
   uint32_t dealt, linked;
   int64_t net;
   sd_lock(&s->publish_lock);
   /* Another publisher was faster: numbers have to rise along a strand. */
-  if (p->marks && d->last_number[strand] > p->marks[pick[0]].number) sd_number_again(d, p, pick, n);
+  if (p->positions && d->last_number[strand] > p->positions[pick[0]].number) sd_number_again(d, p, pick, n);
   if (SD_LIKELY(!s->lossy)) {
     dealt = link_records(d, slot, s, &batch, pick, n, &linked);
     net = linked;
   } else {
     dealt = link_lossy(d, slot, p, s, &batch, pick, n, &net);
   }
-  if (p->marks && dealt) d->last_number[strand] = p->marks[pick[dealt - 1]].number;
+  if (p->positions && dealt) d->last_number[strand] = p->positions[pick[dealt - 1]].number;
   sd_bump(&s->accepted, dealt);
   add_and_unlock(d, slot, p, strand, net, now);
   return dealt;

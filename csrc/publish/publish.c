@@ -60,9 +60,9 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->order = malloc(batch * sizeof *p->order);
     p->waiting = malloc(p->most_groups * sizeof *p->waiting);
     p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
-    if (d->config.sizes.marked) {
-      p->marks = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->marks);
-      if (!p->marks) return SD_E_NO_MEMORY;
+    if (d->config.sizes.has_positions) {
+      p->positions = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->positions);
+      if (!p->positions) return SD_E_NO_MEMORY;
     }
     if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
     p->chains = calloc(d->n_slots, sizeof *p->chains);
@@ -87,7 +87,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->order);
     free(p->groups);
     free(p->waiting);
-    free(p->marks);
+    free(p->positions);
     sd_conflation_destroy(&p->conflation);
     free(p->chains);
     free(p);
@@ -209,7 +209,7 @@ static int finish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64
     int code = wait_for_room(d, slot, p, slice_ns);
     if (code) return code;
   }
-  if (p->marks) progress(d, slot, p, (uint64_t)p->chunk);
+  if (p->positions) progress(d, slot, p, (uint64_t)p->chunk);
   p->at += p->chunk;
   p->chunk = 0;
   return SD_OK;
@@ -249,7 +249,7 @@ void sd_publisher_give(sd_dispatcher *d, int64_t *slot) {
 }
 
 /* A lower bound of what this publisher will number from here on, and the feed's time there, of the same moment. */
-static void bound_marked(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+static void bound_with_positions(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_arena *a = d->arena;
   if (p->within) return;
   sd_lock(&a->number_lock);
@@ -263,7 +263,7 @@ static int wait_for_merger(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uin
   int code = SD_OK;
   while (code == SD_OK && sd_outputs_full(d)) {
     /* Everything this one numbered is in. With its old bound the watermark would stop before what others numbered since. */
-    bound_marked(d, slot, p);
+    bound_with_positions(d, slot, p);
     if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
     else if (sd_now() - start > slice) code = SD_AGAIN;
     else if (!d->all_native || !d->config.publisher_drains || !sd_help(d, slot)) nap();
@@ -286,7 +286,7 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
       }
       int64_t most = sd_records_inline(d, p), handled = most ? sd_publish_inline(d, slot, p, most) : 0;
       p->at += handled;
-      if (handled && p->marks) progress(d, slot, p, p->numbered);
+      if (handled && p->positions) progress(d, slot, p, p->numbered);
       if (handled) continue;
       code = queue_chunk(d, slot, p);
       if (code) break;
@@ -302,8 +302,8 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
 static void announce(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_a64 *publishing = &d->slots[slot].publishing;
   p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
-  if (p->marks) {
-    bound_marked(d, slot, p);
+  if (p->positions) {
+    bound_with_positions(d, slot, p);
     return;
   }
   /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a

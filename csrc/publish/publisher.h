@@ -45,7 +45,7 @@ typedef struct ready_chain {
  * allocation happens under a strand's lock. All NULL where no strand conflates. */
 typedef struct sd_conflation {
   unsigned char *records;
-  sd_mark *marks;
+  sd_position *positions;
   uint32_t *origin; /* a record that is kept: its place among all of them */
   uint32_t *seen;   /* a symbol: the last round that has kept a record of it */
   uint32_t round;
@@ -69,8 +69,8 @@ struct sd_publisher {
   uint16_t *order;     /* records that wait, grouped by strand */
   unsigned char *copy; /* room for records that are handled without being queued, ... */
   const unsigned char
-      *slice;     /* ... which lie there, or where they were unless others can change them: a key is read twice */
-  sd_mark *marks; /* the chunk's, or a slice's; NULL where records carry none */
+      *slice; /* ... which lie there, or where they were unless others can change them: a key is read twice */
+  sd_position *positions; /* the chunk's, or a slice's; NULL where records carry none */
   sd_conflation conflation;
   group *groups; /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
@@ -117,7 +117,7 @@ static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *re
   return its > time ? its : time;
 }
 
-/* Whether no other slot is at work on a call of its own. N1: relaxed; with marks exact under number_lock, where the bounds that
+/* Whether no other slot is at work on a call of its own. N1: relaxed; with positions exact under number_lock, where the bounds that
  * count are set, and every number is taken; else a hint. */
 static inline int sd_publishes_alone(const sd_dispatcher *d, uint32_t slot) {
   int alone = 1;

@@ -52,7 +52,7 @@ static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   sd_serial *s = ctx->engine;
   if (key >= s->n_rows) return;
   /* A handler with timers is given one record a call. */
-  const int64_t now = ctx->marks ? ctx->marks->time : ctx->wake_time;
+  const int64_t now = ctx->positions ? ctx->positions->time : ctx->wake_time;
   s->alarms[key] = sd_alarm_after(ns, now);
 }
 
@@ -73,8 +73,9 @@ static void open_context(sd_serial *s, sd_context *ctx) {
   s->message[0] = 0;
 }
 
-static int64_t run(sd_serial *s, const unsigned char *records, const sd_mark *marks, int64_t n, sd_context *ctx) {
-  ctx->marks = marks;
+static int64_t run(sd_serial *s, const unsigned char *records, const sd_position *positions, int64_t n,
+                   sd_context *ctx) {
+  ctx->positions = positions;
   ctx->keys = records + s->key_offset;
   int64_t done = s->fn(s->rows, (const sd_tick *)records, n, ctx);
   s->error_code = ctx->error_code;
@@ -86,7 +87,7 @@ static int64_t run(sd_serial *s, const unsigned char *records, const sd_mark *ma
 
 /* At a timer, or at the end. */
 static int act(sd_serial *s, uint32_t key, uint64_t time, uint64_t number, sd_context *ctx) {
-  ctx->marks = NULL;
+  ctx->positions = NULL;
   ctx->keys = NULL;
   ctx->wake_key = key;
   ctx->wake_time = (int64_t)time;
@@ -106,17 +107,17 @@ static int wake(sd_serial *s, uint32_t key, uint64_t time, sd_context *ctx) {
   return act(s, key, time, SD_TIMER, ctx);
 }
 
-int64_t sd_serial_run(sd_serial *s, const void *records, const sd_mark *marks, int64_t n) {
+int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *positions, int64_t n) {
   sd_context ctx;
   open_context(s, &ctx);
-  if (!ctx.wake_at) return run(s, records, marks, n, &ctx);
+  if (!ctx.wake_at) return run(s, records, positions, n, &ctx);
   const unsigned char *record = records;
   for (int64_t i = 0; i < n; i++, record += s->record_size) {
     uint32_t key;
     memcpy(&key, record + s->key_offset, sizeof key);
-    for (uint64_t alarm; (alarm = s->alarms[key]) && alarm <= (uint64_t)marks[i].time;)
+    for (uint64_t alarm; (alarm = s->alarms[key]) && alarm <= (uint64_t)positions[i].time;)
       if (wake(s, key, alarm, &ctx)) return i;
-    if (run(s, record, marks + i, 1, &ctx) != 1) return i;
+    if (run(s, record, positions + i, 1, &ctx) != 1) return i;
   }
   return n;
 }

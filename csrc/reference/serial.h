@@ -38,8 +38,8 @@ typedef struct sd_serial {
   char message[104];
 } sd_serial;
 
-/* Returns n, or the index of the record the handler failed on, or before which a timer did. `marks` are the records'. */
-int64_t sd_serial_run(sd_serial *s, const void *records, const sd_mark *marks, int64_t n);
+/* Returns n, or the index of the record the handler failed on, or before which a timer did. `positions` are the records'. */
+int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *positions, int64_t n);
 /* A symbol's timer, and its end. Nonzero: it failed, and *s says why. */
 int sd_serial_wake(sd_serial *s, uint32_t key, uint64_t time);
 int sd_serial_finish(sd_serial *s, uint32_t key, uint64_t time);

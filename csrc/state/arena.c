@@ -45,9 +45,10 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
   a->segment_records = (SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) / z->record_size;
   a->n_segments = z->n_segments;
   a->segment_bytes = SD_SEGMENT_BYTES;
-  if (z->marked) {
-    a->marks_at = (uint32_t)(SD_SEGMENT_HEADER + a->segment_records * z->record_size + 7) / 8 * 8;
-    a->segment_bytes = (uint32_t)(a->marks_at + a->segment_records * sizeof(sd_mark) + SD_LINE - 1) / SD_LINE * SD_LINE;
+  if (z->has_positions) {
+    a->positions_at = (uint32_t)(SD_SEGMENT_HEADER + a->segment_records * z->record_size + 7) / 8 * 8;
+    a->segment_bytes =
+        (uint32_t)(a->positions_at + a->segment_records * sizeof(sd_position) + SD_LINE - 1) / SD_LINE * SD_LINE;
   }
   a->lists = place(&end, (uint64_t)slots * sizeof(sd_list), line);
   a->slots = place(&end, (uint64_t)slots * sizeof(sd_slot), line);

@@ -40,7 +40,7 @@ typedef struct sd_slot {
   sd_a32 looking;            /* workers: for a strand, having none in hand */
   sd_a32 taken;              /* publishers: in use by a thread */
   sd_a64 publishing;         /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
-  sd_a64 published_time;     /* and the feed's time there, where records carry marks */
+  sd_a64 published_time;     /* and the feed's time there, where records carry positions */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_slot;
 
@@ -52,7 +52,7 @@ typedef struct sd_arena {
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset, row_stride;
   uint32_t segment_records, n_segments;
-  uint32_t segment_bytes, marks_at;
+  uint32_t segment_bytes, positions_at;
   sd_sequence_at sequence;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
@@ -64,8 +64,8 @@ typedef struct sd_arena {
   sd_a32 failures_lock;
   sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, and counters_start */
-  sd_a64 feed_time;                             /* the greatest time of a marked record */
-  /* With marks both change under both locks: `numbering` is held by who gives numbers out, for as long as that takes,
+  sd_a64 feed_time;                             /* the greatest time of a record with a position */
+  /* With positions both change under both locks: `numbering` is held by who gives numbers out, for as long as that takes,
    * number_lock for a look at the two, or for a change. */
   sd_a32 number_lock, numbering;
   SD_ALIGNED(2 * SD_LINE)
@@ -80,7 +80,7 @@ typedef struct sd_sizes {
   uint32_t sequence_high;   /* not 0: that one is a u32, and its next eight bits are a byte here, as in sd_tick */
   uint32_t row_bytes;
   uint32_t n_segments;
-  uint32_t marked;         /* records carry marks */
+  uint32_t has_positions;  /* records carry positions */
   uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */
 } sd_sizes;
 

@@ -17,7 +17,7 @@ enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
 typedef struct sd_config {
   sd_sizes sizes;
-  uint32_t time_offset; /* of the u64 in a record that is its time, for marks; SD_NONE: it has none */
+  uint32_t time_offset; /* of the u64 in a record that is its time, for positions; SD_NONE: it has none */
   int32_t shared;
   int32_t idle;            /* SD_IDLE_* */
   int32_t on_error;        /* SD_ON_ERROR_* */
@@ -59,10 +59,10 @@ typedef struct sd_py_batch {
   int64_t n;
   int64_t pending; /* records that were there when it was taken */
   uint64_t start;
-  const sd_mark *marks; /* the records', where they carry any */
-  uint64_t task;        /* the tag of the task it was taken for, which has no records */
-  uint32_t wake_key;    /* of a timer: whose, ... */
-  uint64_t wake_time;   /* ... and for when */
+  const sd_position *positions; /* the records', where they carry any */
+  uint64_t task;                /* the tag of the task it was taken for, which has no records */
+  uint32_t wake_key;            /* of a timer: whose, ... */
+  uint64_t wake_time;           /* ... and for when */
 } sd_py_batch;
 
 /* What an idle worker knows of a victim's list. */
@@ -99,13 +99,13 @@ typedef struct sd_dispatcher {
   int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their segment back: there are more strands than segments to spare */
-  sd_watch **watches;             /* a slot: what it knows of the others */
-  unsigned char **scratch;        /* a budget of records a worker */
-  const sd_py_batch **py_batches; /* a slot: what Python has in hand */
-  sd_mark **scratch_marks;        /* and of their marks */
-  uint64_t
-      *last_number; /* a strand: a number not above its last record's, where there are marks; under the publish lock */
-  sd_a32 timed;     /* a handler has timers */
+  sd_watch **watches;              /* a slot: what it knows of the others */
+  unsigned char **scratch;         /* a budget of records a worker */
+  const sd_py_batch **py_batches;  /* a slot: what Python has in hand */
+  sd_position **scratch_positions; /* and of their positions */
+  uint64_t *
+      last_number; /* a strand: a number not above its last record's, where there are positions; under the publish lock */
+  sd_a32 timed;    /* a handler has timers */
   sd_alarms alarms;
   sd_a64 *overdue_until; /* a strand: up to when the overdue alarm that waits there fires; 0: there is none */
   sd_a32 overdue_later;  /* strands with a alarm that is due were left to the merger */
@@ -117,7 +117,7 @@ typedef struct sd_dispatcher {
   uint32_t *watermark_strand;
   uint32_t watermark_left;
   uint64_t watermark_next, watermark;
-  uint64_t watermark_next_time, watermark_time; /* the feed's times there, where records carry marks */
+  uint64_t watermark_next_time, watermark_time; /* the feed's times there, where records carry positions */
   sd_a32 watermark_lock;
   int fd;
 } sd_dispatcher;

@@ -179,10 +179,10 @@ typedef struct sd_batch {
   const sd_byte *records;
   const uint32_t *keys; /* theirs, as they were when they were checked: what lies there may have changed since */
   uint32_t key_offset;
-  const sd_mark *marks; /* theirs; NULL: those in the segments stay as they are */
+  const sd_position *positions; /* theirs; NULL: those in the segments stay as they are */
 } sd_batch;
 
-/* The same with their keys and marks. */
+/* The same with their keys and positions. */
 static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_batch *batch,
                                             const uint16_t *pick, uint32_t n);
 
@@ -195,7 +195,7 @@ static inline void sd_strand_prefetch_segment(const sd_pool *pool, const sd_segm
   sd_prefetch_write(sd_segment_at(pool, index));
   sd_prefetch_write(sd_segment_record(pool, index, 0));
   sd_prefetch_write(sd_segment_record(pool, index, 0) + SD_LINE);
-  if (pool->marks_at) sd_prefetch_write(sd_segment_mark(pool, index, 0));
+  if (pool->positions_at) sd_prefetch_write(sd_segment_position(pool, index, 0));
 #endif
 }
 
@@ -256,9 +256,9 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
 }
 
 #if !defined(SD_MODEL_STRANDS)
-/* The same for their marks, where there are any. */
-static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t n, sd_mark *to) {
-  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->marks_at ? n : 0;
+/* The same for their positions, where there are any. */
+static inline void sd_strand_gather_positions(sd_strand *s, sd_pool *pool, uint32_t n, sd_position *to) {
+  uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->positions_at ? n : 0;
   while (left) {
     if (at == pool->records) {
       head = sd_load(&sd_segment_at(pool, head)->next, relaxed, Q3);
@@ -266,7 +266,7 @@ static inline void sd_strand_gather_marks(sd_strand *s, sd_pool *pool, uint32_t 
     }
     uint32_t run = pool->records - at;
     if (run > left) run = left;
-    __builtin_memcpy(to, sd_segment_mark(pool, head, at), run * sizeof *to);
+    __builtin_memcpy(to, sd_segment_position(pool, head, at), run * sizeof *to);
     to += run;
     at += run;
     left -= run;
@@ -339,7 +339,7 @@ static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_segm
       sd_copy(to, batch->records + from * size, size);
 #if !defined(SD_MODEL_STRANDS)
       if (batch->keys) memcpy(to + batch->key_offset, &batch->keys[from], sizeof *batch->keys);
-      if (batch->marks) sd_segment_mark(pool, s->tail, fill)[i] = batch->marks[from];
+      if (batch->positions) sd_segment_position(pool, s->tail, fill)[i] = batch->positions[from];
 #endif
     }
     s->fill = fill + run;

@@ -28,7 +28,7 @@ void sd_wake_at(sd_context *ctx, uint32_t key, int64_t at) {
   sd_dispatcher *d = ctx->engine;
   if (key >= d->arena->n_symbols) return;
   const uint64_t ns = sd_alarm_after(at, (int64_t)ctx->call_start);
-  if (!ctx->marks) {
+  if (!ctx->positions) {
     ctx->alarm = ns;
     return;
   }
@@ -40,7 +40,7 @@ void sd_wake_at(sd_context *ctx, uint32_t key, int64_t at) {
 }
 
 void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
-  ctx->marks = NULL;
+  ctx->positions = NULL;
   ctx->keys = NULL;
   ctx->wake_key = key;
   ctx->wake_time = (int64_t)time;
@@ -50,10 +50,10 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
 
 /* ---- what is due */
 
-int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n) {
+int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_position *positions, int64_t n) {
   const uint64_t next = sd_alarm_next(&d->alarms.tree[strand]);
   for (int64_t i = 0; i < n; i++)
-    if (SD_UNLIKELY(next <= sd_alarm_until(marks[i].time))) return i;
+    if (SD_UNLIKELY(next <= sd_alarm_until(positions[i].time))) return i;
   return n;
 }
 
@@ -94,7 +94,7 @@ int sd_timers_connect(sd_dispatcher *d) {
   }
   if (finishes && !(d->seen = calloc(a->n_symbols, 1))) return SD_E_NO_MEMORY;
   if (!timed) return SD_OK;
-  if (!d->config.sizes.marked) return SD_E_ARGUMENT;
+  if (!d->config.sizes.has_positions) return SD_E_ARGUMENT;
   d->overdue_until = calloc(a->n_strands, sizeof *d->overdue_until);
   if (!d->overdue_until) return SD_E_NO_MEMORY;
   if (sd_alarms_create(&d->alarms, d->map, a->n_symbols, a->n_strands)) return SD_E_NO_MEMORY;

@@ -1,10 +1,10 @@
 /* Timers: what handlers ask for by wake_at, in the feed's time.
  *
  * A symbol has one alarm at most, in its strand's tree (alarms/tree.h), written by the strand's holder alone. It is fired
- *   - by the holder, before the strand's first record whose mark is at or after it, with all others that are due there: the run
+ *   - by the holder, before the strand's first record whose position is at or after it, with all others that are due there: the run
  *     is split at that record. All records of the symbol that come before it have been handled, being of the same strand;
  *   - else by an overdue alarm (strand/tasks.h) that is put on the strand when the feed's time has passed it. All records of an earlier
- *     time are linked by then, and those linked later have their mark at or after it.
+ *     time are linked by then, and those linked later have their position at or after it.
  * So a timer has the same place among its symbol's records in all cases, and results do not hang on which it was.
  *
  * A alarm lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
@@ -26,7 +26,7 @@
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
 /* Of n records of a strand in hand those before the first one that a timer comes before. */
-int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_mark *marks, int64_t n);
+int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_position *positions, int64_t n);
 /* A symbol of the strand whose alarm is at or before `time`, the earliest one first; SD_NONE: there is none. */
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm);
 /* The overdue alarm of a strand in hand has fired all that it was there for, and ends. */

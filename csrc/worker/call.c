@@ -21,7 +21,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->message[0] = 0;
   ctx->engine = d;
   ctx->publish = d->publish;
-  ctx->marks = NULL;
+  ctx->positions = NULL;
   ctx->wake_at = handler->wake ? sd_wake_at : NULL;
   ctx->keys = NULL;
   ctx->n_outputs = handler->n_outputs;
@@ -92,43 +92,44 @@ static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *rec
 }
 
 /* The same for records of several strands. */
-static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, const sd_mark *marks, int64_t n) {
+static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, const sd_position *positions,
+                         int64_t n) {
   const size_t size = d->arena->record_size;
   for (int64_t i = 0; i < n; i++, records += size)
-    if (SD_UNLIKELY(next_due(d, records) <= sd_alarm_until(marks[i].time))) return i;
+    if (SD_UNLIKELY(next_due(d, records) <= sd_alarm_until(positions[i].time))) return i;
   return n;
 }
 
 /* Of n records, the first of which no timer comes before, those up to the next one that one does. */
 static inline int64_t run_until_due(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
-                                    const sd_mark *marks, int64_t n) {
-  if (strand != SD_NONE) return 1 + sd_timer_cut(d, strand, marks + 1, n - 1);
-  return 1 + cut_mixed(d, records + d->arena->record_size, marks + 1, n - 1);
+                                    const sd_position *positions, int64_t n) {
+  if (strand != SD_NONE) return 1 + sd_timer_cut(d, strand, positions + 1, n - 1);
+  return 1 + cut_mixed(d, records + d->arena->record_size, positions + 1, n - 1);
 }
 
 /* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short at a timer, as sd_timers_fire does. */
 static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
-                         const sd_mark *marks, int64_t n, sd_context *ctx) {
+                         const sd_position *positions, int64_t n, sd_context *ctx) {
   const size_t size = d->arena->record_size;
   int64_t at = 0;
   ctx->stopped = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    if (SD_UNLIKELY(next_due(d, from) <= sd_alarm_until(marks[at].time))) {
+    if (SD_UNLIKELY(next_due(d, from) <= sd_alarm_until(positions[at].time))) {
       if (ctx->n_outputs) sd_sinks_commit(ctx);
-      if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], marks[at].time)) return at;
+      if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], positions[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
-    int64_t most = handler->yields ? run_until_due(d, strand, from, marks + at, n - at) : 1;
-    ctx->marks = marks + at;
+    int64_t most = handler->yields ? run_until_due(d, strand, from, positions + at, n - at) : 1;
+    ctx->positions = positions + at;
     ctx->keys = from + d->arena->key_offset;
-    ctx->call_start = marks[at].time;
-    ctx->call_end = marks[at + most - 1].time;
+    ctx->call_start = positions[at].time;
+    ctx->call_end = positions[at + most - 1].time;
     ctx->yield = 0;
     int64_t done = handler->fn(d->rows, (const sd_tick *)from, most, ctx);
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
       /* The record that asked is the last one handled. */
-      uint64_t time = sd_alarm_until(marks[at + done - 1].time);
+      uint64_t time = sd_alarm_until(positions[at + done - 1].time);
       const sd_alarm_place place = d->alarms.place[ctx->wake_key];
       if (sd_alarm_at(&d->alarms.tree[place.strand], place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != most)) {
@@ -145,15 +146,15 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
 /* ---- the call */
 
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
-                       const sd_mark *marks, int64_t n, sd_context *ctx) {
+                       const sd_position *positions, int64_t n, sd_context *ctx) {
   int64_t done;
   if (SD_UNLIKELY(handler->finish != NULL)) sd_note_seen(d, records, n);
   if (SD_LIKELY(!handler->wake)) {
-    ctx->marks = marks;
+    ctx->positions = positions;
     ctx->keys = records + d->arena->key_offset;
     done = handler->fn(d->rows, (const sd_tick *)records, n, ctx);
   } else {
-    done = run_timed(d, handler, strand, records, marks, n, ctx);
+    done = run_timed(d, handler, strand, records, positions, n, ctx);
     if (SD_UNLIKELY(ctx->stopped)) return done;
   }
   if (SD_LIKELY(done == n)) {
@@ -165,6 +166,6 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t str
              (long long)n);
     done = 0;
   }
-  if (ctx->n_outputs) sd_sinks_void(ctx, marks[done].number);
+  if (ctx->n_outputs) sd_sinks_void(ctx, positions[done].number);
   return done;
 }

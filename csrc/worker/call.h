@@ -8,7 +8,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
 /* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it
  * failed on the next one, and *ctx says why: call sd_fail. `strand`: that of them all, or SD_NONE where they are of several. */
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
-                       const sd_mark *marks, int64_t n, sd_context *ctx);
+                       const sd_position *positions, int64_t n, sd_context *ctx);
 
 /* Symbols of n records have had some. */
 void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);

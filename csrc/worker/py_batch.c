@@ -30,7 +30,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t
   if (s->lossy) {
     batch->n = batch->pending = sd_copy_out(d, slot, s);
     batch->records = d->scratch[slot];
-    batch->marks = d->scratch_marks[slot];
+    batch->positions = d->scratch_positions[slot];
     return;
   }
   batch->pending = batch->n = sd_records_pending(d, s, ahead);
@@ -41,16 +41,16 @@ static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t
     batch->n = d->slots[slot].py_batch_maximum;
   unsigned char *records;
   uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)batch->n, &records);
-  batch->marks = sd_segment_mark(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
+  batch->positions = sd_segment_position(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
   if (run < batch->n) {
     sd_strand_gather(s, &d->pool, (uint32_t)batch->n, d->scratch[slot]);
     records = d->scratch[slot];
-    sd_strand_gather_marks(s, &d->pool, (uint32_t)batch->n, d->scratch_marks[slot]);
-    batch->marks = d->scratch_marks[slot];
+    sd_strand_gather_positions(s, &d->pool, (uint32_t)batch->n, d->scratch_positions[slot]);
+    batch->positions = d->scratch_positions[slot];
   }
   batch->records = records;
   if (!d->handlers[s->handler].wakes) return;
-  int64_t n = sd_timer_cut(d, batch->strand, batch->marks, batch->n);
+  int64_t n = sd_timer_cut(d, batch->strand, batch->positions, batch->n);
   if (n && n < batch->n) learn_batch(d, slot, batch->n, n);
   batch->n = n;
 }
@@ -58,9 +58,9 @@ static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t
 /* Whether a strand in hand whose batch came out empty has a timer before its first record. */
 static int timer_first(sd_dispatcher *d, uint32_t index, sd_py_batch *batch) {
   const sd_strand *s = &d->strands[index];
-  sd_mark mark;
-  if (!d->handlers[s->handler].wakes || !sd_first_mark(d, index, &mark)) return 0;
-  batch->wake_key = sd_timer_due(d, index, mark.time, &batch->wake_time);
+  sd_position position;
+  if (!d->handlers[s->handler].wakes || !sd_first_position(d, index, &position)) return 0;
+  batch->wake_key = sd_timer_due(d, index, position.time, &batch->wake_time);
   return batch->wake_key != SD_NONE;
 }
 
@@ -92,7 +92,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, in
 int sd_py_wake_at(sd_dispatcher *d, const sd_py_batch *batch, int64_t handled, uint64_t ns) {
   if (!d->handlers[batch->handler].wakes || handled < 1 || handled > batch->n) return SD_E_ARGUMENT;
   const unsigned char *record = (const unsigned char *)batch->records + (size_t)(handled - 1) * d->arena->record_size;
-  if (ns && ns <= (uint64_t)batch->marks[handled - 1].time) return SD_E_ARGUMENT;
+  if (ns && ns <= (uint64_t)batch->positions[handled - 1].time) return SD_E_ARGUMENT;
   sd_arm(d, sd_key_of(d, record), ns);
   return SD_OK;
 }

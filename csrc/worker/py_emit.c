@@ -12,7 +12,7 @@ int sd_py_emit(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint32
   if (output >= handler->n_outputs) return SD_E_ARGUMENT;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  ctx.marks = batch->marks;
+  ctx.positions = batch->positions;
   ctx.keys = (const unsigned char *)batch->records + d->arena->key_offset;
   const uint32_t bytes = ctx.sinks[2 * output]->record_bytes;
   const unsigned char *record = records;
@@ -52,6 +52,6 @@ void sd_py_batch_emitted(sd_dispatcher *d, uint32_t slot, const sd_py_batch *bat
   if (!handler->n_outputs) return;
   sd_context ctx;
   sd_context_of(d, slot, handler, &ctx);
-  if (handled < batch->n) sd_sinks_void(&ctx, batch->marks[handled].number);
+  if (handled < batch->n) sd_sinks_void(&ctx, batch->positions[handled].number);
   else sd_sinks_commit(&ctx);
 }

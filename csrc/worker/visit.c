@@ -59,8 +59,8 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
   if (SD_UNLIKELY(timed) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
-  sd_strand_gather_marks(s, &d->pool, (uint32_t)n, d->scratch_marks[slot]);
-  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_marks[slot], n);
+  sd_strand_gather_positions(s, &d->pool, (uint32_t)n, d->scratch_positions[slot]);
+  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_positions[slot], n);
   sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
   sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
@@ -68,12 +68,12 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   return n;
 }
 
-int sd_first_mark(sd_dispatcher *d, uint32_t index, sd_mark *mark) {
+int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position) {
   sd_strand *s = &d->strands[index];
   sd_lock(&s->publish_lock);
   int64_t n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
   if (n > 0 && sd_strand_tasks(s) && sd_task_ahead(&d->tasks, s) == 0) n = 0;
-  if (n > 0) sd_strand_gather_marks(s, &d->pool, 1, mark);
+  if (n > 0) sd_strand_gather_positions(s, &d->pool, 1, position);
   sd_unlock(&s->publish_lock);
   return n > 0;
 }
@@ -104,15 +104,15 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
   uint64_t end;
   do {
     const int64_t n = sd_copy_out(d, slot, s);
-    sd_mark first;
+    sd_position first;
     if (n) {
-      int64_t ran = sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_marks[slot], n, &ctx);
+      int64_t ran = sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_positions[slot], n, &ctx);
       out += n;
       done += ran;
       failed = ran < n && !ctx.stopped;
       if (failed)
         sd_fail(d, slot, index, d->scratch[slot] + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
-    } else if (!handler->wake || !sd_first_mark(d, index, &first) ||
+    } else if (!handler->wake || !sd_first_position(d, index, &first) ||
                sd_timers_fire(d, handler, &ctx, index, first.time)) {
       end = sd_now();
       break;
@@ -141,9 +141,10 @@ static inline void prefetch_segment(const sd_dispatcher *d, uint32_t segment, in
   const unsigned char *at = (const unsigned char *)sd_segment_at(pool, segment);
   for (const unsigned char *end = sd_segment_record(pool, segment, (uint32_t)records); at < end; at += SD_LINE)
     sd_prefetch(at);
-  if (!pool->marks_at) return;
-  const sd_mark *mark = sd_segment_mark(pool, segment, 0);
-  for (const sd_mark *end = mark + records; mark < end; mark += SD_LINE / sizeof *mark) sd_prefetch(mark);
+  if (!pool->positions_at) return;
+  const sd_position *position = sd_segment_position(pool, segment, 0);
+  for (const sd_position *end = position + records; position < end; position += SD_LINE / sizeof *position)
+    sd_prefetch(position);
 }
 
 uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead) {
@@ -168,9 +169,9 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     if (SD_UNLIKELY(run > *most)) run = *most;
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_segment_at(&d->pool, head)->next, relaxed, Q3);
     if (next != SD_NONE) prefetch_segment(d, next, n - done - run);
-    const sd_mark *marks = sd_segment_mark(&d->pool, head, sd_load(&s->at, relaxed, Q2));
+    const sd_position *positions = sd_segment_position(&d->pool, head, sd_load(&s->at, relaxed, Q2));
     if (d->far) prefetch_rows(d, records, run);
-    int64_t ran = sd_run_handler(d, handler, index, records, marks, run, &ctx);
+    int64_t ran = sd_run_handler(d, handler, index, records, positions, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))
       sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);

@@ -28,8 +28,8 @@ void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, in
 /* Copies what waits on a lossy strand, under its lock, up to a budget; returns how many records. One at most where there are
  * timers, and none where one comes before it. */
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s);
-/* The mark of the first record of a strand in hand. Zero: it has none that may be handled now. */
-int sd_first_mark(sd_dispatcher *d, uint32_t index, sd_mark *mark);
+/* The position of the first record of a strand in hand. Zero: it has none that may be handled now. */
+int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position);
 /* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher
  * that helped may not: somebody has to know of it. */
 void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index);

@@ -52,7 +52,7 @@ static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t lengt
   if (head != SD_NONE) {
     if (at >= d->pool.records) at = 0;
     sd_prefetch(sd_segment_record(&d->pool, head, at));
-    if (d->pool.marks_at) sd_prefetch(sd_segment_mark(&d->pool, head, at));
+    if (d->pool.positions_at) sd_prefetch(sd_segment_position(&d->pool, head, at));
   }
   if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 1)]);
 }

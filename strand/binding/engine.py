@@ -256,7 +256,7 @@ class Engine:
 
     @property
     def feed_time(self) -> int:
-        """The greatest time of a record published; 0 where records carry no marks."""
+        """The greatest time of a record published; 0 where records carry no positions."""
         return int(lib.sd_feed_time(self._d))
 
     # ---- looking on

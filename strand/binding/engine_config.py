@@ -55,7 +55,7 @@ class EngineConfig:
     ahead_ticks: int
     publisher_drains: bool
     one_core: bool
-    marked: bool = False
+    has_positions: bool = False
     time_offset: int | None = None
     shared: bool = False
     counters_start: int = 0
@@ -66,13 +66,13 @@ def segment_records(record_size: int) -> int:
     return int((lib.SD_SEGMENT_BYTES - lib.SD_SEGMENT_HEADER) // record_size)
 
 
-def segment_bytes(record_size: int, marked: bool) -> int:
-    """Bytes of a block: longer where records carry marks."""
-    if not marked:
+def segment_bytes(record_size: int, has_positions: bool) -> int:
+    """Bytes of a block: longer where records carry positions."""
+    if not has_positions:
         return int(lib.SD_SEGMENT_BYTES)
     records = segment_records(record_size)
-    marks_at = (lib.SD_SEGMENT_HEADER + records * record_size + 7) // 8 * 8
-    return int((marks_at + records * ffi.sizeof("sd_mark") + 63) // 64 * 64)
+    positions_at = (lib.SD_SEGMENT_HEADER + records * record_size + 7) // 8 * 8
+    return int((positions_at + records * ffi.sizeof("sd_position") + 63) // 64 * 64)
 
 
 def config_struct(config: EngineConfig) -> Any:
@@ -83,7 +83,7 @@ def config_struct(config: EngineConfig) -> Any:
         setattr(c.sizes, name, getattr(config, name))
     c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
     c.sizes.sequence_high = config.sequence_high
-    c.sizes.marked = config.marked
+    c.sizes.has_positions = config.has_positions
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.shared = config.shared
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]

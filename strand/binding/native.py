@@ -26,7 +26,7 @@ __all__ = [
 CONTEXT_OFFSETS: Final = {
     name: int(ffi.offsetof("sd_context", name))
     for name in (
-        "record_size", "marks", "wake_at", "keys", "sinks", "wake_key", "wake_time", "wake_number", "sequence",
+        "record_size", "positions", "wake_at", "keys", "sinks", "wake_key", "wake_time", "wake_number", "sequence",
         "yield",
     )
 }  # fmt: skip

@@ -28,7 +28,7 @@ END: Final[int] = ffi.offsetof("sd_py_worker", "end") // 8
 
 _RECORDS_AT: Final[int] = (ffi.offsetof("sd_py_worker", "batch") + ffi.offsetof("sd_py_batch", "records")) // 8
 
-_MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
+_POSITION: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: Bytes of a failure's message, its end not counted.
 _MESSAGE: Final = 255
 
@@ -114,9 +114,9 @@ class PyBatches:
         return int(self._batch.n)
 
     def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each record of the batch in hand, ns, shape (n,): where records carry marks."""
-        marks = ffi.buffer(self._batch.marks, self.n * _MARK.itemsize)
-        times: npt.NDArray[np.int64] = np.frombuffer(marks, _MARK)["time"].copy()
+        """The feed's time at each record of the batch in hand, ns, shape (n,): where records carry positions."""
+        positions = ffi.buffer(self._batch.positions, self.n * _POSITION.itemsize)
+        times: npt.NDArray[np.int64] = np.frombuffer(positions, _POSITION)["time"].copy()
         return times
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:

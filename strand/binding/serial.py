@@ -14,7 +14,7 @@ from strand.binding.gate import made, text_of
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction
 
-__all__ = ["HEAD", "MARK", "PlainRows", "SerialOutput", "SerialRun"]
+__all__ = ["HEAD", "POSITION", "PlainRows", "SerialOutput", "SerialRun"]
 
 LINE = 64
 
@@ -35,7 +35,7 @@ class PlainRows:
 
 
 #: A record's place: its number in the order of publishing, and the feed's time there.
-MARK: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
+POSITION: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: What precedes a record that was emitted.
 HEAD: Final = np.dtype([("number", "<u8"), ("sequence", "<i8"), ("time", "<i8"), ("key", "<u4"), ("link", "<u4")])
 
@@ -111,10 +111,10 @@ class SerialRun:
         if alarms is not None:
             self._run.alarms = ffi.cast("uint64_t *", ffi.from_buffer(alarms, require_writable=True))
 
-    def __call__(self, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> Failure | None:
-        """Runs over contiguous records whose keys are in range, ``marks`` being theirs (``MARK``); None where the
+    def __call__(self, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> Failure | None:
+        """Runs over contiguous records whose keys are in range; ``positions`` are theirs (``POSITION``). None where the
         handler took all of them."""
-        at = ffi.cast("sd_mark *", ffi.from_buffer(marks.view(np.uint8)))
+        at = ffi.cast("sd_position *", ffi.from_buffer(positions.view(np.uint8)))
         done = int(lib.sd_serial_run(self._run, ffi.from_buffer(records.view(np.uint8)), at, len(records)))
         if done == len(records) and not self._run.tried_to_publish:
             return None

@@ -217,9 +217,9 @@ def assign_handlers(
 
 
 def _pool_segments(
-    memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, marked: bool
+    memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, has_positions: bool
 ) -> int:
-    """Blocks for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
+    """Segments for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
     Blocks take memory once they are used, the first ones (csrc/state/arena.c) at once: the mapping is not reserved.
     """
@@ -232,7 +232,7 @@ def _pool_segments(
             + FULL_STRANDS * (min(capacity, 1 << 20) // per_segment + 1)
             + 2 * min(n_strands, 32_768)
         )
-    size = segment_bytes(record, marked)
+    size = segment_bytes(record, has_positions)
     segments = whole("memory_bytes", memory_bytes, 1) // size
     if segments <= in_caches + capacity // per_segment + 1:
         least = (in_caches + capacity // per_segment + 2) * size
@@ -281,7 +281,7 @@ def engine_config(
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
     ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
-    marked = emits or timed or ends
+    has_positions = emits or timed or ends
     return EngineConfig(
         record_size=reader.dtype.itemsize,
         key_offset=reader.key_offset,
@@ -300,11 +300,11 @@ def engine_config(
             ahead=ahead,
             capacity=given["capacity_ticks"],
             record=reader.dtype.itemsize,
-            marked=marked,
+            has_positions=has_positions,
         ),
         budget_ns=int(budget_us * 1000),
         ahead_ticks=ahead,
-        marked=marked,
+        has_positions=has_positions,
         publisher_drains=yes_or_no("publisher_drains", publisher_drains),
         one_core=len(cores.allowed) == 1,
         counters_start=counters_start,

@@ -89,15 +89,17 @@ def yields(typingctx: Any, context_at: Any) -> Any:
 
 @intrinsic
 def _time_of(typingctx: Any, clock: Any) -> Any:
-    """The time of the record's mark, or of the timer: signed, for numba makes floats of what mixes both."""
+    """The time of the record's position, or of the timer: signed, for numba makes floats of what mixes both."""
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         value, at = _parts(context, builder, clock, arguments[0])
         if clock.at != "tick":
             return builder.load(_field(builder, at, CONTEXT_OFFSETS["wake_time"]))
-        marks = builder.inttoptr(builder.load(_field(builder, at, CONTEXT_OFFSETS["marks"])), _BYTE.as_pointer())
-        mark = builder.gep(marks, [builder.mul(value.i, ir.Constant(_WORD, 16))])
-        return builder.load(_field(builder, mark, 8))
+        positions = builder.inttoptr(
+            builder.load(_field(builder, at, CONTEXT_OFFSETS["positions"])), _BYTE.as_pointer()
+        )
+        position = builder.gep(positions, [builder.mul(value.i, ir.Constant(_WORD, 16))])
+        return builder.load(_field(builder, position, 8))
 
     return types.int64(clock), generate
 

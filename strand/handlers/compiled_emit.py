@@ -133,9 +133,9 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
                 whose = field(at, CONTEXT_OFFSETS["wake_key"], half)
                 sequence = ir.Constant(word, -1)
             else:
-                mark_at = builder.mul(value.i, ir.Constant(word, 16))
-                mark = builder.gep(load_at(at, CONTEXT_OFFSETS["marks"]), [mark_at])
-                place, time = field(mark, 0), field(mark, 8)
+                position_at = builder.mul(value.i, ir.Constant(word, 16))
+                position = builder.gep(load_at(at, CONTEXT_OFFSETS["positions"]), [position_at])
+                place, time = field(position, 0), field(position, 8)
                 key_at = builder.mul(value.i, builder.load(field(at, CONTEXT_OFFSETS["record_size"])))
                 key = builder.gep(load_at(at, CONTEXT_OFFSETS["keys"]), [key_at])
                 whose = field(key, 0, half)

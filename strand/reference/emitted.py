@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import Until
-from strand.binding.serial import MARK, SerialOutput
+from strand.binding.serial import POSITION, SerialOutput
 from strand.output.records import HEAD_BYTES, NO_SEQUENCE
 from strand.ticks import joined
 
@@ -30,7 +30,7 @@ class SerialEmitted:
         self.sinks = [SerialOutput(size) for size in record_bytes]
         self._from_python: list[list[npt.NDArray[Any]]] = [[] for _ in self.sinks]
         self._ready = [np.empty(0, self._merged(sink)) for sink in self.sinks]
-        self.marks = np.empty(0, MARK)
+        self.positions = np.empty(0, POSITION)
         self._sequences = np.empty(0, np.int64)
         self.numbers: Sequence[int] = ()
         self._key = 0
@@ -54,20 +54,22 @@ class SerialEmitted:
 
     # ---- the batch
 
-    def hold(self, marks: npt.NDArray[Any], sequences: npt.NDArray[np.int64], key: int, numbers: Sequence[int]) -> None:
-        """The ticks in hand: their marks and sequences, their symbol, and the numbers of what their handler emits."""
-        self.marks, self._sequences, self._key, self.numbers = marks, sequences, key, numbers
+    def hold(
+        self, positions: npt.NDArray[Any], sequences: npt.NDArray[np.int64], key: int, numbers: Sequence[int]
+    ) -> None:
+        """The ticks in hand: their positions and sequences, their symbol, and the numbers of its handler's outputs."""
+        self.positions, self._sequences, self._key, self.numbers = positions, sequences, key, numbers
         self.at_timer = False
 
     def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:
         """A symbol's timer in hand, or its end."""
-        self.marks, self._key, self.numbers = np.empty(0, MARK), key, numbers
+        self.positions, self._key, self.numbers = np.empty(0, POSITION), key, numbers
         self.at_timer, self._time, self._number = True, time, AT_END if at_end else TIMER
 
     @property
     def n(self) -> int:
         """Ticks in hand."""
-        return len(self.marks)
+        return len(self.positions)
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
         """Records on behalf of what is in hand, as ``strand.handlers.emit.EmittingBatch`` has it."""
@@ -77,7 +79,10 @@ class SerialEmitted:
             entries["head"]["number"], entries["head"]["time"] = self._number, self._time
             entries["head"]["sequence"] = NO_SEQUENCE
         else:
-            entries["head"]["number"], entries["head"]["time"] = self.marks["number"][at], self.marks["time"][at]
+            entries["head"]["number"], entries["head"]["time"] = (
+                self.positions["number"][at],
+                self.positions["time"][at],
+            )
             entries["head"]["sequence"] = self._sequences[at]
         entries["head"]["key"] = self._key
         entries["record"] = records.view(entries.dtype["record"])

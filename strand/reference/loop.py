@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import Failure, histogram_floors_ns
 from strand.binding.gate import key_error
-from strand.binding.serial import MARK, PlainRows, SerialRun
+from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects
@@ -103,7 +103,7 @@ class SerialLoop(RunBase):
             alarms=self._alarms,
         )
         self._seen = np.zeros(len(self._table), bool)
-        self._marks = np.empty(0, MARK)
+        self._positions = np.empty(0, POSITION)
         self._time = 0
         self._failed_at = AT_END
         self._failed_timers: list[tuple[int, int, int]] = []
@@ -139,7 +139,7 @@ class SerialLoop(RunBase):
         outside = np.flatnonzero(keys >= len(self._table))
         end = int(outside[0]) if len(outside) else len(array)
         accepted, handled, feed_time, cut = self._accepted, self._handled, self._time, AT_END
-        self._marks = self._mark(array[:end])
+        self._positions = self._position_of(array[:end])
         self._accepted += end
         begun = time.perf_counter_ns()
         try:
@@ -153,7 +153,7 @@ class SerialLoop(RunBase):
             # An interrupt: what had not been handled by then was not published.
             done = self._handled - handled
             cut = self._accepted = accepted + done
-            self._time = int(self._marks["time"][done - 1]) if done else feed_time
+            self._time = int(self._positions["time"][done - 1]) if done else feed_time
             raise
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
@@ -164,15 +164,15 @@ class SerialLoop(RunBase):
             raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
         return len(array)
 
-    def _mark(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _position_of(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
-        marks = np.empty(len(array), MARK)
-        marks["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
+        positions = np.empty(len(array), POSITION)
+        positions["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
         times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.int64)
-        marks["time"] = np.maximum(np.maximum.accumulate(times), np.int64(self._time))
+        positions["time"] = np.maximum(np.maximum.accumulate(times), np.int64(self._time))
         if len(array):
-            self._time = int(marks["time"][-1])
-        return marks
+            self._time = int(positions["time"][-1])
+        return positions
 
     def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
         """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
@@ -183,20 +183,22 @@ class SerialLoop(RunBase):
         for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
             number = int(of_record[start])
             if self._runs[number] is not None:
-                self._call(number, array[start:end], self._marks[start:end])
+                self._call(number, array[start:end], self._positions[start:end])
             else:
                 for first, last in _stretches(keys[start:end]):
-                    self._call(number, array[start + first : start + last], self._marks[start + first : start + last])
+                    self._call(
+                        number, array[start + first : start + last], self._positions[start + first : start + last]
+                    )
 
-    def _call(self, number: int, records: npt.NDArray[Any], marks: npt.NDArray[Any]) -> None:
+    def _call(self, number: int, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> None:
         run = self._runs[number]
         if run is not None:
-            failure = run(records, marks)
+            failure = run(records, positions)
         else:
-            failure = self._python.run(self._bound[number], self._output_numbers[number], records, marks)
+            failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
         self._handled += len(records) if failure is None else failure.handled
         if failure is not None:
-            self._failed_at = int(marks["number"][failure.handled])
+            self._failed_at = int(positions["number"][failure.handled])
             self._fail(number, failure, record=records[failure.handled])
 
     # ---- timers, and the end
@@ -216,7 +218,7 @@ class SerialLoop(RunBase):
         if self._failed_timers:
             self._time = self._failed_timers[-1][1]
         else:
-            self._time = int(self._marks["time"][self._failed_at - int(self._marks["number"][0])])
+            self._time = int(self._positions["time"][self._failed_at - int(self._positions["number"][0])])
         with suppress(HandlerError):
             self._wake_due()
         self._failure = first

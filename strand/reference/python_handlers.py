@@ -57,7 +57,7 @@ class SerialPython:
     # ---- what the loop asks
 
     def run(
-        self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], marks: npt.NDArray[Any]
+        self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], positions: npt.NDArray[Any]
     ) -> Failure | None:
         """Runs a handler over one symbol's ticks, with its timers before them; None where that went well."""
         key = self._key = int(records[self._reader.key][0])
@@ -66,10 +66,10 @@ class SerialPython:
         sequences = self._reader.sequences(records)
         start = 0
         while start < len(records):
-            end, failure = self._wake_until(key, numbers, marks["time"], start)
+            end, failure = self._wake_until(key, numbers, positions["time"], start)
             if failure is not None:
                 return replace(failure, handled=start)
-            self._emitted.hold(marks[start:end], sequences[start:end], key, numbers)
+            self._emitted.hold(positions[start:end], sequences[start:end], key, numbers)
             try:
                 host = self._hosts.get(key) or self._bind(bound, key)
                 handled = host.call(shown[start:end])
@@ -145,7 +145,7 @@ class SerialPython:
 
     def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick in hand."""
-        times: npt.NDArray[np.int64] = self._emitted.marks["time"].copy()
+        times: npt.NDArray[np.int64] = self._emitted.positions["time"].copy()
         return times
 
     def arm(self, handled: int, alarm: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
@@ -156,11 +156,11 @@ class SerialPython:
         """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
         run, copies = self._run_of(native.function), after.view(np.uint8).reshape(len(after), after.itemsize)
         start = self._key * self._memory.stride
-        marks = self._emitted.marks[len(self._emitted.marks) - len(ticks) :]
+        positions = self._emitted.positions[len(self._emitted.positions) - len(ticks) :]
         for i in range(len(ticks)):
-            if 0 < native.alarm(self._key) <= marks["time"][i]:
+            if 0 < native.alarm(self._key) <= positions["time"][i]:
                 return i, None
-            failure = run(ticks[i : i + 1], marks[i : i + 1])
+            failure = run(ticks[i : i + 1], positions[i : i + 1])
             if failure is not None:
                 return i, failure
             copies[i] = self._memory.memory[start : start + copies.shape[1]]

@@ -36,7 +36,7 @@ typedef struct world {
   uint32_t slot; /* that handled the last record */
   uint32_t publishing, working, meeting, swept;
   int failing, nesting, finishes, endless;
-  uint64_t mark, last_number[SYMBOLS];
+  uint64_t position, last_number[SYMBOLS];
   uint64_t looks[MOST_LOOKS][2], n_looks; /* what the watermark said, and the time there */
   uint64_t time_of[MOST_NUMBERS];         /* of the record with that number */
 } world;
@@ -420,8 +420,8 @@ static void leaving_script(void *unused, unsigned fiber) {
   expect(publish(slot, "aa") == SD_AGAIN, "there is room for two records in one place");
   sd_publisher_leave(W.d, slot);
   sd_help(W.d, enter());
-  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
-  expect(W.mark == next_number(), "a publisher that has left holds up the watermark");
+  for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
+  expect(W.position == next_number(), "a publisher that has left holds up the watermark");
   sd_dispatcher_totals(W.d, &t);
   expect(t.accepted == 1 && t.pending == 0, "a record that did not go in is counted as accepted");
 }
@@ -494,7 +494,7 @@ static const char *keys_are_read_once(void) {
   static const int32_t bounds[] = {SD_BLOCK, SD_RAISE, SD_DROP_NEWEST, SD_DROP_OLDEST, SD_CONFLATE};
   sd_config c = usual(4, 1, 1);
   c.sizes.n_strands = one_of(2, 4);
-  c.sizes.marked = sd_scheduler_random(2);
+  c.sizes.has_positions = sd_scheduler_random(2);
   c.batch_records = one_of(3, KEYED);
   c.on_full = bounds[sd_scheduler_random(5)];
   c.capacity = one_of(4, 6);
@@ -598,10 +598,10 @@ static const char *segments_are_handed_out_once(void) {
 /* ---- the watermark */
 
 static int beyond_the_watermark(const record *t, int64_t i, sd_context *ctx) {
-  uint64_t number = ctx->marks ? ctx->marks[i].number : t->nth;
-  expect(number >= W.mark, "a record is handled that the watermark has passed");
-  if (ctx->marks) {
-    W.time_of[number] = ctx->marks[i].time;
+  uint64_t number = ctx->positions ? ctx->positions[i].number : t->nth;
+  expect(number >= W.position, "a record is handled that the watermark has passed");
+  if (ctx->positions) {
+    W.time_of[number] = ctx->positions[i].time;
     expect(number >= W.last_number[t->key], "numbers do not rise along a strand");
     W.last_number[t->key] = number + 1;
   }
@@ -613,7 +613,7 @@ static int beyond_the_watermark(const record *t, int64_t i, sd_context *ctx) {
   return W.failing && sd_scheduler_random(6) == 0;
 }
 
-static void marked_publisher(void *unused, unsigned fiber) {
+static void numbering_publisher(void *unused, unsigned fiber) {
   for (int i = 0; i < 4; i++) {
     static const char *const calls[] = {"a", "ab", "bba", "cab", "aaaa", "cbacb", "abcabc", "ccccccbb"};
     const char *call = calls[sd_scheduler_random(8)];
@@ -629,22 +629,22 @@ static void marked_publisher(void *unused, unsigned fiber) {
 static void watermark_script(void *unused, unsigned fiber) {
   int drained = 0;
   while (!drained) {
-    uint64_t time, mark = sd_watermark_time(W.d, &time) - W.config.sizes.counters_start;
-    expect(mark >= W.mark, "the watermark goes back");
-    W.mark = mark;
-    if (W.n_looks < MOST_LOOKS) W.looks[W.n_looks][0] = mark, W.looks[W.n_looks++][1] = time;
+    uint64_t time, position = sd_watermark_time(W.d, &time) - W.config.sizes.counters_start;
+    expect(position >= W.position, "the watermark goes back");
+    W.position = position;
+    if (W.n_looks < MOST_LOOKS) W.looks[W.n_looks][0] = position, W.looks[W.n_looks++][1] = time;
     drained = W.publishing == 0 && sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS) == SD_OK;
   }
-  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
-  expect(!at_rest() || W.mark == next_number(), "all is handled and the watermark is not at the end");
+  for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
+  expect(!at_rest() || W.position == next_number(), "all is handled and the watermark is not at the end");
   stop();
 }
 
 static const char *watermark_holds(void) {
   uint32_t publishers = one_of(1, 2), workers = one_of(1, 2);
   sd_config c = usual(3, workers, publishers);
-  /* Without marks nobody is told of the numbers; of one publisher they are known. */
-  c.sizes.marked = publishers > 1 || sd_scheduler_random(2);
+  /* Without positions nobody is told of the numbers; of one publisher they are known. */
+  c.sizes.has_positions = publishers > 1 || sd_scheduler_random(2);
   c.on_full = (int32_t)(uint32_t[]){SD_BLOCK, SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST}[sd_scheduler_random(4)];
   c.capacity = one_of(1, 7);
   c.budget_records = one_of(1, 4);
@@ -655,10 +655,10 @@ static const char *watermark_holds(void) {
   make(&c, kind, 0, 0);
   W.each = beyond_the_watermark;
   W.failing = sd_scheduler_random(2) == 0;
-  W.nesting = c.sizes.marked && kind == NATIVE && sd_scheduler_random(2);
+  W.nesting = c.sizes.has_positions && kind == NATIVE && sd_scheduler_random(2);
   W.time = 100;
   add_workers(workers);
-  for (uint32_t i = 0; i < publishers; i++) sd_scheduler_add(marked_publisher, NULL);
+  for (uint32_t i = 0; i < publishers; i++) sd_scheduler_add(numbering_publisher, NULL);
   W.publishing = publishers;
   sd_scheduler_add(watermark_script, NULL);
   const char *wrong = run();
@@ -675,8 +675,8 @@ static void waiting_task_script(void *unused, unsigned fiber) {
   publish(slot, "b");
   while (sd_help(W.d, slot)) {
   }
-  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
-  expect(W.mark == next_number(), "a task that waits is taken for a record");
+  for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
+  expect(W.position == next_number(), "a task that waits is taken for a record");
 }
 
 static const char *tasks_hold_up_no_watermark(void) {
@@ -696,9 +696,9 @@ static void locked_script(void *unused, unsigned fiber) {
   while (sd_help(W.d, slot)) {
   }
   sd_lock(lock);
-  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
+  for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
   sd_unlock(lock);
-  expect(W.mark == W.config.sizes.counters_start, "a strand whose publisher is at work is taken for empty");
+  expect(W.position == W.config.sizes.counters_start, "a strand whose publisher is at work is taken for empty");
   /* The round that begins here ends under the lock. */
   sd_watermark(W.d);
   sd_dispatcher_resume(W.d, 0, SD_PAUSED);
@@ -707,9 +707,9 @@ static void locked_script(void *unused, unsigned fiber) {
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
   sd_task_queue(W.d, 0, 1);
   sd_lock(lock);
-  W.mark = sd_watermark(W.d);
+  W.position = sd_watermark(W.d);
   sd_unlock(lock);
-  expect(W.mark == next_number(), "a count that is reached is not seen under a publisher's lock");
+  expect(W.position == next_number(), "a count that is reached is not seen under a publisher's lock");
   sd_dispatcher_resume(W.d, 0, SD_PAUSED);
   stop();
 }
@@ -747,13 +747,13 @@ static void merger_script(void *unused, unsigned fiber) {
   expect(sd_publish_nested(W.d, 0, &more, 1) == SD_OK, "a handler cannot publish");
   sd_help(W.d, first);
   sd_publish_more(W.d, second, SLICE_NS);
-  for (int i = 0; i < 3; i++) W.mark = sd_watermark(W.d);
-  expect(W.mark == next_number(), "a publisher that waits for the merger holds up what was numbered since");
+  for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
+  expect(W.position == next_number(), "a publisher that waits for the merger holds up what was numbered since");
 }
 
 static const char *waits_for_the_merger(void) {
   sd_config c = usual(2, 1, 2);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits;
   sd_scheduler_add(merger_script, NULL);
@@ -779,7 +779,7 @@ static void bounds_script(void *unused, unsigned fiber) {
 
 static const char *numbers_below_a_bound_stay(void) {
   sd_config c = usual(2, 1, 2);
-  c.sizes.marked = c.publisher_drains = c.one_core = 1;
+  c.sizes.has_positions = c.publisher_drains = c.one_core = 1;
   make(&c, PURE, 0, sizeof(emission));
   W.each = fails_beside_another;
   sd_scheduler_add(bounds_script, NULL);
@@ -803,7 +803,7 @@ static void paused_script(void *unused, unsigned fiber) {
 
 static const char *merger_waits_for_paused(void) {
   sd_config c = usual(2, 1, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits;
   sd_scheduler_add(paused_script, NULL);
@@ -850,7 +850,7 @@ static void three_script(void *unused, unsigned fiber) {
 
 static const char *merges_all_of_a_tick(void) {
   sd_config c = usual(2, 1, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   c.budget_records = one_of(1, 3);
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits_three;
@@ -871,7 +871,7 @@ static void end_script(void *unused, unsigned fiber) {
 
 static const char *merges_what_the_end_emits(void) {
   sd_config c = usual(3, 1, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   W.finishes = 1;
   make(&c, NATIVE, 0, sizeof(emission));
   sd_scheduler_add(end_script, NULL);
@@ -906,7 +906,7 @@ static int asks_for_15(const record *t, int64_t i, sd_context *ctx) {
 
 static const char *merger_looks_for_timers(void) {
   sd_config c = usual(2, 1, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   make(&c, NATIVE, 1, sizeof(emission));
   W.each = asks_for_15;
   sd_scheduler_add(left_script, NULL);
@@ -955,7 +955,7 @@ static void endless_script(void *unused, unsigned fiber) {
 static const char *endless_timers_leave_others_their_turn(void) {
   static const int32_t bounds[] = {SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST, SD_CONFLATE};
   sd_config c = usual(2, 1, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   c.budget_ns = one_of(30, 300);
   c.batch_records = one_of(1, 8);
   c.ahead_records = one_of(0, 2);
@@ -1001,7 +1001,7 @@ static const char *alarm_trees_are_right(void) {
 }
 
 static int asks_to_be_woken(const record *t, int64_t i, sd_context *ctx) {
-  if (sd_scheduler_random(3)) ctx->wake_at(ctx, t->key, ctx->marks[i].time + one_of(1, 4));
+  if (sd_scheduler_random(3)) ctx->wake_at(ctx, t->key, ctx->positions[i].time + one_of(1, 4));
   return 0;
 }
 
@@ -1044,7 +1044,7 @@ static void held_publisher_script(void *unused, unsigned fiber) {
 
 static const char *looks_wait_for_no_other(void) {
   sd_config c = usual(2, 1, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   make(&c, NATIVE, 1, 0);
   W.each = asks_for_15;
   W.time = 10;
@@ -1055,7 +1055,7 @@ static const char *looks_wait_for_no_other(void) {
 
 static const char *looks_for_alarms(void) {
   sd_config c = usual(2, 2, 1);
-  c.sizes.marked = 1;
+  c.sizes.has_positions = 1;
   make(&c, NATIVE, 1, 0);
   W.each = asks_to_be_woken;
   add_workers(2);

@@ -4,9 +4,9 @@
 #include "engine.hpp"
 
 /* Two publishers, a worker, and who asks for the watermark: what lies below it has been handled. */
-template <bool marked, bool inlined> struct watermark : rl::test_suite<watermark<marked, inlined>, 4> {
+template <bool has_positions, bool inlined> struct watermark : rl::test_suite<watermark<has_positions, inlined>, 4> {
   engine e;
-  void before() { e.begin(marked, false, false, inlined); }
+  void before() { e.begin(has_positions, false, false, inlined); }
   void thread(unsigned index) {
     if (index == 0) {
       record first[] = {{0, 0, 10}}, second[] = {{1, 1, 20}};
@@ -71,7 +71,7 @@ template <typename rules> struct bounds : rl::test_suite<bounds<rules>, 2> {
   void before() { e.begin(true, false, false, false); }
   void thread(unsigned index) {
     if (index == 0) {
-      bound_marked(&e.d, 1, publisher_of(&e.d, 1, 0));
+      bound_with_positions(&e.d, 1, publisher_of(&e.d, 1, 0));
       record first[] = {{0, 0, 10}, {1, 1, 20}, {0, 2, 30}, {1, 3, 40}}, second[] = {{0, 4, 50}};
       rules::publish(e, first, 4);
       rules::publish(e, second, 1);
@@ -142,7 +142,7 @@ struct booked_first : right_merging {
       unsigned char *records;
       uint32_t run = sd_strand_front(s, &e.d.pool, &e.slots[0].cache, (uint32_t)pending, &records);
       const uint32_t at = sd_load(&s->at, relaxed, Q2);
-      ctx.marks = sd_segment_mark(&e.d.pool, sd_load(&s->head, relaxed, Q1), at);
+      ctx.positions = sd_segment_position(&e.d.pool, sd_load(&s->head, relaxed, Q1), at);
       ctx.keys = records;
       handle(e.d.rows, (const sd_tick *)records, run, &ctx);
       sd_store(&s->at, at + run, relaxed, Q2);
@@ -307,7 +307,7 @@ static const model_program programs[] = {
     {"timers_arm", "", model_simulate<arming<root_first>>},
     {"watermark_waits", "", model_simulate<waiting>},
     {"watermark", "", model_simulate<watermark<false, false>>},
-    {"watermark_marks", "", model_simulate<watermark<true, false>>},
+    {"watermark_positions", "", model_simulate<watermark<true, false>>},
     {"watermark_inline", "", model_simulate<watermark<true, true>>},
     {"merge", "", model_simulate<merging<right_merging, false>>},
     {"merge_inline", "", model_simulate<merging<right_merging, true>>},

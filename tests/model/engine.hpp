@@ -1,7 +1,7 @@
 /* The dispatcher itself under Relacy: the core's own files, compiled as they are, with the small sizes of the seeded scheduler.
  *
  * What the checker sees are atomic operations and SD_PLAIN variables. What lies in ordinary memory beside them (records in
- * segments, marks, emitted entries, a failure's text) has a shadow here: an SD_PLAIN that is written before the engine is told
+ * segments, positions, emitted entries, a failure's text) has a shadow here: an SD_PLAIN that is written before the engine is told
  * and read after it has told somebody else.
  */
 #ifndef SD_MODEL_ENGINE_HPP
@@ -98,7 +98,7 @@ struct segment {
   sd_segment head;
   unsigned char unused[SD_SEGMENT_HEADER - sizeof(sd_segment)];
   record records[SEGMENT_RECORDS];
-  sd_mark marks[SEGMENT_RECORDS];
+  sd_position positions[SEGMENT_RECORDS];
 };
 
 struct chunk {
@@ -143,7 +143,7 @@ struct engine {
 
   /* what the checker sees beside the engine */
   SD_PLAIN(uint64_t) row[SYMBOLS];
-  SD_PLAIN(uint64_t) done[MOST];             /* by number, or without marks by id */
+  SD_PLAIN(uint64_t) done[MOST];             /* by number, or without positions by id */
   SD_PLAIN(uint64_t) shadow[SLOTS][2][MOST]; /* of what was emitted: in each lane one after the other */
 
   /* the oracle: ordinary variables */
@@ -159,7 +159,7 @@ struct engine {
   uint32_t merged_key;
   bool emits, timed;
 
-  void begin(bool marked, bool with_outputs, bool with_timers, bool inlined) {
+  void begin(bool has_positions, bool with_outputs, bool with_timers, bool inlined) {
     E = this;
     now = passed = handled = published = others = fires = 0;
     memset(was_done, 0, sizeof was_done);
@@ -172,13 +172,14 @@ struct engine {
     merged_number = merged_time = 0, merged_timer = 0, merged_key = 0;
     emits = with_outputs, timed = with_timers;
 
-    sd_sizes z = {SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0, SD_NONE, 0, SD_LINE, SEGMENTS, marked, 0};
+    sd_sizes z = {SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0,
+                  SD_NONE, 0,       SD_LINE, SEGMENTS,   has_positions,  0};
     sd_arena *a = &arena;
     a->n_symbols = SYMBOLS, a->n_strands = STRANDS, a->n_workers = WORKERS, a->n_publishers = PUBLISHERS;
     a->record_size = sizeof(record), a->key_offset = 0, a->row_stride = SD_LINE;
     a->sequence = sd_sequence_at_of(0, SD_NONE, 0);
     a->segment_records = SEGMENT_RECORDS, a->n_segments = SEGMENTS, a->segment_bytes = sizeof(segment);
-    a->marks_at = marked ? offsetof(segment, marks) : 0;
+    a->positions_at = has_positions ? offsetof(segment, positions) : 0;
     a->strands = (char *)strands - (char *)a;
     a->lists = (char *)lists - (char *)a;
     a->rings = (char *)rings - (char *)a;
@@ -192,7 +193,7 @@ struct engine {
     d.policy = &sd_policy_fifo;
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;
     d.pool.segment_bytes = sizeof(segment), d.pool.record_size = sizeof(record), d.pool.records = SEGMENT_RECORDS;
-    d.pool.marks_at = a->marks_at;
+    d.pool.positions_at = a->positions_at;
     d.tasks.list = &a->task_list, d.tasks.tasks = tasks;
     declared = 0;
     memset(&handler, 0, sizeof handler);
@@ -202,7 +203,7 @@ struct engine {
     d.handlers = &handler, d.n_handlers = 1, d.n_workers = WORKERS, d.n_slots = SLOTS;
     memset(&d.config, 0, sizeof d.config);
     d.config.sizes = z;
-    d.config.time_offset = marked ? offsetof(record, time) : SD_NONE;
+    d.config.time_offset = has_positions ? offsetof(record, time) : SD_NONE;
     d.config.on_error = SD_ON_ERROR_STOP;
     d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.budget_records = 2;
     d.config.batch_records = BATCH, d.config.ahead_records = 1000, d.config.publisher_drains = inlined;
@@ -216,7 +217,7 @@ struct engine {
     memset(watch, 0, sizeof watch);
     for (uint32_t i = 0; i < SLOTS; i++) watches[i] = watch[i], py_batches[i] = NULL, slots[i].own_turns = 0;
     d.watches = watches, d.py_batches = py_batches, d.last_number = last_number;
-    d.scratch = NULL, d.scratch_marks = NULL, d.seen = NULL, d.strand_time = NULL, d.overdue_until = NULL;
+    d.scratch = NULL, d.scratch_positions = NULL, d.seen = NULL, d.strand_time = NULL, d.overdue_until = NULL;
     d.watermark_target = target, d.watermark_strand = target_strand;
     d.watermark_left = 0, d.watermark_next = d.watermark = d.watermark_next_time = d.watermark_time = 0;
     d.outputs = NULL;
@@ -270,15 +271,15 @@ struct engine {
     published += (uint32_t)n;
     RL_ASSERT(sd_publish(&d, slot, records, n, 1000000) == SD_OK);
   }
-  /* All below a watermark has been handled, and what its handlers wrote may be read. Without marks nobody says which record has
+  /* All below a watermark has been handled, and what its handlers wrote may be read. Without positions nobody says which record has
    * which number, and some numbers are given out twice. */
-  void pass(uint64_t mark) {
-    RL_ASSERT(mark <= MOST);
-    if (mark > passed) passed = mark;
-    if (!d.config.sizes.marked) RL_ASSERT(handled >= mark);
-    if (!d.config.sizes.marked && mark < published) return;
-    for (uint64_t number = 0; number < mark; number++)
-      if (!d.config.sizes.marked || was_done[number]) RL_ASSERT((uint64_t)done[number] == 1);
+  void pass(uint64_t position) {
+    RL_ASSERT(position <= MOST);
+    if (position > passed) passed = position;
+    if (!d.config.sizes.has_positions) RL_ASSERT(handled >= position);
+    if (!d.config.sizes.has_positions && position < published) return;
+    for (uint64_t number = 0; number < position; number++)
+      if (!d.config.sizes.has_positions || was_done[number]) RL_ASSERT((uint64_t)done[number] == 1);
   }
   bool anything_pending() {
     for (auto &s : strands)
@@ -307,11 +308,11 @@ struct engine {
     row[key] = row[key] + 1;
     handled++;
     RL_ASSERT(r->id < MOST);
-    if (!ctx->marks) {
+    if (!ctx->positions) {
       done[r->id] = 1;
       return;
     }
-    const sd_mark m = ctx->marks[i];
+    const sd_position m = ctx->positions[i];
     RL_ASSERT(m.number < MOST && m.number >= passed);
     done[m.number] = 1;
     was_done[m.number] = true;

@@ -133,7 +133,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
     if (lossless() && !R.nesting && R.config.on_full == SD_BLOCK && t->sequence != *seen + 1)
       broken("a record is missing");
     *seen = t->sequence;
-    if (R.timed && ctx) before_record(t->key, ctx->marks[i + first].time);
+    if (R.timed && ctx) before_record(t->key, ctx->positions[i + first].time);
     sd_schedule_point("handler");
     if (t->nests && ctx) {
       union {
@@ -157,7 +157,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
     R.handled++;
     R.emitted[t->key]++;
     if (R.timed && ctx && sd_scheduler_random(3) == 0) {
-      uint64_t time = ctx->marks[i + first].time, ns = some_alarm(time);
+      uint64_t time = ctx->positions[i + first].time, ns = some_alarm(time);
       ctx->wake_at(ctx, t->key, ns);
       expect_alarm(t->key, time, ns);
       if (ctx->yield && R.yields) {
@@ -280,11 +280,11 @@ static void worker(void *unused, unsigned index) {
       continue;
     }
     int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)batch.n) : batch.n;
-    for (int64_t i = 0; R.timed && i < most; i++) before_record(at(batch.records, i)->key, batch.marks[i].time);
+    for (int64_t i = 0; R.timed && i < most; i++) before_record(at(batch.records, i)->key, batch.positions[i].time);
     int64_t done = handle(batch.records, most, NULL, &batch, slot, 0);
     if (R.timed && done == most) {
       uint32_t key = at(batch.records, most - 1)->key;
-      uint64_t ns = batch.marks[most - 1].time + 1 + sd_scheduler_random(12);
+      uint64_t ns = batch.positions[most - 1].time + 1 + sd_scheduler_random(12);
       if (sd_py_wake_at(R.d, &batch, most, ns)) broken("a alarm was refused");
       R.alarm[key] = ns;
       sd_worker_done(R.d, slot, &batch, most, 0, NULL);
@@ -425,7 +425,7 @@ static int prepare(void) {
                         .sequence_offset = 8,
                         .row_bytes = 8,
                         .n_segments = slots * 2 * SD_FREE_RUN + one_of(1, 12),
-                        .marked = R.emits || R.timed,
+                        .has_positions = R.emits || R.timed,
                         .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
@@ -511,9 +511,9 @@ static const char *check(void) {
     }
     if (sd_outputs_late(R.d) && !R.d->outputs->passed) return "something was emitted too late";
   }
-  uint64_t mark = 0;
-  for (int i = 0; i < 3; i++) mark = sd_watermark(R.d);
-  if (t.pending == 0 && mark != t.watermark_sequence) return "all is handled and the watermark is not at the end";
+  uint64_t position = 0;
+  for (int i = 0; i < 3; i++) position = sd_watermark(R.d);
+  if (t.pending == 0 && position != t.watermark_sequence) return "all is handled and the watermark is not at the end";
   return NULL;
 }
 

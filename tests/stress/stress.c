@@ -135,7 +135,7 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = (const sd_tick *)((const char *)ticks + (size_t)i * S.record_size);
     row *r = (row *)((char *)rows + t->instrument_id * stride);
-    if (S.timed && ctx) before_record(r, ctx->marks[i].time);
+    if (S.timed && ctx) before_record(r, ctx->positions[i].time);
     if (t->size > SOURCES) r->errors++;
     else if (t->size < SOURCES) {
       uint64_t *seen = &r->seen[t->size];
@@ -155,7 +155,7 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
     r->handled++;
     if (S.emits) r->emitted += (uint64_t)sd_sequence(t) % 3;
     if (S.timed && ctx && (uint64_t)sd_sequence(t) % 3 == 0) {
-      r->alarm = some_alarm((uint64_t)sd_sequence(t) * 0x9e3779b9u >> 7, ctx->marks[i].time);
+      r->alarm = some_alarm((uint64_t)sd_sequence(t) * 0x9e3779b9u >> 7, ctx->positions[i].time);
       ctx->wake_at(ctx, t->instrument_id, r->alarm);
       if (S.yields && ctx->yield) return i + 1;
     }
@@ -200,12 +200,12 @@ static void *worker(void *argument) {
       int64_t most = (batch.n - 1) / 2 + 1;
       for (int64_t i = 0; i < most; i++) {
         const sd_tick *t = (const sd_tick *)((const char *)batch.records + (size_t)i * S.record_size);
-        before_record((row *)((char *)rows + t->instrument_id * stride), batch.marks[i].time);
+        before_record((row *)((char *)rows + t->instrument_id * stride), batch.positions[i].time);
       }
       int64_t done = handle(rows, batch.records, most, NULL, stride, &batch, slot);
       if (done == most) {
         row *r = (row *)((char *)rows + last->instrument_id * stride);
-        r->alarm = batch.marks[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
+        r->alarm = batch.positions[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
         if (sd_py_wake_at(S.d, &batch, most, r->alarm)) r->errors++;
       }
       sd_worker_done(S.d, slot, &batch, done, done < most, "as told");
@@ -386,7 +386,7 @@ static void prepare(void) {
                         .sequence_high = offsetof(sd_tick, sequence_high),
                         .row_bytes = sizeof(row),
                         .n_segments = slots * 2 * SD_FREE_RUN + one_of(1, 40),
-                        .marked = S.emits || S.timed,
+                        .has_positions = S.emits || S.timed,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
   c->time_offset = one_of(0, 3) ? 8 : SD_NONE;
   c->idle = (int32_t)one_of(0, 2);

@@ -231,7 +231,7 @@ int64_t on_alarm(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
     row->hash = mixed(row->hash, (uint64_t)sd_sequence(&ticks[i]) * 0x9e3779b97f4a7c15u, ctx);
     if (row->hash >> 62 == 0 && say(row, 0, i, ctx)) return i;
     ctx->yield = 0;
-    ask(row, ticks[i].instrument_id, ctx->marks[i].time, ctx);
+    ask(row, ticks[i].instrument_id, ctx->positions[i].time, ctx);
     if (ctx->yield && ((const uint64_t *)ctx->params)[1]) return i + 1;
   }
   return n;
@@ -256,7 +256,7 @@ int finish_alarm(void *rows, uint32_t key, sd_context *ctx) {
 int64_t on_bomb(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   for (int64_t i = 0; i < n; i++) {
     sum_row *row = row_of(rows, &ticks[i], ctx);
-    if (row->ticks++ == 0) ctx->wake_at(ctx, ticks[i].instrument_id, ctx->marks[i].time + 5);
+    if (row->ticks++ == 0) ctx->wake_at(ctx, ticks[i].instrument_id, ctx->positions[i].time + 5);
   }
   return n;
 }

@@ -42,13 +42,13 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
                         uint64_t stride, uint64_t n_rows, const sd_tick *ticks, int64_t n, int timers,
                         unsigned char *out, uint64_t record_bytes, uint64_t room, char *message) {
   plain_run run = {0};
-  sd_mark *marks = calloc((size_t)n + 1, sizeof *marks);
+  sd_position *positions = calloc((size_t)n + 1, sizeof *positions);
   sd_sink *sinks[2] = {&run.sink, &run.sink};
   const uint64_t entry = (sizeof(sd_emitted) + record_bytes + 7) / 8 * 8;
   uint64_t now = 0;
   int64_t i, failed = 0;
   run.alarms = calloc(n_rows, sizeof *run.alarms);
-  if (!marks || !run.alarms) abort();
+  if (!positions || !run.alarms) abort();
   run.sink = (sd_sink){out, out + room * entry, (uint32_t)record_bytes, (uint32_t)entry, no_more};
   run.ctx.params = params;
   run.ctx.row_stride = stride;
@@ -62,13 +62,13 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   run.ctx.n_outputs = record_bytes ? 1 : 0;
   for (i = 0; i < n; i++) {
     if (ticks[i].ts_recv > (int64_t)now) now = (uint64_t)ticks[i].ts_recv;
-    marks[i] = (sd_mark){(uint64_t)i, (int64_t)now};
+    positions[i] = (sd_position){(uint64_t)i, (int64_t)now};
   }
   for (i = 0; i < n && !failed; i++) {
     const int64_t some = timers ? 1 : n;
-    if (timers && wake && (failed = fire(&run, wake, rows, (uint64_t)marks[i].time))) break;
-    run.now = (uint64_t)marks[i].time;
-    run.ctx.marks = marks + i;
+    if (timers && wake && (failed = fire(&run, wake, rows, (uint64_t)positions[i].time))) break;
+    run.now = (uint64_t)positions[i].time;
+    run.ctx.positions = positions + i;
     run.ctx.keys = (const unsigned char *)(ticks + i) + offsetof(sd_tick, instrument_id);
     const int64_t done = fn(rows, ticks + i, some, &run.ctx);
     failed = done != some;
@@ -82,7 +82,7 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
     failed = finish(rows, (uint32_t)key, &run.ctx) != 0;
   }
   memcpy(message, run.ctx.message, sizeof run.ctx.message);
-  free(marks);
+  free(positions);
   free(run.alarms);
   return failed ? -1 - i : (int64_t)((uint64_t)(run.sink.at - out) / entry);
 }

@@ -89,13 +89,14 @@ static inline uint64_t sd_alarm_after(int64_t ns, int64_t now) {
 #define SD_TIMER UINT64_MAX
 #define SD_AT_END (UINT64_MAX - 1)
 
-/* One output of one slot: filled by that slot's thread alone. */
-typedef struct sd_sink {
-  unsigned char *at, *end;                                   /* the next entry, and where the last one has to end */
-  uint32_t record_bytes;                                     /* of a record as declared */
-  uint32_t entry_bytes;                                      /* of it with its sd_emitted, a multiple of 8 */
-  int (*more)(struct sd_context *ctx, struct sd_sink *sink); /* makes room for an entry; nonzero: there is none */
-} sd_sink;
+/* One output of one participant: filled by that participant's thread alone. */
+typedef struct sd_output_writer {
+  unsigned char *at, *end; /* the next entry, and where the last one has to end */
+  uint32_t record_bytes;   /* of a record as declared */
+  uint32_t entry_bytes;    /* of it with its sd_emitted, a multiple of 8 */
+  int (*more)(struct sd_context *ctx,
+              struct sd_output_writer *writer); /* makes room for an entry; nonzero: there is none */
+} sd_output_writer;
 
 /* What a handler is called with beside its records. */
 typedef struct sd_context {
@@ -103,7 +104,7 @@ typedef struct sd_context {
   uint64_t row_stride;  /* bytes from one symbol's row to the next */
   uint64_t n_rows;      /* rows there are: one a symbol */
   uint64_t record_size; /* bytes a record */
-  uint32_t slot;        /* the worker (or publisher) that calls */
+  uint32_t participant; /* the worker (or publisher) that calls */
   int32_t error_code;   /* set by a handler that fails: its own number, shown in the error */
   char message[104];    /* likewise: what went wrong, zero-terminated; may stay empty */
   void *engine;         /* the dispatcher's own; not for handlers */
@@ -116,8 +117,8 @@ typedef struct sd_context {
    * the handler has no sd_wake_fn. */
   void (*wake_at)(struct sd_context *ctx, uint32_t key, int64_t ns);
   /* sd_emit's; not for handlers */
-  const unsigned char *keys; /* the key of this call's first record; the next one's lies record_size further */
-  sd_sink **sinks;           /* two an output: for what ticks emit, and for i = -1 */
+  const unsigned char *keys;  /* the key of this call's first record; the next one's lies record_size further */
+  sd_output_writer **writers; /* two an output: for what ticks emit, and for i = -1 */
   uint32_t n_outputs;
   uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
   int64_t wake_time;    /* ... for when it was set, ... */
@@ -151,12 +152,12 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
     ctx->error_code = -3; /* SD_E_ARGUMENT */
     return NULL;
   }
-  sd_sink *sink = ctx->sinks[2 * output + (i < 0)];
-  if (__builtin_expect(sink->at == sink->end, 0) && sink->more(ctx, sink)) return NULL;
+  sd_output_writer *writer = ctx->writers[2 * output + (i < 0)];
+  if (__builtin_expect(writer->at == writer->end, 0) && writer->more(ctx, writer)) return NULL;
   /* The merger had it last. Beyond a chunk it does no harm. */
-  SD_FETCH_TO_WRITE(sink->at + SD_EMIT_AHEAD);
+  SD_FETCH_TO_WRITE(writer->at + SD_EMIT_AHEAD);
   /* Field by field: a head put together elsewhere and copied would wait for its own stores. */
-  sd_emitted *head = (sd_emitted *)(void *)sink->at;
+  sd_emitted *head = (sd_emitted *)(void *)writer->at;
   if (i >= 0) {
     const unsigned char *at = ctx->keys + (uint64_t)i * ctx->record_size;
     uint32_t key;
@@ -172,7 +173,7 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
     head->key = ctx->wake_key;
   }
   head->link = 0;
-  sink->at += sink->entry_bytes;
+  writer->at += writer->entry_bytes;
   return head + 1;
 }
 
@@ -180,7 +181,7 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
 static inline int sd_emit(sd_context *ctx, uint32_t output, int64_t i, const void *record) {
   void *to = sd_emit_room(ctx, output, i);
   if (!to) return -1;
-  const uint32_t bytes = ctx->sinks[2 * output]->record_bytes;
+  const uint32_t bytes = ctx->writers[2 * output]->record_bytes;
   /* A call costs as much as all the rest. */
 #define SD_IS(n) (bytes == (n) && __builtin_object_size(record, 0) >= (n))
   if (SD_IS(8)) memcpy(to, record, 8);

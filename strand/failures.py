@@ -60,7 +60,7 @@ def failures_of(
     causes: list[Iterator[BaseException]] = [iter(list(errors)) for errors in raised]
     for failure in engine.failures():
         assert failure.handler is not None
-        assert failure.slot is not None
-        cause = next(causes[failure.slot], None) if failure.code == RAISED else None
+        assert failure.participant is not None
+        cause = next(causes[failure.participant], None) if failure.code == RAISED else None
         found.append(error_of(replace(failure, cause=cause), handlers[failure.handler], table))
     return found

@@ -8,36 +8,36 @@
 
 enum { FIRST_ROOM = 256, FEW = 32, KEY_BYTES = 4, MOST_TIMES = 256 };
 
-static inline int before(const sd_due *a, const sd_due *b) {
+static inline int before(const sd_alarm_record *a, const sd_alarm_record *b) {
   return a->time != b->time ? a->time < b->time : a->key < b->key;
 }
 
-int sd_due_add(sd_due_list *list, uint64_t time, uint32_t key, uint32_t ref) {
+int sd_alarm_records_add(sd_alarm_records *list, uint64_t time, uint32_t key, uint32_t ref) {
   if (SD_UNLIKELY(list->n == list->room)) {
     uint64_t room = list->room ? 2 * list->room : FIRST_ROOM;
-    sd_due *due = realloc(list->due, room * sizeof *due);
+    sd_alarm_record *due = realloc(list->due, room * sizeof *due);
     if (!due) return SD_E_NO_MEMORY;
     list->due = due;
-    sd_due *spare = malloc(room * sizeof *spare);
+    sd_alarm_record *spare = malloc(room * sizeof *spare);
     if (!spare) return SD_E_NO_MEMORY;
     free(list->spare);
     list->spare = spare;
     list->room = room;
   }
-  list->due[list->n++] = (sd_due){time, key, ref};
+  list->due[list->n++] = (sd_alarm_record){time, key, ref};
   return SD_OK;
 }
 
-void sd_due_free(sd_due_list *list) {
+void sd_alarm_records_free(sd_alarm_records *list) {
   free(list->due);
   free(list->spare);
   free(list->there);
   free(list->place);
 }
 
-static void sort_few(sd_due *due, uint64_t n) {
+static void sort_few(sd_alarm_record *due, uint64_t n) {
   for (uint64_t i = 1; i < n; i++) {
-    sd_due one = due[i];
+    sd_alarm_record one = due[i];
     uint64_t to = i;
     for (; to > 0 && before(&one, &due[to - 1]); to--) due[to] = due[to - 1];
     due[to] = one;
@@ -45,7 +45,7 @@ static void sort_few(sd_due *due, uint64_t n) {
 }
 
 /* Stable, by a byte of each of n records. */
-static inline void by_byte(const sd_due *from, sd_due *to, uint64_t n, unsigned byte) {
+static inline void by_byte(const sd_alarm_record *from, sd_alarm_record *to, uint64_t n, unsigned byte) {
   uint64_t place[256] = {0}, all = 0;
   const int by_key = byte < KEY_BYTES;
   const unsigned shift = 8 * (by_key ? byte : byte - KEY_BYTES);
@@ -60,7 +60,7 @@ static inline void by_byte(const sd_due *from, sd_due *to, uint64_t n, unsigned 
 
 /* Stable, a byte after the other from the key's lowest to the time's highest, leaving out those in which all agree. Returns where
  * the result is: either. */
-static sd_due *by_bytes(sd_due *from, sd_due *to, uint64_t n) {
+static sd_alarm_record *by_bytes(sd_alarm_record *from, sd_alarm_record *to, uint64_t n) {
   uint64_t times = 0;
   uint32_t keys = 0;
   for (uint64_t i = 1; i < n; i++) {
@@ -70,7 +70,7 @@ static sd_due *by_bytes(sd_due *from, sd_due *to, uint64_t n) {
   for (unsigned byte = 0; byte < KEY_BYTES + 8; byte++) {
     if (!((byte < KEY_BYTES ? keys >> 8 * byte : times >> 8 * (byte - KEY_BYTES)) & 255)) continue;
     by_byte(from, to, n, byte);
-    sd_due *swap = from;
+    sd_alarm_record *swap = from;
     from = to;
     to = swap;
   }
@@ -101,7 +101,7 @@ static inline uint32_t place_of(const due_times *times, uint64_t time, uint32_t 
 }
 
 /* Zero: there are too many. */
-static int find_times(const sd_due *due, uint64_t n, due_times *times) {
+static int find_times(const sd_alarm_record *due, uint64_t n, due_times *times) {
   uint32_t at = 0;
   times->n = 0;
   for (uint64_t i = 0; i < n; i++) {
@@ -121,7 +121,8 @@ static int find_times(const sd_due *due, uint64_t n, due_times *times) {
 }
 
 /* Puts n records in the order of their keys, none of which is above `most`. Zero: two have the same. */
-static int by_table(sd_due_list *list, const sd_due *from, sd_due *to, uint64_t n, uint32_t most) {
+static int by_table(sd_alarm_records *list, const sd_alarm_record *from, sd_alarm_record *to, uint64_t n,
+                    uint32_t most) {
   int once = 1;
   for (uint64_t i = 0; i < n; i++) {
     uint64_t *word = &list->there[from[i].key / 64], bit = UINT64_C(1) << from[i].key % 64;
@@ -138,7 +139,7 @@ static int by_table(sd_due_list *list, const sd_due *from, sd_due *to, uint64_t 
 }
 
 /* Zero: no memory, which only makes it slower. */
-static int room_for_keys(sd_due_list *list, uint32_t most) {
+static int room_for_keys(sd_alarm_records *list, uint32_t most) {
   if (most < list->keys) return 1;
   const uint64_t keys = ((uint64_t)most / 64 + 1) * 64;
   uint64_t *there = calloc(keys / 64, sizeof *there);
@@ -157,7 +158,7 @@ static int room_for_keys(sd_due_list *list, uint32_t most) {
 }
 
 /* Stable, by time and then by key. Returns where the result is: either. */
-static sd_due *sort(sd_due_list *list, sd_due *from, sd_due *to, uint64_t n) {
+static sd_alarm_record *sort(sd_alarm_records *list, sd_alarm_record *from, sd_alarm_record *to, uint64_t n) {
   due_times times;
   uint64_t at[MOST_TIMES], all = 0;
   uint32_t most = 0;
@@ -175,7 +176,7 @@ static sd_due *sort(sd_due_list *list, sd_due *from, sd_due *to, uint64_t n) {
       place = place_of(&times, from[i].time, place);
       to[at[place]++] = from[i];
     }
-    sd_due *swap = from;
+    sd_alarm_record *swap = from;
     from = to;
     to = swap;
   }
@@ -185,7 +186,7 @@ static sd_due *sort(sd_due_list *list, sd_due *from, sd_due *to, uint64_t n) {
   return to;
 }
 
-void sd_due_sort(sd_due_list *list) {
+void sd_alarm_records_sort(sd_alarm_records *list) {
   if (list->sorted == list->n) return;
   /* What is handed out goes, once that is most of it. */
   if (list->at > list->n / 2) {
@@ -194,7 +195,7 @@ void sd_due_sort(sd_due_list *list) {
     list->sorted -= list->at;
     list->at = 0;
   }
-  sd_due *due = list->due, *fresh = due + list->sorted, *sorted = fresh;
+  sd_alarm_record *due = list->due, *fresh = due + list->sorted, *sorted = fresh;
   uint64_t n = list->n - list->sorted, left = list->sorted;
   list->sorted = list->n;
   if (n < FEW) sort_few(fresh, n);
@@ -203,7 +204,7 @@ void sd_due_sort(sd_due_list *list) {
   if (behind && sorted != fresh) memcpy(fresh, sorted, n * sizeof *due);
   if (behind) return;
   if (sorted == fresh) sorted = memcpy(list->spare, fresh, n * sizeof *due);
-  for (sd_due *to = due + list->n; n;) {
+  for (sd_alarm_record *to = due + list->n; n;) {
     int old = left > list->at && before(&sorted[n - 1], &due[left - 1]);
     *--to = old ? due[--left] : sorted[--n];
   }

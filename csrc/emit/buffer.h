@@ -1,4 +1,4 @@
-/* What the merger's parts and the slots know of lanes: where entries lie, and the way along them; merge/rounds.h says what for. */
+/* What the merger's parts and the participants know of buffers: where entries lie, and the way along them; merge/rounds.h says what for. */
 #ifndef SD_EMIT_BUFFER_H
 #define SD_EMIT_BUFFER_H
 
@@ -29,7 +29,7 @@ enum {
 };
 
 /* In the link of what Python emits for a tick: it comes after what is emitted in C, as a chain's end, of which the native part
- * may have been ahead on another slot. */
+ * may have been ahead on another participant. */
 #define SD_BY_PYTHON (1u << 31)
 /* The number of a record that was emitted for a tick its handler then failed on. */
 #define SD_VOID (UINT64_MAX - 2)
@@ -37,25 +37,25 @@ enum {
 #define SD_MERGED_HEAD 28
 
 typedef struct sd_chunk {
-  struct sd_chunk *next; /* the lane's next one; written before a lane says that it is filled beyond this one */
+  struct sd_chunk *next; /* the buffer's next one; written before a buffer says that it is filled beyond this one */
   uint64_t top;          /* the merger's: the greatest number in it, a timer's time, as far as it was read */
   uint32_t index;        /* in the pool's table */
   sd_a32 mixed; /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
 } sd_chunk;
 
-/* Chunks of all lanes; those that are free go to who freed one last. */
+/* Chunks of all buffers; those that are free go to who freed one last. */
 typedef struct sd_chunk_pool {
   sd_a32 lock;
   sd_chunk *free;
   sd_chunk **table;       /* of `most`; those of a slab lie in a row */
   uint32_t n, room, most; /* handed out so far, in slabs, and at most */
-  sd_a64 bytes;           /* in use by lanes and by the merger's tables */
+  sd_a64 bytes;           /* in use by buffers and by the merger's tables */
   uint64_t soft_bytes;
 } sd_chunk_pool;
 
-/* What one slot emits to one output. */
-typedef struct sd_lane {
-  sd_sink sink; /* first: a sink is its lane */
+/* What one participant emits to one output. */
+typedef struct sd_emit_buffer {
+  sd_output_writer writer; /* first: a writer is its buffer */
   struct sd_dispatcher *d;
   sd_chunk *chunk;                       /* the one being filled */
   uint64_t before;                       /* bytes of entries in those before it */
@@ -72,7 +72,7 @@ typedef struct sd_lane {
   unsigned char *at;
   uint64_t straight; /* from `read` to here numbers rise, and entries are handed out where they lie; else `read` */
   int timers;
-} sd_lane;
+} sd_emit_buffer;
 
 /* For each number of a page the first record emitted there; 0: none. */
 typedef struct sd_page {
@@ -86,15 +86,16 @@ typedef struct sd_output {
   uint64_t n_pages, low_page, high_page; /* room, and the pages in use: from low, below high */
   uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
   uint32_t rest;                         /* the rest of a tick's records that found no room; 0: none */
-  sd_due_list timers;
+  sd_alarm_records timers;
 } sd_output;
 
 typedef struct sd_outputs {
-  uint32_t n, n_slots;
+  uint32_t n, n_participants;
   sd_output *output;
-  sd_lane **lane;     /* [slot * 2n + output], and timers' lanes n further on */
-  sd_sink ***sinks;   /* a slot: all handlers' sinks, each handler's in its own order, two an output */
-  size_t *first_sink; /* a handler: where its sinks begin */
+  sd_emit_buffer **buffer; /* [participant * 2n + output], and timers' buffers n further on */
+  sd_output_writer **
+      *writers;         /* a participant: all handlers' writers, each handler's in its own order, two an output */
+  size_t *first_writer; /* a handler: where its writers begin */
   sd_chunk_pool pool;
   uint64_t frontier, time, armed; /* the last round's */
   uint64_t looked;                /* clock counts that finding out the frontier took */
@@ -105,8 +106,8 @@ typedef struct sd_outputs {
   int ended;
 } sd_outputs;
 
-/* Bytes of a lane that are fetched while one is read. */
-enum { SD_LANE_AHEAD = 1024 };
+/* Bytes of a buffer that are fetched while one is read. */
+enum { SD_BUFFER_AHEAD = 1024 };
 
 static inline unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
 
@@ -118,25 +119,25 @@ static inline sd_emitted *entry_at(const sd_outputs *o, const sd_output *output,
 static inline uint32_t next_of(const sd_emitted *e) { return e->link & ~SD_BY_PYTHON; }
 
 /* Goes on to the chunk that has the next entry, where there is one. */
-static inline void find_next(sd_lane *lane) {
-  if (!lane->reading) {
-    lane->reading = lane->oldest = lane->first;
-    lane->at = entries_of(lane->reading);
-  } else if (lane->at == entries_of(lane->reading) + lane->chunk_bytes) {
-    lane->reading = lane->reading->next;
-    lane->at = entries_of(lane->reading);
+static inline void find_next(sd_emit_buffer *buffer) {
+  if (!buffer->reading) {
+    buffer->reading = buffer->oldest = buffer->first;
+    buffer->at = entries_of(buffer->reading);
+  } else if (buffer->at == entries_of(buffer->reading) + buffer->chunk_bytes) {
+    buffer->reading = buffer->reading->next;
+    buffer->at = entries_of(buffer->reading);
   }
 }
 
-/* Where a lane's entries lie in a row from lane->at on, of those that come before byte `to` of it. */
-static inline unsigned char *end_of_row(const sd_lane *lane, uint64_t to) {
-  unsigned char *end = entries_of(lane->reading) + lane->chunk_bytes;
-  return (uint64_t)(end - lane->at) > to - lane->read ? lane->at + (to - lane->read) : end;
+/* Where a buffer's entries lie in a row from buffer->at on, of those that come before byte `to` of it. */
+static inline unsigned char *end_of_row(const sd_emit_buffer *buffer, uint64_t to) {
+  unsigned char *end = entries_of(buffer->reading) + buffer->chunk_bytes;
+  return (uint64_t)(end - buffer->at) > to - buffer->read ? buffer->at + (to - buffer->read) : end;
 }
 
-static inline void pass(sd_lane *lane, unsigned char *at) {
-  lane->read += (uint64_t)(at - lane->at);
-  lane->at = at;
+static inline void pass(sd_emit_buffer *buffer, unsigned char *at) {
+  buffer->read += (uint64_t)(at - buffer->at);
+  buffer->at = at;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* The slots' side of outputs: chunks to fill, and saying how far they are filled. */
+/* The participants' side of outputs: chunks to fill, and saying how far they are filled. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -88,9 +88,9 @@ static int touch_first_chunks(sd_chunk_pool *pool) {
   return SD_OK;
 }
 
-static int more(sd_context *ctx, sd_sink *sink) {
-  sd_lane *lane = (sd_lane *)sink;
-  sd_chunk *chunk = get_chunk(&lane->d->outputs->pool);
+static int more(sd_context *ctx, sd_output_writer *writer) {
+  sd_emit_buffer *buffer = (sd_emit_buffer *)writer;
+  sd_chunk *chunk = get_chunk(&buffer->d->outputs->pool);
   if (!chunk) {
     ctx->error_code = SD_E_NO_MEMORY;
     snprintf(ctx->message, sizeof ctx->message,
@@ -101,16 +101,16 @@ static int more(sd_context *ctx, sd_sink *sink) {
   chunk->top = 0;
   /* E4: relaxed; who reads it has E1 of what it says, or may as well not know yet. */
   sd_store(&chunk->mixed, 0u, relaxed, E4);
-  if (lane->chunk) {
-    lane->chunk->next = chunk;
-    lane->before += lane->chunk_bytes;
+  if (buffer->chunk) {
+    buffer->chunk->next = chunk;
+    buffer->before += buffer->chunk_bytes;
   } else {
-    lane->first = lane->done_chunk = chunk;
-    lane->done = entries_of(chunk);
+    buffer->first = buffer->done_chunk = chunk;
+    buffer->done = entries_of(chunk);
   }
-  lane->chunk = chunk;
-  sink->at = entries_of(chunk);
-  sink->end = sink->at + lane->chunk_bytes;
+  buffer->chunk = chunk;
+  writer->at = entries_of(chunk);
+  writer->end = writer->at + buffer->chunk_bytes;
   return 0;
 }
 
@@ -130,85 +130,88 @@ static inline int rise(const unsigned char *at, const unsigned char *end, uint32
 
 /* A commit that goes beyond a chunk whose numbers do not rise: those of the next one have to be beyond all that it left there.
  * What was committed before is of other records, whose numbers are others. */
-static SD_NOINLINE void look_beyond(sd_lane *lane) {
-  const uint32_t size = lane->sink.entry_bytes;
-  const unsigned char *at = lane->done;
-  for (sd_chunk *chunk = lane->done_chunk;; chunk = chunk->next, at = entries_of(chunk)) {
-    const unsigned char *end = chunk == lane->chunk ? lane->sink.at : entries_of(chunk) + lane->chunk_bytes;
+static SD_NOINLINE void look_beyond(sd_emit_buffer *buffer) {
+  const uint32_t size = buffer->writer.entry_bytes;
+  const unsigned char *at = buffer->done;
+  for (sd_chunk *chunk = buffer->done_chunk;; chunk = chunk->next, at = entries_of(chunk)) {
+    const unsigned char *end = chunk == buffer->chunk ? buffer->writer.at : entries_of(chunk) + buffer->chunk_bytes;
     int rises = !sd_load(&chunk->mixed, relaxed, E4);
     for (; at < end; at += size) {
       const uint64_t number = ((const sd_emitted *)at)->number;
-      const int beyond = number >= lane->least && number < SD_VOID;
+      const int beyond = number >= buffer->least && number < SD_VOID;
       rises &= beyond;
-      if (beyond) lane->least = number + 1;
+      if (beyond) buffer->least = number + 1;
     }
     if (!rises) sd_store(&chunk->mixed, 1u, relaxed, E4);
-    if (chunk == lane->chunk) return;
+    if (chunk == buffer->chunk) return;
   }
 }
 
 /* Finds out whether numbers still rise with what was emitted since the last commit. */
-static inline void look_at_numbers(sd_lane *lane) {
-  if (SD_UNLIKELY(lane->done_chunk != lane->chunk)) {
-    look_beyond(lane);
-  } else if (!sd_load(&lane->chunk->mixed, relaxed, E4) &&
-             !rise(lane->done, lane->sink.at, lane->sink.entry_bytes, &lane->least)) {
-    sd_store(&lane->chunk->mixed, 1u, relaxed, E4);
+static inline void look_at_numbers(sd_emit_buffer *buffer) {
+  if (SD_UNLIKELY(buffer->done_chunk != buffer->chunk)) {
+    look_beyond(buffer);
+  } else if (!sd_load(&buffer->chunk->mixed, relaxed, E4) &&
+             !rise(buffer->done, buffer->writer.at, buffer->writer.entry_bytes, &buffer->least)) {
+    sd_store(&buffer->chunk->mixed, 1u, relaxed, E4);
   }
 }
 
-static void commit(sd_lane *lane) {
-  unsigned char *at = lane->sink.at;
-  if (at == lane->done) return;
-  if (!lane->timers) look_at_numbers(lane);
-  lane->done = at;
-  lane->done_chunk = lane->chunk;
+static void commit(sd_emit_buffer *buffer) {
+  unsigned char *at = buffer->writer.at;
+  if (at == buffer->done) return;
+  if (!buffer->timers) look_at_numbers(buffer);
+  buffer->done = at;
+  buffer->done_chunk = buffer->chunk;
   /* E1: release; pairs with E2: the entries below it are there. */
-  sd_store(&lane->filled, lane->before + (uint64_t)(at - entries_of(lane->chunk)), release, E1);
+  sd_store(&buffer->filled, buffer->before + (uint64_t)(at - entries_of(buffer->chunk)), release, E1);
 }
 
-void sd_sinks_commit(sd_context *ctx) {
-  for (uint32_t i = 0; i < 2 * ctx->n_outputs; i++) commit((sd_lane *)ctx->sinks[i]);
+void sd_writers_commit(sd_context *ctx) {
+  for (uint32_t i = 0; i < 2 * ctx->n_outputs; i++) commit((sd_emit_buffer *)ctx->writers[i]);
 }
 
 /* What was emitted since the last commit, one chunk after the other. */
-static void make_void(sd_lane *lane, uint64_t number) {
-  sd_chunk *chunk = lane->done_chunk;
-  unsigned char *at = lane->done;
-  while (chunk && at != lane->sink.at) {
-    if (at == entries_of(chunk) + lane->chunk_bytes) {
+static void make_void(sd_emit_buffer *buffer, uint64_t number) {
+  sd_chunk *chunk = buffer->done_chunk;
+  unsigned char *at = buffer->done;
+  while (chunk && at != buffer->writer.at) {
+    if (at == entries_of(chunk) + buffer->chunk_bytes) {
       chunk = chunk->next;
       at = entries_of(chunk);
       continue;
     }
     sd_emitted *e = (sd_emitted *)at;
     if (e->number >= number) e->number = SD_VOID;
-    at += lane->sink.entry_bytes;
+    at += buffer->writer.entry_bytes;
   }
 }
 
-void sd_sinks_void(sd_context *ctx, uint64_t number) {
+void sd_writers_void(sd_context *ctx, uint64_t number) {
   for (uint32_t i = 0; i < 2 * ctx->n_outputs; i++) {
-    make_void((sd_lane *)ctx->sinks[i], number);
-    commit((sd_lane *)ctx->sinks[i]);
+    make_void((sd_emit_buffer *)ctx->writers[i], number);
+    commit((sd_emit_buffer *)ctx->writers[i]);
   }
 }
 
 /* ---- making and unmaking */
 
-uint64_t sd_outputs_least(const sd_dispatcher *d, uint32_t n) { return (uint64_t)d->n_slots * n * 4 * SD_CHUNK_BYTES; }
+uint64_t sd_outputs_least(const sd_dispatcher *d, uint32_t n) {
+  return (uint64_t)d->n_participants * n * 4 * SD_CHUNK_BYTES;
+}
 
-static sd_lane *make_lane(sd_dispatcher *d, const sd_output *output, int timers) {
-  sd_lane *lane = aligned_alloc(2 * SD_LINE, (sizeof *lane + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE));
-  if (!lane) return NULL;
-  memset(lane, 0, sizeof *lane);
-  lane->d = d;
-  lane->timers = timers;
-  lane->sink.more = more;
-  lane->sink.record_bytes = output->record_bytes;
-  lane->sink.entry_bytes = output->entry_bytes;
-  lane->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output->entry_bytes * output->entry_bytes;
-  return lane;
+static sd_emit_buffer *make_buffer(sd_dispatcher *d, const sd_output *output, int timers) {
+  sd_emit_buffer *buffer =
+      aligned_alloc(2 * SD_LINE, (sizeof *buffer + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE));
+  if (!buffer) return NULL;
+  memset(buffer, 0, sizeof *buffer);
+  buffer->d = d;
+  buffer->timers = timers;
+  buffer->writer.more = more;
+  buffer->writer.record_bytes = output->record_bytes;
+  buffer->writer.entry_bytes = output->entry_bytes;
+  buffer->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output->entry_bytes * output->entry_bytes;
+  return buffer;
 }
 
 int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes) {
@@ -216,7 +219,7 @@ int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32
   sd_outputs *o = d->outputs = calloc(1, sizeof *o);
   if (!o) return SD_E_NO_MEMORY;
   o->n = n;
-  o->n_slots = d->n_slots;
+  o->n_participants = d->n_participants;
   o->armed = UINT64_MAX;
   uint64_t most = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK;
   if (most > (SD_BY_PYTHON - 1) >> SD_REF_BITS) most = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
@@ -224,18 +227,18 @@ int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32
   o->pool.soft_bytes = soft_bytes;
   o->pool.table = calloc(most, sizeof *o->pool.table);
   o->output = calloc(n, sizeof *o->output);
-  o->lane = calloc((size_t)o->n_slots * 2 * n, sizeof *o->lane);
-  if (!o->pool.table || !o->output || !o->lane || touch_first_chunks(&o->pool)) return SD_E_NO_MEMORY;
+  o->buffer = calloc((size_t)o->n_participants * 2 * n, sizeof *o->buffer);
+  if (!o->pool.table || !o->output || !o->buffer || touch_first_chunks(&o->pool)) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
     sd_output *output = &o->output[i];
     output->record_bytes = record_bytes[i];
     output->entry_bytes = (uint32_t)(sizeof(sd_emitted) + record_bytes[i] + 7) / 8 * 8;
     output->merged_bytes = SD_MERGED_HEAD + record_bytes[i];
     if (output->entry_bytes > (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / 2 || !record_bytes[i]) return SD_E_ARGUMENT;
-    for (uint32_t slot = 0; slot < o->n_slots; slot++)
+    for (uint32_t participant = 0; participant < o->n_participants; participant++)
       for (uint32_t timers = 0; timers < 2; timers++) {
-        sd_lane *lane = o->lane[slot * 2 * n + timers * n + i] = make_lane(d, output, (int)timers);
-        if (!lane) return SD_E_NO_MEMORY;
+        sd_emit_buffer *buffer = o->buffer[participant * 2 * n + timers * n + i] = make_buffer(d, output, (int)timers);
+        if (!buffer) return SD_E_NO_MEMORY;
       }
   }
   return SD_OK;
@@ -245,51 +248,51 @@ int sd_outputs_connect(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o) return SD_OK;
   size_t in_all = 0;
-  o->first_sink = calloc(d->n_handlers, sizeof *o->first_sink);
-  if (!o->first_sink) return SD_E_NO_MEMORY;
+  o->first_writer = calloc(d->n_handlers, sizeof *o->first_writer);
+  if (!o->first_writer) return SD_E_NO_MEMORY;
   for (uint32_t h = 0; h < d->n_handlers; h++) {
-    o->first_sink[h] = in_all;
+    o->first_writer[h] = in_all;
     for (uint32_t i = 0; i < d->handlers[h].n_outputs; i++)
       if (d->handlers[h].outputs[i] >= o->n) return SD_E_ARGUMENT;
     in_all += 2 * d->handlers[h].n_outputs;
   }
-  o->sinks = calloc((size_t)o->n_slots, sizeof *o->sinks);
-  if (!o->sinks) return SD_E_NO_MEMORY;
-  for (uint32_t slot = 0; slot < o->n_slots; slot++) {
-    sd_sink **to = o->sinks[slot] = calloc(in_all + 1, sizeof *to);
+  o->writers = calloc((size_t)o->n_participants, sizeof *o->writers);
+  if (!o->writers) return SD_E_NO_MEMORY;
+  for (uint32_t participant = 0; participant < o->n_participants; participant++) {
+    sd_output_writer **to = o->writers[participant] = calloc(in_all + 1, sizeof *to);
     if (!to) return SD_E_NO_MEMORY;
     for (uint32_t h = 0; h < d->n_handlers; h++) {
       const sd_handler *handler = &d->handlers[h];
       for (uint32_t i = 0; i < 2 * handler->n_outputs; i++)
-        *to++ = &o->lane[slot * 2 * o->n + (i % 2) * o->n + handler->outputs[i / 2]]->sink;
+        *to++ = &o->buffer[participant * 2 * o->n + (i % 2) * o->n + handler->outputs[i / 2]]->writer;
     }
   }
   return SD_OK;
 }
 
-sd_sink **sd_sinks_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler) {
+sd_output_writer **sd_writers_of(sd_dispatcher *d, uint32_t participant, const sd_handler *handler) {
   sd_outputs *o = d->outputs;
-  return o->sinks[slot] + o->first_sink[handler - d->handlers];
+  return o->writers[participant] + o->first_writer[handler - d->handlers];
 }
 
 void sd_outputs_destroy(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o) return;
   for (uint32_t i = 0; o->pool.table && i < o->pool.room; i += SD_SLAB_CHUNKS) give_slab(o->pool.table[i]);
-  for (uint32_t i = 0; o->lane && i < o->n_slots * 2 * o->n; i++) free(o->lane[i]);
-  for (uint32_t i = 0; o->sinks && i < o->n_slots; i++) free(o->sinks[i]);
+  for (uint32_t i = 0; o->buffer && i < o->n_participants * 2 * o->n; i++) free(o->buffer[i]);
+  for (uint32_t i = 0; o->writers && i < o->n_participants; i++) free(o->writers[i]);
   for (uint32_t i = 0; o->output && i < o->n; i++) {
     sd_output *output = &o->output[i];
     for (uint64_t p = 0; p < output->n_pages; p++) free(output->pages[p]);
     free(output->pages);
     free(output->spare);
-    sd_due_free(&output->timers);
+    sd_alarm_records_free(&output->timers);
   }
   free(o->pool.table);
   free(o->output);
-  free(o->lane);
-  free(o->sinks);
-  free(o->first_sink);
+  free(o->buffer);
+  free(o->writers);
+  free(o->first_writer);
   free(o);
   d->outputs = NULL;
 }

@@ -1,4 +1,4 @@
-/* Sinks: what handlers emit goes into them. merge/rounds.h says what becomes of it. */
+/* Writers: what handlers emit goes into them. merge/rounds.h says what becomes of it. */
 #ifndef SD_EMIT_WRITER_H
 #define SD_EMIT_WRITER_H
 
@@ -16,11 +16,11 @@ int sd_outputs_connect(struct sd_dispatcher *d);
 /* Nonzero: publishers have to wait for the merger. */
 int sd_outputs_full(struct sd_dispatcher *d);
 
-/* The sinks of a handler that slot `slot` runs. */
-sd_sink **sd_sinks_of(struct sd_dispatcher *d, uint32_t slot, const struct sd_handler *handler);
+/* The writers of a handler that participant `participant` runs. */
+sd_output_writer **sd_writers_of(struct sd_dispatcher *d, uint32_t participant, const struct sd_handler *handler);
 /* A handler has returned: what it emitted may be merged. */
-void sd_sinks_commit(sd_context *ctx);
+void sd_writers_commit(sd_context *ctx);
 /* The same where it failed: what it emitted since the last commit for numbers from `number` on is void. */
-void sd_sinks_void(sd_context *ctx, uint64_t number);
+void sd_writers_void(sd_context *ctx, uint64_t number);
 
 #endif

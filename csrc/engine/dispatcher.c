@@ -25,7 +25,7 @@ static int good_config(const sd_config *c) {
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;
   if (!c->capacity || !c->budget_records || !c->budget_ns || !c->batch_records) return 0;
   if (c->batch_records > 1u << 16) return 0;
-  /* Segments may rest in every slot's cache; a strand at its bound must still find its own. */
+  /* Segments may rest in every participant's cache; a strand at its bound must still find its own. */
   uint64_t in_caches = (uint64_t)(z->n_workers + z->n_publishers) * 2 * SD_FREE_RUN;
   return z->n_segments > in_caches;
 }
@@ -66,7 +66,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->far = a->n_symbols >= FAR_SYMBOLS;
   d->strands = sd_arena_at(a, a->strands);
   d->ready = (sd_ready){sd_arena_at(a, a->lists), (unsigned char *)a};
-  d->slots = sd_arena_at(a, a->slots);
+  d->participants = sd_arena_at(a, a->participants);
   d->map = sd_arena_at(a, a->map);
   d->rows = sd_arena_at(a, a->rows);
   d->pool = (sd_pool){&a->free_list,    sd_arena_at(a, a->stack), sd_arena_at(a, a->segments),
@@ -75,15 +75,15 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
   d->policy = &sd_policy_fifo;
   d->n_workers = a->n_workers;
-  d->n_slots = a->n_workers + a->n_publishers;
+  d->n_participants = a->n_workers + a->n_publishers;
   d->budget_counts = sd_clock_counts(config->budget_ns);
   /* Unless every strand can keep a segment beside those that rest in caches. */
-  d->shed = a->n_strands > a->n_segments / 2 || a->n_strands + d->n_slots * 2 * SD_FREE_RUN >= a->n_segments;
+  d->shed = a->n_strands > a->n_segments / 2 || a->n_strands + d->n_participants * 2 * SD_FREE_RUN >= a->n_segments;
   settle_strands(d);
-  d->scratch = calloc(d->n_slots, sizeof *d->scratch);
-  d->watches = calloc(d->n_slots, sizeof *d->watches);
-  d->py_batches = calloc(d->n_slots, sizeof *d->py_batches);
-  d->scratch_positions = calloc(d->n_slots, sizeof *d->scratch_positions);
+  d->scratch = calloc(d->n_participants, sizeof *d->scratch);
+  d->watches = calloc(d->n_participants, sizeof *d->watches);
+  d->py_batches = calloc(d->n_participants, sizeof *d->py_batches);
+  d->scratch_positions = calloc(d->n_participants, sizeof *d->scratch_positions);
   d->last_number = calloc(a->n_strands, sizeof *d->last_number);
   d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
   d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
@@ -92,9 +92,9 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
                  d->watermark_strand
              ? sd_publishers_create(d)
              : SD_E_NO_MEMORY;
-  for (uint32_t i = 0; !code && i < d->n_slots; i++) {
+  for (uint32_t i = 0; !code && i < d->n_participants; i++) {
     d->scratch[i] = malloc((size_t)config->budget_records * a->record_size);
-    d->watches[i] = calloc(d->n_slots, sizeof **d->watches);
+    d->watches[i] = calloc(d->n_participants, sizeof **d->watches);
     if (!d->scratch[i] || !d->watches[i]) code = SD_E_NO_MEMORY;
     if (!config->sizes.has_positions) continue;
     d->scratch_positions[i] = malloc((size_t)config->budget_records * sizeof **d->scratch_positions);
@@ -113,9 +113,9 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   sd_publishers_destroy(d);
   sd_outputs_destroy(d);
   sd_timers_destroy(d);
-  for (uint32_t i = 0; d->scratch && i < d->n_slots; i++) free(d->scratch[i]);
-  for (uint32_t i = 0; d->watches && i < d->n_slots; i++) free(d->watches[i]);
-  for (uint32_t i = 0; d->scratch_positions && i < d->n_slots; i++) free(d->scratch_positions[i]);
+  for (uint32_t i = 0; d->scratch && i < d->n_participants; i++) free(d->scratch[i]);
+  for (uint32_t i = 0; d->watches && i < d->n_participants; i++) free(d->watches[i]);
+  for (uint32_t i = 0; d->scratch_positions && i < d->n_participants; i++) free(d->scratch_positions[i]);
   free(d->scratch);
   free(d->scratch_positions);
   free(d->py_batches);
@@ -205,12 +205,12 @@ static int drained(sd_dispatcher *d) {
   return (d->one_pure && !sd_tasks_used(&d->tasks)) || (only_held(d, &second) && first == second);
 }
 
-int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
+int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
-  int may_help = d->all_native && d->config.publisher_drains && slot != SD_NONE;
+  int may_help = d->all_native && d->config.publisher_drains && participant != SD_NONE;
   for (uint32_t turn = 0;; turn++) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
-    const int helped = may_help && sd_help(d, slot);
+    const int helped = may_help && sd_help(d, participant);
     /* The scan is what shows the handlers' writes; the counters only say when it is worth while. What the feed's time has passed
      * is due, and may ask for more. */
     if (!helped && (turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d) && (!sd_timed(d) || !sd_overdue_sweep(d)))

@@ -12,7 +12,7 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
 uint64_t sd_dispatcher_bytes(const sd_dispatcher *d);
 void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride);
 /* SD_OK when nothing is left but what is held back; else helps, or waits, for up to slice_ns and answers SD_AGAIN. */
-int sd_dispatcher_drain(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns);
+int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
 int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
 

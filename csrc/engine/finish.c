@@ -10,8 +10,8 @@
 /* What a symbol's end emitted counts, or it failed. SD_E_HANDLER: nothing more is to be finished. */
 static int finished(sd_dispatcher *d, uint32_t key, int code, const char *message, sd_context *ctx) {
   if (ctx->n_outputs) {
-    if (code) sd_sinks_void(ctx, 0);
-    else sd_sinks_commit(ctx);
+    if (code) sd_writers_void(ctx, 0);
+    else sd_writers_commit(ctx);
   }
   if (!code) return SD_OK;
   sd_fail_symbol(d, 0, d->map[key], key, ctx->wake_time, 1, ctx->error_code ? ctx->error_code : code, message);

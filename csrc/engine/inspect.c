@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
-void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out) {
-  sd_counters *c = &d->slots[slot].counters;
+void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out) {
+  sd_counters *c = &d->participants[participant].counters;
   sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,        &c->failed,     &c->dropped[0],
                                        &c->dropped[1], &c->dropped[2],     &c->dropped[3], &c->lost,
                                        &c->visits,     &c->handled_inline, &c->stolen,     &c->cut,
@@ -26,8 +26,8 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   const uint64_t base = d->config.sizes.counters_start;
   /* What is finished is read before what was accepted. */
   for (int pass = 0; pass < 2; pass++) {
-    for (uint32_t i = 0; i < d->n_slots; i++) {
-      sd_counters *c = &d->slots[i].counters;
+    for (uint32_t i = 0; i < d->n_participants; i++) {
+      sd_counters *c = &d->participants[i].counters;
       if (pass) {
         t->accepted += sd_peek(&c->accepted) - base;
         continue;
@@ -62,8 +62,8 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
 
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    sd_counters *c = &d->slots[i].counters;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    sd_counters *c = &d->participants[i].counters;
     sd_histogram *h = which == SD_WAIT ? &c->wait : which == SD_HANDLER_TIME ? &c->handler : &c->end_to_end;
     for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&h->bucket[b]);
   }
@@ -110,7 +110,7 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
 }
 
 static int listed_times(sd_dispatcher *d, uint32_t *times) {
-  for (uint32_t l = 0; l < d->n_slots; l++) {
+  for (uint32_t l = 0; l < d->n_participants; l++) {
     sd_list *list = &d->ready.lists[l];
     sd_lock(&list->lock);
     for (uint32_t i = 0; i < sd_list_length(list); i++) {

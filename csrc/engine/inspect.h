@@ -9,11 +9,11 @@ typedef struct sd_totals {
   uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, segments_used, watermark_sequence;
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
-/* A slot's counters as numbers: SD_COUNTER_FIELDS values in the order of struct sd_counters. */
+/* A participant's counters as numbers: SD_COUNTER_FIELDS values in the order of struct sd_counters. */
 enum { SD_COUNTER_FIELDS = 16 };
-void sd_slot_counters(sd_dispatcher *d, uint32_t slot, uint64_t *out);
+void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);
 enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
-/* Adds a histogram of all slots up: SD_BUCKETS counts; sd_bucket_floors gives the buckets' lower edges in ns. */
+/* Adds a histogram of all participants up: SD_BUCKETS counts; sd_bucket_floors gives the buckets' lower edges in ns. */
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts);
 void sd_bucket_floors(double *ns);
 typedef struct sd_look {

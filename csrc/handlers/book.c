@@ -113,7 +113,7 @@ static SD_NOINLINE void fill(sd_stages *s) {
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
   const sd_books *books = params->books;
-  sd_pool *pool = sd_pools_of(&params->books->pools, ctx->slot);
+  sd_pool *pool = sd_pools_of(&params->books->pools, ctx->participant);
   const uint64_t stride = ctx->row_stride;
   sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
   fill(&s);

@@ -30,7 +30,7 @@ static void open_part(const sd_chain *chain, uint64_t p, const sd_context *whole
   own->ctx.params = part->params;
   own->ctx.n_outputs = part->n_outputs;
   own->ctx.wake_at = part->wake ? ask : NULL;
-  if (part->n_outputs) own->ctx.sinks = whole->sinks + 2 * part->first_output;
+  if (part->n_outputs) own->ctx.writers = whole->writers + 2 * part->first_output;
   own->alarms = part->wake ? chain->alarms + p : NULL;
   own->stride = chain->alarm_stride;
   own->asked = asked;
@@ -140,11 +140,11 @@ int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx) {
 /* ---- at whose end Python's handler is */
 
 /* What its parts emit goes where the whole chain's does. */
-static void open_tracked(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const sd_handler *whole,
+static void open_tracked(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, const sd_handler *whole,
                          sd_context *ctx) {
-  sd_context_of(d, slot, handler, ctx);
+  sd_context_of(d, participant, handler, ctx);
   ctx->n_outputs = whole->n_outputs;
-  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, whole) : NULL;
+  ctx->writers = ctx->n_outputs ? sd_writers_of(d, participant, whole) : NULL;
 }
 
 static void say(const sd_context *ctx, int code, sd_failure *failure) {
@@ -152,14 +152,14 @@ static void say(const sd_context *ctx, int code, sd_failure *failure) {
   memcpy(failure->message, ctx->message, sizeof ctx->message);
 }
 
-int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const void *records, int64_t n,
-                       uint64_t width, void *after, int32_t *failed, sd_failure *failure) {
+int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, const void *records,
+                       int64_t n, uint64_t width, void *after, int32_t *failed, sd_failure *failure) {
   const uint64_t size = d->arena->record_size, stride = d->arena->row_stride;
   const sd_chain *chain = handler->params;
   /* What they emitted stays when Python fails on a tick: they will not see it again. */
-  const sd_py_batch *batch = d->py_batches[slot];
+  const sd_py_batch *batch = d->py_batches[participant];
   sd_context ctx;
-  open_tracked(d, slot, handler, &d->handlers[batch->handler], &ctx);
+  open_tracked(d, participant, handler, &d->handlers[batch->handler], &ctx);
   const sd_position *positions = batch->positions;
   if (positions) positions += (size_t)((const unsigned char *)records - (const unsigned char *)batch->records) / size;
   *failed = 0;
@@ -181,16 +181,16 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handle
   return n;
 }
 
-int sd_chain_act(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, uint32_t key, uint64_t time, int at_end,
-                 sd_failure *failure) {
+int sd_chain_act(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t key, uint64_t time,
+                 int at_end, sd_failure *failure) {
   sd_context ctx;
-  open_tracked(d, slot, handler, &d->handlers[d->strands[d->map[key]].handler], &ctx);
+  open_tracked(d, participant, handler, &d->handlers[d->strands[d->map[key]].handler], &ctx);
   sd_timer_context(&ctx, key, time);
   if (at_end) ctx.wake_number = SD_AT_END;
   int code = at_end ? sd_finish_chain(d->rows, key, &ctx) : sd_wake_chain(d->rows, key, (int64_t)time, &ctx);
   if (ctx.n_outputs) {
-    if (code) sd_sinks_void(&ctx, 0);
-    else sd_sinks_commit(&ctx);
+    if (code) sd_writers_void(&ctx, 0);
+    else sd_writers_commit(&ctx);
   }
   if (code) say(&ctx, code, failure);
   return code;

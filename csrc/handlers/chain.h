@@ -39,13 +39,13 @@ uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key);
 
 /* ---- for a Python handler at a chain's end */
 
-/* Runs a chain of native ones over records of a strand that slot `slot` holds, one by one, and copies the first `width` bytes
+/* Runs a chain of native ones over records of a strand that participant `participant` holds, one by one, and copies the first `width` bytes
  * of the row after each to `after`. Returns how many it handled; short of n it stopped before a timer, or failed on the next
  * one: then *failed is not 0, and failure says why. */
-int64_t sd_chain_track(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, const void *records, int64_t n,
-                       uint64_t width, void *after, int32_t *failed, sd_failure *failure);
+int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, const void *records,
+                       int64_t n, uint64_t width, void *after, int32_t *failed, sd_failure *failure);
 /* Its timers that are due for a symbol of such a strand, or (`at_end`) its end. Nonzero: it failed, and failure says why. */
-int sd_chain_act(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, uint32_t key, uint64_t time, int at_end,
-                 sd_failure *failure);
+int sd_chain_act(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t key, uint64_t time,
+                 int at_end, sd_failure *failure);
 
 #endif

@@ -356,7 +356,7 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_depth_params *params = ctx->params;
   sd_depths *depths = params->depths;
-  sd_pool *pool = sd_pools_of(&depths->pools, ctx->slot);
+  sd_pool *pool = sd_pools_of(&depths->pools, ctx->participant);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (SD_UNLIKELY(t->instrument_id >= depths->n))

@@ -81,7 +81,7 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
   sd_context inner;
   inner.params = &tape->params;
   inner.row_stride = sizeof *tape->rows;
-  inner.slot = ctx->slot;
+  inner.participant = ctx->participant;
   if (sd_handle_book(tape->rows, t, 1, &inner) != 1) {
     ctx->error_code = inner.error_code;
     memcpy(ctx->message, inner.message, sizeof ctx->message);

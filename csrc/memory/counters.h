@@ -1,4 +1,4 @@
-/* Counters and histograms: a fixed layout in the arena, one writer a slot, no lock. Readers only look.
+/* Counters and histograms: a fixed layout in the arena, one writer a participant, no lock. Readers only look.
  *
  * Histograms are log-linear: 16 buckets an octave, so a value is known to one part in sixteen. They count clock counts
  * (base/clock.h); the reader turns bucket edges into ns.
@@ -24,9 +24,9 @@ typedef struct sd_histogram {
   sd_a64 bucket[SD_BUCKETS];
 } sd_histogram;
 
-/* A slot's counters. Workers and publishers have the same ones. */
+/* A participant's counters. Workers and publishers have the same ones. */
 typedef struct sd_counters {
-  sd_a64 accepted;         /* records published through this slot, dropped ones included */
+  sd_a64 accepted;         /* records published through this participant, dropped ones included */
   sd_a64 handled;          /* records whose handler ran here */
   sd_a64 failed;           /* records whose handler failed here */
   sd_a64 dropped[4];       /* by this publisher: newest, oldest, conflated, quarantined */

@@ -1,10 +1,10 @@
-/* Segments: what strands queue their records in. A bounded pool hands them out through per-slot caches.
+/* Segments: what strands queue their records in. A bounded pool hands them out through per-participant caches.
  *
  * A segment is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
  * little, large enough that a handler sees runs of ticks. Segments are named by index, never by pointer. Where the dispatcher
  * has outputs or timers a segment is longer: a position a record follows the records.
  *
- * Who may call: sd_segment_get and sd_segment_put from the thread that holds the slot whose cache is passed.
+ * Who may call: sd_segment_get and sd_segment_put from the thread that holds the participant whose cache is passed.
  * The shared free list holds runs of SD_FREE_RUN segments; a cache gives a run back when it holds two, so that segments freed by
  * workers find their way to publishers. Both are arrays of indices: a free segment's own lines are touched by nobody.
  */

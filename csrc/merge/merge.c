@@ -30,7 +30,7 @@ static inline void hand(const sd_output *output, const sd_emitted *e, hand_out *
 
 /* Hands out timers up to `time`; nonzero: there is no room for the next one. */
 static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
-  sd_due_list *timers = &output->timers;
+  sd_alarm_records *timers = &output->timers;
   for (; timers->at < timers->n && timers->due[timers->at].time <= time; timers->at++) {
     if (timers->at + AHEAD < timers->n) {
       const unsigned char *coming = (const unsigned char *)entry_at(o, output, timers->due[timers->at + AHEAD].ref);
@@ -56,7 +56,7 @@ enum { NO_ROOM = 1, NOT_YET = 2 };
 
 /* The time from which on something comes before a tick's record: a timer's, or nothing as long as it is armed. */
 static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
-  uint64_t due = sd_due_time(&output->timers);
+  uint64_t due = sd_alarm_records_time(&output->timers);
   return due < o->armed ? due : o->armed;
 }
 
@@ -129,16 +129,17 @@ static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint
   }
 }
 
-/* The lane whose next entry has the lowest number of those that are handed out where they lie, and that number: at least
- * output->next. *beyond: the next lane's. NULL: there is none. */
-static sd_lane *lowest_lane(sd_outputs *o, sd_output *output, uint32_t index, uint64_t *number, uint64_t *beyond) {
-  sd_lane *lowest = NULL;
+/* The buffer whose next entry has the lowest number of those that are handed out where they lie, and that number: at least
+ * output->next. *beyond: the next buffer's. NULL: there is none. */
+static sd_emit_buffer *lowest_buffer(sd_outputs *o, sd_output *output, uint32_t index, uint64_t *number,
+                                     uint64_t *beyond) {
+  sd_emit_buffer *lowest = NULL;
   *number = *beyond = UINT64_MAX;
-  for (uint32_t slot = 0; slot < o->n_slots; slot++) {
-    sd_lane *lane = o->lane[slot * 2 * o->n + index];
-    for (; lane->read < lane->straight; pass(lane, lane->at + output->entry_bytes)) {
-      find_next(lane);
-      const uint64_t its = ((const sd_emitted *)lane->at)->number;
+  for (uint32_t participant = 0; participant < o->n_participants; participant++) {
+    sd_emit_buffer *buffer = o->buffer[participant * 2 * o->n + index];
+    for (; buffer->read < buffer->straight; pass(buffer, buffer->at + output->entry_bytes)) {
+      find_next(buffer);
+      const uint64_t its = ((const sd_emitted *)buffer->at)->number;
       if (SD_UNLIKELY(its < output->next)) {
         o->late++;
         continue;
@@ -146,7 +147,7 @@ static sd_lane *lowest_lane(sd_outputs *o, sd_output *output, uint32_t index, ui
       if (its < *number) {
         *beyond = *number;
         *number = its;
-        lowest = lane;
+        lowest = buffer;
       } else if (its < *beyond) {
         *beyond = its;
       }
@@ -166,7 +167,7 @@ INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const uns
   uint64_t stop = stop_at(o, output);
   for (; at < end; at += size) {
     const sd_emitted *head = (const sd_emitted *)at;
-    sd_prefetch(at + SD_LANE_AHEAD);
+    sd_prefetch(at + SD_BUFFER_AHEAD);
     if (head->number >= below) break;
     if (SD_UNLIKELY((uint64_t)head->time >= stop)) {
       h->to = to;
@@ -203,19 +204,19 @@ static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, con
   }
 }
 
-/* Hands out what a lane whose numbers rise has for numbers below `below`. */
-static int take_straight(sd_outputs *o, sd_output *output, sd_lane *lane, uint64_t below, hand_out *h) {
+/* Hands out what a buffer whose numbers rise has for numbers below `below`. */
+static int take_straight(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, uint64_t below, hand_out *h) {
   int stopped = 0;
-  while (!stopped && lane->read < lane->straight) {
-    find_next(lane);
-    unsigned char *end = end_of_row(lane, lane->straight);
-    unsigned char *at = (unsigned char *)take_sized_row(o, output, lane->at, end, below, h, &stopped);
-    if (at > lane->at) {
+  while (!stopped && buffer->read < buffer->straight) {
+    find_next(buffer);
+    unsigned char *end = end_of_row(buffer, buffer->straight);
+    unsigned char *at = (unsigned char *)take_sized_row(o, output, buffer->at, end, below, h, &stopped);
+    if (at > buffer->at) {
       const uint64_t top = ((const sd_emitted *)(at - output->entry_bytes))->number;
-      if (top > lane->reading->top) lane->reading->top = top;
+      if (top > buffer->reading->top) buffer->reading->top = top;
       output->next = top + 1;
     }
-    pass(lane, at);
+    pass(buffer, at);
     if (at < end) break;
   }
   return stopped;
@@ -280,12 +281,12 @@ static void put_chunk(sd_chunk_pool *pool, sd_chunk *chunk) {
 static void drop_chunks(sd_outputs *o, uint32_t index) {
   const sd_output *output = &o->output[index];
   const uint64_t number = output->next - (output->rest != 0);
-  const uint64_t time = sd_due_time(&output->timers);
-  for (uint32_t i = 0; i < 2 * o->n_slots; i++) {
-    sd_lane *lane = o->lane[i * o->n + index];
-    while (lane->oldest != lane->reading && lane->oldest->top < (lane->timers ? time : number)) {
-      sd_chunk *done = lane->oldest;
-      lane->oldest = done->next;
+  const uint64_t time = sd_alarm_records_time(&output->timers);
+  for (uint32_t i = 0; i < 2 * o->n_participants; i++) {
+    sd_emit_buffer *buffer = o->buffer[i * o->n + index];
+    while (buffer->oldest != buffer->reading && buffer->oldest->top < (buffer->timers ? time : number)) {
+      sd_chunk *done = buffer->oldest;
+      buffer->oldest = done->next;
       put_chunk(&o->pool, done);
     }
   }
@@ -295,21 +296,21 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
   sd_outputs *o = d->outputs;
   sd_output *output = &o->output[index];
   hand_out h = {to, to + room * output->merged_bytes};
-  sd_due_sort(&output->timers);
+  sd_alarm_records_sort(&output->timers);
   if (output->rest) output->rest = take_chain(o, output, output->rest, &h);
   int stopped = output->rest ? NO_ROOM : 0;
   while (!stopped && output->next < o->frontier) {
     uint64_t number, beyond;
-    sd_lane *lane = lowest_lane(o, output, index, &number, &beyond);
+    sd_emit_buffer *buffer = lowest_buffer(o, output, index, &number, &beyond);
     stopped = take_pages(o, output, number < o->frontier ? number : o->frontier, &h);
     if (stopped || number >= o->frontier) continue;
     uint64_t end = beyond < o->frontier ? beyond : o->frontier;
-    stopped = take_straight(o, output, lane, first_ref(output, number + 1, end), &h);
+    stopped = take_straight(o, output, buffer, first_ref(output, number + 1, end), &h);
   }
   /* Timers that are due, and that no earlier record can come before. */
   if (stopped != NO_ROOM) {
     uint64_t time = o->time < o->armed ? o->time : o->armed - 1;
-    take_due(o, output, o->ended ? SD_DUE_AT_END : time, &h);
+    take_due(o, output, o->ended ? SD_ALARM_AT_END : time, &h);
   }
   drop_pages(o, output);
   drop_chunks(o, index);

@@ -1,4 +1,4 @@
-/* The merger's rounds: how far all is final, and what lanes have, put in order. */
+/* The merger's rounds: how far all is final, and what buffers have, put in order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,24 +53,24 @@ static inline sd_page *page_of(sd_outputs *o, sd_output *output, uint64_t number
   return make_page(o, output, index);
 }
 
-/* ---- reading lanes */
+/* ---- reading buffers */
 
-/* Entries that timers emitted, from lane->at on. */
-static int add_timers(sd_output *output, sd_lane *lane, const unsigned char *end, uint32_t ref) {
-  sd_chunk *chunk = lane->reading;
-  for (const unsigned char *at = lane->at; at < end; at += output->entry_bytes, ref++) {
+/* Entries that timers emitted, from buffer->at on. */
+static int add_timers(sd_output *output, sd_emit_buffer *buffer, const unsigned char *end, uint32_t ref) {
+  sd_chunk *chunk = buffer->reading;
+  for (const unsigned char *at = buffer->at; at < end; at += output->entry_bytes, ref++) {
     const sd_emitted *e = (const sd_emitted *)at;
-    sd_prefetch(at + SD_LANE_AHEAD);
+    sd_prefetch(at + SD_BUFFER_AHEAD);
     if (SD_UNLIKELY(e->number == SD_VOID)) continue;
-    uint64_t time = e->number == SD_AT_END ? SD_DUE_AT_END : (uint64_t)e->time;
-    if (SD_UNLIKELY(sd_due_add(&output->timers, time, e->key, ref))) return SD_E_NO_MEMORY;
+    uint64_t time = e->number == SD_AT_END ? SD_ALARM_AT_END : (uint64_t)e->time;
+    if (SD_UNLIKELY(sd_alarm_records_add(&output->timers, time, e->key, ref))) return SD_E_NO_MEMORY;
     if (time > chunk->top) chunk->top = time;
   }
   return SD_OK;
 }
 
-/* Puts an entry behind those that its number has, one that C emitted before those of Python, whose slot's lane may have been
- * read first; `last` is the one before it in its lane. */
+/* Puts an entry behind those that its number has, one that C emitted before those of Python, whose participant's buffer may have been
+ * read first; `last` is the one before it in its buffer. */
 static void add_behind(const sd_outputs *o, const sd_output *output, uint32_t *first, uint32_t ref, sd_emitted *e,
                        sd_emitted *last) {
   sd_emitted *before = last && last->number == e->number ? last : NULL;
@@ -85,19 +85,19 @@ static void add_behind(const sd_outputs *o, const sd_output *output, uint32_t *f
   else *first = ref;
 }
 
-/* Entries that ticks emitted, from lane->at on. They are only read, unless a tick has several: who writes their lines next is
- * the slot that filled them. */
-static int add_ticks(sd_outputs *o, sd_output *output, sd_lane *lane, unsigned char *end, uint32_t ref) {
+/* Entries that ticks emitted, from buffer->at on. They are only read, unless a tick has several: who writes their lines next is
+ * the participant that filled them. */
+static int add_ticks(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, unsigned char *end, uint32_t ref) {
   const uint32_t size = output->entry_bytes;
   /* So many numbers from `next` on are neither SD_VOID nor handed out before. */
   const uint64_t next = output->next, good = next < SD_VOID ? SD_VOID - next : 0;
-  uint64_t top = lane->reading->top, index = UINT64_MAX;
+  uint64_t top = buffer->reading->top, index = UINT64_MAX;
   uint32_t *refs = NULL;
   sd_emitted *last = NULL;
-  for (unsigned char *at = lane->at; at < end; at += size, ref++) {
+  for (unsigned char *at = buffer->at; at < end; at += size, ref++) {
     sd_emitted *e = (sd_emitted *)at;
     const uint64_t number = e->number;
-    sd_prefetch(at + SD_LANE_AHEAD);
+    sd_prefetch(at + SD_BUFFER_AHEAD);
     if (end - at > REFS_AHEAD * (ptrdiff_t)size) {
       const uint64_t coming = ((const sd_emitted *)(at + REFS_AHEAD * size))->number;
       if (coming >> SD_PAGE_BITS == index) sd_prefetch_write(&refs[coming & (SD_PAGE - 1)]);
@@ -118,41 +118,41 @@ static int add_ticks(sd_outputs *o, sd_output *output, sd_lane *lane, unsigned c
     if (number > top) top = number;
     last = e;
   }
-  lane->reading->top = top;
+  buffer->reading->top = top;
   return SD_OK;
 }
 
-/* Whether the numbers of all entries that a lane has from lane->at to `filled` rise. */
-static int rises(sd_lane *lane, uint64_t filled) {
-  uint64_t ahead = lane->read;
-  const unsigned char *at = lane->at;
-  for (sd_chunk *chunk = lane->reading;; chunk = chunk->next, at = entries_of(chunk)) {
+/* Whether the numbers of all entries that a buffer has from buffer->at to `filled` rise. */
+static int rises(sd_emit_buffer *buffer, uint64_t filled) {
+  uint64_t ahead = buffer->read;
+  const unsigned char *at = buffer->at;
+  for (sd_chunk *chunk = buffer->reading;; chunk = chunk->next, at = entries_of(chunk)) {
     /* E4: relaxed; where it is of an entry below filled, E2 has it. */
     if (sd_load(&chunk->mixed, relaxed, E4)) return 0;
-    ahead += (uint64_t)(entries_of(chunk) + lane->chunk_bytes - at);
+    ahead += (uint64_t)(entries_of(chunk) + buffer->chunk_bytes - at);
     if (ahead >= filled) return 1;
   }
 }
 
-static int read_lane(sd_outputs *o, sd_output *output, sd_lane *lane, int may_be_straight) {
+static int read_buffer(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, int may_be_straight) {
   /* E2: acquire; pairs with E1. After the watermark: who read that has all that was emitted below it. */
-  uint64_t filled = sd_load(&lane->filled, acquire, E2);
-  lane->straight = lane->read;
-  if (lane->read == filled) return SD_OK;
-  find_next(lane);
-  if (may_be_straight && rises(lane, filled)) {
-    lane->straight = filled;
+  uint64_t filled = sd_load(&buffer->filled, acquire, E2);
+  buffer->straight = buffer->read;
+  if (buffer->read == filled) return SD_OK;
+  find_next(buffer);
+  if (may_be_straight && rises(buffer, filled)) {
+    buffer->straight = filled;
     return SD_OK;
   }
-  while (lane->read < filled) {
-    find_next(lane);
-    unsigned char *start = entries_of(lane->reading), *end = end_of_row(lane, filled);
-    uint32_t ref = lane->reading->index << SD_REF_BITS | (uint32_t)((lane->at - start) / output->entry_bytes + 1);
-    int code = lane->timers ? add_timers(output, lane, end, ref) : add_ticks(o, output, lane, end, ref);
+  while (buffer->read < filled) {
+    find_next(buffer);
+    unsigned char *start = entries_of(buffer->reading), *end = end_of_row(buffer, filled);
+    uint32_t ref = buffer->reading->index << SD_REF_BITS | (uint32_t)((buffer->at - start) / output->entry_bytes + 1);
+    int code = buffer->timers ? add_timers(output, buffer, end, ref) : add_ticks(o, output, buffer, end, ref);
     if (SD_UNLIKELY(code)) return code;
-    pass(lane, end);
+    pass(buffer, end);
   }
-  lane->straight = lane->read;
+  buffer->straight = buffer->read;
   return SD_OK;
 }
 
@@ -215,7 +215,7 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     o->looked = sd_now() - start;
     if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
     count_beside(d);
-    /* After the watermark, so that what was asked for below it is seen; and before the lanes. */
+    /* After the watermark, so that what was asked for below it is seen; and before the buffers. */
     o->armed = sd_earliest_alarm(d);
     sd_overdue_scan_where_due(d, o->time, 1);
   } else {
@@ -224,9 +224,9 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     o->time = first.time;
     o->armed = how == SD_FINAL_ALL ? UINT64_MAX : sd_earliest_alarm(d);
   }
-  for (uint32_t slot = 0; slot < o->n_slots; slot++)
+  for (uint32_t participant = 0; participant < o->n_participants; participant++)
     for (uint32_t i = 0; i < 2 * o->n; i++) {
-      int code = read_lane(o, &o->output[i % o->n], o->lane[slot * 2 * o->n + i], i < o->n && d->all_native);
+      int code = read_buffer(o, &o->output[i % o->n], o->buffer[participant * 2 * o->n + i], i < o->n && d->all_native);
       if (code) return code;
     }
   return SD_OK;

@@ -15,7 +15,7 @@ int sd_dispatcher_stopping(sd_dispatcher *d) {
   return sd_load(&d->arena->stopping, acquire, T2) != 0;
 }
 
-static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
+static void fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
                  const char *message) {
   sd_arena *a = d->arena;
   sd_lock(&a->failures_lock);
@@ -26,7 +26,7 @@ static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key,
     memset(f, 0, sizeof *f);
     f->strand = strand;
     f->handler = d->strands[strand].handler;
-    f->slot = slot;
+    f->participant = participant;
     f->code = code;
     f->key = key;
     f->sequence = sequence;
@@ -39,7 +39,7 @@ static void fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key,
   if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
 }
 
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code,
+void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int32_t code,
              const char *message) {
   const sd_arena *a = d->arena;
   uint32_t key = SD_NONE;
@@ -48,15 +48,15 @@ void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned ch
     memcpy(&key, record + a->key_offset, sizeof key);
     sequence = sd_sequence_of(&a->sequence, record + a->key_offset);
   }
-  fail(d, slot, strand, key, sequence, code, message);
+  fail(d, participant, strand, key, sequence, code, message);
 }
 
-void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
+void sd_fail_symbol(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, uint64_t time, int at_end,
                     int32_t code, const char *message) {
   char text[SD_MESSAGE_BYTES];
   snprintf(text, sizeof text, "its %s at %llu ns%s%s", at_end ? "end" : "timer", (unsigned long long)time,
            message && *message ? ": " : "", message ? message : "");
-  fail(d, slot, strand, key, SD_NO_SEQUENCE, code, text);
+  fail(d, participant, strand, key, SD_NO_SEQUENCE, code, text);
 }
 
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {

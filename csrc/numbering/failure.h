@@ -9,11 +9,11 @@ int sd_dispatcher_stopping(sd_dispatcher *d);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
  * visit. */
-void sd_fail(sd_dispatcher *d, uint32_t slot, uint32_t strand, const unsigned char *record, int32_t code,
+void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int32_t code,
              const char *message);
 
 /* The same of a symbol's timer or end. */
-void sd_fail_symbol(sd_dispatcher *d, uint32_t slot, uint32_t strand, uint32_t key, uint64_t time, int at_end,
+void sd_fail_symbol(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, uint64_t time, int at_end,
                     int32_t code, const char *message);
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);
 

@@ -33,13 +33,13 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
   uint64_t low = sd_load(&a->next_sequence, acquire, M5);
   *time = sd_load(&a->feed_time, relaxed, N1);
   if (d->config.sizes.has_positions) sd_unlock(&a->number_lock);
-  for (uint32_t i = 0; i < d->n_slots; i++) {
+  for (uint32_t i = 0; i < d->n_participants; i++) {
     /* M2: acquire; pairs with M1. */
-    uint64_t at = sd_load(&d->slots[i].publishing, acquire, M2), its;
+    uint64_t at = sd_load(&d->participants[i].publishing, acquire, M2), its;
     do {
       /* N2: acquire; a time of a later moment than the number's would bring the later number with it. */
-      its = sd_load(&d->slots[i].published_time, acquire, N2);
-      uint64_t again = sd_load(&d->slots[i].publishing, acquire, M2);
+      its = sd_load(&d->participants[i].published_time, acquire, N2);
+      uint64_t again = sd_load(&d->participants[i].publishing, acquire, M2);
       if (again == at) break;
       at = again;
     } while (1);
@@ -112,12 +112,12 @@ uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
 
 uint64_t sd_in_flight(sd_dispatcher *d) {
   uint64_t accepted = 0, gone = 0;
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    sd_counters *c = &d->slots[i].counters;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    sd_counters *c = &d->participants[i].counters;
     gone += sd_peek(&c->handled) + sd_peek(&c->failed) + sd_peek(&c->lost);
     for (int why = 0; why < SD_PUBLISH_REASONS; why++) gone += sd_peek(&c->dropped[why]);
   }
-  for (uint32_t i = 0; i < d->n_slots; i++) accepted += sd_peek(&d->slots[i].counters.accepted);
+  for (uint32_t i = 0; i < d->n_participants; i++) accepted += sd_peek(&d->participants[i].counters.accepted);
   /* Every counter starts at the same number. Read one after another, they may tell of different moments. */
   return (int64_t)(accepted - gone) < 0 ? 0 : accepted - gone;
 }

@@ -4,7 +4,7 @@
 
 #include "state/state.h"
 
-/* Records published and not yet done with, summed over the slots' counters: a moment's estimate, never negative at rest. */
+/* Records published and not yet done with, summed over the participants' counters: a moment's estimate, never negative at rest. */
 uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every number below the result has been handled (or dropped). Never goes back. */
 uint64_t sd_watermark(sd_dispatcher *d);

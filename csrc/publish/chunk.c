@@ -94,13 +94,13 @@ static void open_usual(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
 }
 
 /* The group's strand goes on in a new segment. Zero: it is closed, or the pool has no segment left. */
-static SD_NOINLINE int next_segment(sd_dispatcher *d, uint32_t slot, group *g) {
+static SD_NOINLINE int next_segment(sd_dispatcher *d, uint32_t participant, group *g) {
   if (!g->open) {
     g->missing++;
     return 0;
   }
   sd_strand *s = &d->strands[g->strand];
-  sd_segment_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->participants[participant].cache;
   s->fill = d->pool.records;
   if (SD_UNLIKELY(!sd_strand_extend(s, &d->pool, cache))) {
     sd_strand_reclaim(s, &d->pool, cache);
@@ -116,9 +116,9 @@ static SD_NOINLINE int next_segment(sd_dispatcher *d, uint32_t slot, group *g) {
 }
 
 /* Copies a record to its group's place, if there is one. Returns where it went. */
-static inline unsigned char *link_one(sd_dispatcher *d, uint32_t slot, group *g, const unsigned char *from, size_t size,
-                                      size_t key_offset, uint32_t key) {
-  if (SD_UNLIKELY(g->to == g->end) && !next_segment(d, slot, g)) return NULL;
+static inline unsigned char *link_one(sd_dispatcher *d, uint32_t participant, group *g, const unsigned char *from,
+                                      size_t size, size_t key_offset, uint32_t key) {
+  if (SD_UNLIKELY(g->to == g->end) && !next_segment(d, participant, g)) return NULL;
   unsigned char *to = g->to, *far = to + 2 * size;
   /* Another core drained these lines last: ask for the strand's next but one long before it is needed. It may have left the first
    * cache again by then: it is asked for once more, a few records before its turn. */
@@ -146,22 +146,22 @@ static inline void place_one(const group *g, const unsigned char *to, size_t siz
 
 /* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
  * a strand has. */
-static inline void link_open(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, size_t size,
-                             const sd_position *positions) {
+static inline void link_open(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
+                             size_t size, const sd_position *positions) {
   const int64_t n = p->chunk;
   const size_t past = past_records(d, size), key_offset = d->arena->key_offset;
   for (int64_t i = 0; i < n; i++, from += size) {
     sd_prefetch_write(p->groups[p->in_group[i + LINKS_AHEAD < n ? i + LINKS_AHEAD : i]].to);
     group *g = &p->groups[p->in_group[i]];
-    unsigned char *to = link_one(d, slot, g, from, size, key_offset, p->keys[i]);
+    unsigned char *to = link_one(d, participant, g, from, size, key_offset, p->keys[i]);
     if (positions && to) place_one(g, to, size, past, positions[i]);
   }
 }
 
 /* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With positions it is
  * numbered there too; those that found no place are left in p->positions. */
-static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *from, int64_t n,
-                            size_t size, const int far, const int has_positions) {
+static inline void link_few(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
+                            int64_t n, size_t size, const int far, const int has_positions) {
   const size_t past = has_positions ? past_records(d, size) : 0;
   sd_position next_position = has_positions ? sd_numbers_begin(d) : (sd_position){0, 0};
   p->number = next_position.number;
@@ -191,7 +191,7 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
     }
     if (SD_LIKELY(i >= 0)) {
       group *g = &groups[in_group[i]];
-      unsigned char *to = link_one(d, slot, g, from, size, key_offset, keys[i]);
+      unsigned char *to = link_one(d, participant, g, from, size, key_offset, keys[i]);
       if (has_positions) {
         next_position.time = sd_time_at(d, from, next_position.time);
         if (SD_LIKELY(to != NULL)) place_one(g, to, size, past, next_position);
@@ -209,7 +209,7 @@ static inline void link_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, co
 
 /* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no
  * place. */
-static int add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t now) {
+static int add_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t now) {
   const uint32_t n_groups = p->n_groups, size = d->pool.record_size;
   uint32_t missing = 0;
   for (uint32_t i = 1; i <= n_groups; i++) {
@@ -224,64 +224,65 @@ static int add_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t
     s->room = s->room - linked;
     if (p->positions && linked) d->last_number[g->strand] = p->number;
     sd_bump(&s->accepted, linked);
-    add_and_unlock(d, slot, p, g->strand, linked, now);
+    add_and_unlock(d, participant, p, g->strand, linked, now);
   }
   return missing != 0;
 }
 
 /* Linked, but not added yet: before any of them can be handled, they are counted, so that pending, the difference, is never
  * seen below 0. */
-static void add_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
-  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
-  p->missed = add_groups(d, slot, p, now);
-  if (SD_UNLIKELY(p->missed)) sd_queue_missing(d, slot, p, records, now);
+static void add_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                      uint64_t now) {
+  sd_bump(&d->participants[participant].counters.accepted, (uint64_t)p->chunk);
+  p->missed = add_groups(d, participant, p, now);
+  if (SD_UNLIKELY(p->missed)) sd_queue_missing(d, participant, p, records, now);
 }
 
 /* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
  * operation between two groups would wait for each in turn. */
-static void queue_many(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+static void queue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records, int64_t n,
                        uint64_t now) {
   const size_t size = d->pool.record_size;
   if (d->far) group_records(d, p, records, n, size, 1);
   else group_records(d, p, records, n, size, 0);
   open_groups(d, p);
   if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
-  if (size == 64 && !p->positions) link_open(d, slot, p, records, 64, NULL);
-  else if (size == 64) link_open(d, slot, p, records, 64, p->positions);
-  else link_open(d, slot, p, records, size, p->positions);
-  add_chunk(d, slot, p, records, now);
+  if (size == 64 && !p->positions) link_open(d, participant, p, records, 64, NULL);
+  else if (size == 64) link_open(d, participant, p, records, 64, p->positions);
+  else link_open(d, participant, p, records, size, p->positions);
+  add_chunk(d, participant, p, records, now);
 }
 
 /* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With positions the
  * numbers are this publisher's from when these locks are held to the last record's: in a strand that it meets and finds unlocked
  * meanwhile there is none that is higher, and nobody who is not through with it has one. */
-static void queue_few(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
+static void queue_few(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records, int64_t n,
                       uint64_t now) {
   const size_t size = d->pool.record_size;
   open_usual(d, p, (uint32_t)n);
-  if (size != 64) link_few(d, slot, p, records, n, size, 0, p->positions != NULL);
-  else if (d->far) link_few(d, slot, p, records, n, 64, 1, p->positions != NULL);
-  else if (p->positions) link_few(d, slot, p, records, n, 64, 0, 1);
-  else link_few(d, slot, p, records, n, 64, 0, 0);
-  add_chunk(d, slot, p, records, now);
+  if (size != 64) link_few(d, participant, p, records, n, size, 0, p->positions != NULL);
+  else if (d->far) link_few(d, participant, p, records, n, 64, 1, p->positions != NULL);
+  else if (p->positions) link_few(d, participant, p, records, n, 64, 0, 1);
+  else link_few(d, participant, p, records, n, 64, 0, 0);
+  add_chunk(d, participant, p, records, now);
 }
 
 /* Lossy strands, whose heads are under the lock too, go one by one. */
-static void queue_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, int64_t n,
-                        uint64_t now) {
+static void queue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                        int64_t n, uint64_t now) {
   group_records(d, p, records, n, d->pool.record_size, 0);
   if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
   for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
-  sd_bump(&d->slots[slot].counters.accepted, (uint64_t)p->chunk);
-  sd_queue_missing(d, slot, p, records, now);
+  sd_bump(&d->participants[participant].counters.accepted, (uint64_t)p->chunk);
+  sd_queue_missing(d, participant, p, records, now);
 }
 
 /* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With positions nobody else can
  * number until it is over: not beside other publishers. */
-static int is_few(const sd_dispatcher *d, uint32_t slot, const sd_publisher *p, int64_t n) {
+static int is_few(const sd_dispatcher *d, uint32_t participant, const sd_publisher *p, int64_t n) {
   uint64_t groups = p->n_usual + (uint64_t)n;
   if (groups > d->arena->n_strands) groups = d->arena->n_strands;
-  return p->n_usual != 0 && groups <= p->most_groups && (!p->positions || sd_publishes_alone(d, slot));
+  return p->n_usual != 0 && groups <= p->most_groups && (!p->positions || sd_publishes_alone(d, participant));
 }
 
 /* Notes the chunk's strands, if they were few and had room. */
@@ -293,13 +294,13 @@ static void keep_usual(sd_publisher *p) {
   p->n_usual = n_usual < most ? n_usual : 0;
 }
 
-void sd_queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n) {
+void sd_queue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now();
-  if (SD_UNLIKELY(d->lossy)) queue_lossy(d, slot, p, records, n, now);
-  else if (is_few(d, slot, p, n)) queue_few(d, slot, p, records, n, now);
-  else queue_many(d, slot, p, records, n, now);
+  if (SD_UNLIKELY(d->lossy)) queue_lossy(d, participant, p, records, n, now);
+  else if (is_few(d, participant, p, n)) queue_few(d, participant, p, records, n, now);
+  else queue_many(d, participant, p, records, n, now);
   keep_usual(p);
   sd_forget_groups(p);
-  sd_list_chains(d, slot, p);
+  sd_list_chains(d, participant, p);
 }

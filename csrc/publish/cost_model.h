@@ -1,4 +1,4 @@
-/* Which way of publishing pays. By the publisher whose slot it is. */
+/* Which way of publishing pays. By the publisher whose participant it is. */
 #ifndef SD_PUBLISH_COST_MODEL_H
 #define SD_PUBLISH_COST_MODEL_H
 

@@ -53,14 +53,14 @@ enum {
 enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16 };
 
 /* Waits, and helps, until strands that workers still have are idle again. */
-static void settle(sd_dispatcher *d, uint32_t slot, const sd_publisher *p) {
+static void settle(sd_dispatcher *d, uint32_t participant, const sd_publisher *p) {
   uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
-  while (sd_help(d, slot) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
+  while (sd_help(d, participant) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
     if (sd_now() - start > most) break;
     if (p->one_core) sd_give_way();
     sd_pause();
   }
-  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  sd_bump(&d->participants[participant].counters.waited, sd_now() - start);
 }
 
 static inline void prefetch_strand(sd_dispatcher *d, uint32_t strand) {
@@ -69,11 +69,11 @@ static inline void prefetch_strand(sd_dispatcher *d, uint32_t strand) {
 }
 
 /* Owns the idle strands of groups from + 1 .. n_groups, all or none. */
-static int own_groups(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t from) {
+static int own_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t from) {
   const uint32_t n_groups = p->n_groups;
   for (uint32_t i = from + 1; i <= n_groups; i++) {
     if (i + STRANDS_AHEAD <= n_groups) prefetch_strand(d, p->groups[i + STRANDS_AHEAD].strand);
-    if (SD_LIKELY(sd_strand_own_idle(&d->strands[p->groups[i].strand], slot))) continue;
+    if (SD_LIKELY(sd_strand_own_idle(&d->strands[p->groups[i].strand], participant))) continue;
     for (uint32_t j = from + 1; j < i; j++) sd_strand_disown(&d->strands[p->groups[j].strand]);
     return 0;
   }
@@ -125,7 +125,7 @@ static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from,
 }
 
 /* Counts the next records, a slice, and owns what strands are new. Returns how many may be handled; 0: none. */
-static inline int64_t own_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records,
+static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                                 int64_t n) {
   const uint32_t known = p->n_groups;
   const size_t size = d->pool.record_size;
@@ -136,7 +136,7 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p
   if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->far, p->own);
   else if (p->own) n = count_ticks(d, p, records, n, left, 1);
   else n = count_ticks(d, p, records, n, left, 0);
-  if (SD_LIKELY(p->n_groups == known) || own_groups(d, slot, p, known)) return n;
+  if (SD_LIKELY(p->n_groups == known) || own_groups(d, participant, p, known)) return n;
   uncount(d, p, 0, n);
   p->n_groups = known;
   return 0;
@@ -144,14 +144,14 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p
 
 /* Gives the numbers of the last n records of a slice of `all` back, so that the records get them again. Not beside other
  * publishers, whose lower bounds may lie above them. */
-static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t n, uint32_t all) {
+static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t n, uint32_t all) {
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
   if (all > n) p->end_time = p->positions[all - n - 1].time;
   sd_lock(&a->numbering);
   sd_lock(&a->number_lock);
-  if (sd_publishes_alone(d, slot) && sd_load(&a->next_sequence, relaxed, N1) == next) {
+  if (sd_publishes_alone(d, participant) && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
     if (all > n) sd_store(&a->feed_time, p->end_time, relaxed, N1);
   }
@@ -160,27 +160,27 @@ static void unnumber(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t 
 }
 
 /* Books a failure on the record after `done` of a slice of n. */
-static void fail_slice(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t n, int64_t done,
+static void fail_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n, int64_t done,
                        const sd_context *ctx) {
   const unsigned char *bad = p->slice + (size_t)done * d->pool.record_size;
   const uint32_t strand = strand_of(d, bad);
   sd_strand *s = &d->strands[strand];
   uncount(d, p, done, n - done);
-  sd_fail(d, slot, strand, bad, ctx->error_code, ctx->message);
+  sd_fail(d, participant, strand, bad, ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
 }
 
 /* Owns strands and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
-static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const sd_handler *handler, sd_context *ctx,
-                         const unsigned char *records, int64_t n, int *failed, int *stopped) {
+static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const sd_handler *handler,
+                         sd_context *ctx, const unsigned char *records, int64_t n, int *failed, int *stopped) {
   const size_t size = d->pool.record_size;
   int64_t at = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
     /* With positions a slice takes the lock of the numbers. */
     const int64_t most = p->cheap && !p->positions ? SHORT_SLICE : SLICE;
-    int64_t slice = own_slice(d, slot, p, from, n - at < most ? n - at : most);
+    int64_t slice = own_slice(d, participant, p, from, n - at < most ? n - at : most);
     if (slice == 0) break;
     if (p->positions) {
       sd_number_records(d, p, p->slice, (uint32_t)slice);
@@ -189,14 +189,14 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
     int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->positions, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
       /* A timer failed, or timers took too long: the record before which they come is still to be handled. */
-      unnumber(d, slot, p, (uint32_t)(slice - done), (uint32_t)slice);
+      unnumber(d, participant, p, (uint32_t)(slice - done), (uint32_t)slice);
       uncount(d, p, done, slice - done);
       *stopped = 1;
       return at + done;
     }
     if (SD_UNLIKELY(done < slice)) {
-      if (p->positions) unnumber(d, slot, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
-      fail_slice(d, slot, p, slice, done, ctx);
+      if (p->positions) unnumber(d, participant, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
+      fail_slice(d, participant, p, slice, done, ctx);
       *failed = 1;
       return at + done + 1;
     }
@@ -205,8 +205,8 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const
   return at;
 }
 
-static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, uint64_t took) {
-  sd_counters *c = &d->slots[slot].counters;
+static void book_piece(sd_dispatcher *d, uint32_t participant, int64_t n, int failed, uint64_t took) {
+  sd_counters *c = &d->participants[participant].counters;
   uint64_t records = (uint64_t)n, handled = (uint64_t)(n - failed);
   sd_bump(&c->accepted, records);
   sd_bump(&c->handled, handled);
@@ -218,7 +218,7 @@ static void book_piece(sd_dispatcher *d, uint32_t slot, int64_t n, int failed, u
   sd_record(&c->end_to_end, took, records);
 }
 
-static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
     if (i + OWNED_AHEAD <= p->n_groups) {
       const uint32_t next = p->groups[i + OWNED_AHEAD].strand;
@@ -232,17 +232,17 @@ static void end_run(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     if (p->positions) d->last_number[strand] = p->number + p->numbered - 1;
     sd_strand_disown(s);
   }
-  sd_bump(&d->slots[slot].counters.visits, p->n_groups);
+  sd_bump(&d->participants[participant].counters.visits, p->n_groups);
   sd_forget_groups(p);
 }
 
-int64_t sd_publish_inline(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most) {
+int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t most) {
   const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
   const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
   /* All strands have the same handler where strands are handled inline. */
   const sd_handler *handler = &d->handlers[d->strands[0].handler];
   sd_context ctx;
-  sd_context_of(d, slot, handler, &ctx);
+  sd_context_of(d, participant, handler, &ctx);
   uint64_t start = sd_now(), now = start;
   int64_t at = 0, piece = PIECE_LEAST;
   int settled = 0, failed = 0, stopped = 0;
@@ -250,18 +250,18 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int6
     const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
     int64_t asked = piece < most - at ? piece : most - at;
     ctx.until = now + run_counts;
-    int64_t n = run_piece(d, slot, p, handler, &ctx, records, asked, &failed, &stopped);
+    int64_t n = run_piece(d, participant, p, handler, &ctx, records, asked, &failed, &stopped);
     uint64_t before = now;
     now = sd_now();
     if (n) {
-      book_piece(d, slot, n, failed, now - before);
+      book_piece(d, participant, n, failed, now - before);
       p->cheap = now - before < (uint64_t)n * dear_counts;
     }
     at += n;
     if (n < asked) {
       if (at || settled || stopped) break;
       settled = 1;
-      settle(d, slot, p);
+      settle(d, participant, p);
       start = now = sd_now();
     } else if (now - before > piece_counts) {
       piece = piece > 2 * PIECE_LEAST ? piece / 2 : PIECE_LEAST;
@@ -269,7 +269,7 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int6
       piece *= 2;
     }
   }
-  end_run(d, slot, p);
+  end_run(d, participant, p);
   sd_learn_inline(p, sd_now() - start, at);
   return at;
 }

@@ -1,4 +1,4 @@
-/* Records handled where they lie. By the publisher whose slot it is. */
+/* Records handled where they lie. By the publisher whose participant it is. */
 #ifndef SD_PUBLISH_INLINE_H
 #define SD_PUBLISH_INLINE_H
 
@@ -6,6 +6,6 @@
 
 /* Handles up to `most` records where they lie, as long as their strands are idle. Returns how many are dealt with, the one a
  * handler failed on included. */
-int64_t sd_publish_inline(sd_dispatcher *d, uint32_t slot, sd_publisher *p, int64_t most);
+int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t most);
 
 #endif

@@ -1,13 +1,13 @@
 /* Listing strands that a publisher made ready, several at one go. */
 #include "publish/listing.h"
 
-void sd_list_chain(sd_dispatcher *d, uint32_t slot, uint32_t list, ready_chain *chain) {
+void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain) {
   sd_make_ready(d, list, chain->strand, chain->n);
   chain->n = 0;
-  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
 }
 
-void sd_list_chains(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
-  for (uint32_t list = 0; list < d->n_slots; list++)
-    if (p->chains[list].n) sd_list_chain(d, slot, list, &p->chains[list]);
+void sd_list_chains(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  for (uint32_t list = 0; list < d->n_participants; list++)
+    if (p->chains[list].n) sd_list_chain(d, participant, list, &p->chains[list]);
 }

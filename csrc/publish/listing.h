@@ -1,19 +1,19 @@
-/* A strand's bound, and listing strands that a publisher made ready. By the publisher whose slot it is. */
+/* A strand's bound, and listing strands that a publisher made ready. By the publisher whose participant it is. */
 #ifndef SD_PUBLISH_LISTING_H
 #define SD_PUBLISH_LISTING_H
 
 #include "publish/publisher.h"
 
-/* Lists the strands of a chain with slot `list`. */
-void sd_list_chain(sd_dispatcher *d, uint32_t slot, uint32_t list, ready_chain *chain);
+/* Lists the strands of a chain with participant `list`. */
+void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain);
 /* Lists those of all chains. */
-void sd_list_chains(sd_dispatcher *d, uint32_t slot, sd_publisher *p);
+void sd_list_chains(sd_dispatcher *d, uint32_t participant, sd_publisher *p);
 
-/* Lists a strand whose token this publisher holds, with the slot that drained it last. */
-static inline void list_ready(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, uint32_t list) {
+/* Lists a strand whose token this publisher holds, with the participant that drained it last. */
+static inline void list_ready(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand, uint32_t list) {
   ready_chain *chain = &p->chains[list];
   chain->strand[chain->n++] = strand;
-  if (chain->n == SPLICE) sd_list_chain(d, slot, list, chain);
+  if (chain->n == SPLICE) sd_list_chain(d, participant, list, chain);
 }
 
 /* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `room` spares most
@@ -30,7 +30,7 @@ static inline uint32_t room_for(const sd_dispatcher *d, sd_strand *s, uint32_t n
 }
 
 /* Adds what was linked, gives the lock back, and lists the strand if that made it ready. */
-static inline void add_and_unlock(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, int64_t net,
+static inline void add_and_unlock(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand, int64_t net,
                                   uint64_t now) {
   sd_strand *s = &d->strands[strand];
   /* An add of 0 would find 0 on an idle strand, and make a token out of nothing. */
@@ -39,7 +39,7 @@ static inline void add_and_unlock(sd_dispatcher *d, uint32_t slot, sd_publisher 
   uint32_t list = ready ? s->last : 0;
   if (ready) s->oldest = now;
   sd_unlock(&s->publish_lock);
-  if (ready) list_ready(d, slot, p, strand, list);
+  if (ready) list_ready(d, participant, p, strand, list);
 }
 
 #endif

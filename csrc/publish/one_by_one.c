@@ -10,9 +10,9 @@
 #include "publish/listing.h"
 #include "publish/numbers.h"
 
-static void drop(sd_dispatcher *d, uint32_t slot, sd_strand *s, int why, uint64_t n) {
+static void drop(sd_dispatcher *d, uint32_t participant, sd_strand *s, int why, uint64_t n) {
   sd_bump(&s->dropped[why], n);
-  sd_bump(&d->slots[slot].counters.dropped[why], n);
+  sd_bump(&d->participants[participant].counters.dropped[why], n);
 }
 
 int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d) {
@@ -84,9 +84,9 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
 
 /* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
  * with (linked or dropped); the others have to wait. Under the lock. */
-static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *s, const sd_batch *batch,
+static inline uint32_t link_records(sd_dispatcher *d, uint32_t participant, sd_strand *s, const sd_batch *batch,
                                     const uint16_t *pick, uint32_t n, uint32_t *linked) {
-  sd_segment_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->participants[participant].cache;
   uint32_t room = room_for(d, s, n), in = sd_strand_link_batch(s, &d->pool, cache, batch, pick, room);
   if (SD_UNLIKELY(in < room)) {
     sd_strand_reclaim(s, &d->pool, cache);
@@ -98,14 +98,14 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t slot, sd_strand *
   /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
   int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
   if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == room)) return in;
-  drop(d, slot, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
+  drop(d, participant, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
   return n;
 }
 
 /* The same for a lossy strand; *net says by how many records its queue grew. */
-static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_strand *s, const sd_batch *batch,
+static uint32_t link_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, sd_strand *s, const sd_batch *batch,
                            const uint16_t *pick, uint32_t n, int64_t *net) {
-  sd_segment_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->participants[participant].cache;
   uint32_t linked, dealt;
   uint32_t before = s->queued;
   /* An empty strand's used up segment first: if the pool is dry, it is the only one to be had. */
@@ -130,12 +130,12 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_
     uint32_t over = all > s->capacity ? all - s->capacity : 0;
     sd_strand_advance(s, &d->pool, cache, over);
     sd_task_pass(&d->tasks, s, old + over);
-    drop(d, slot, s, SD_DROPPED_OLDEST, old + over + skip);
+    drop(d, participant, s, SD_DROPPED_OLDEST, old + over + skip);
     s->queued = all - over;
     dealt = skip + linked;
   } else {
     uint32_t left = conflate(d, s, cache, &p->conflation, batch, pick, n, &dealt);
-    drop(d, slot, s, SD_DROPPED_CONFLATED, before + dealt - left);
+    drop(d, participant, s, SD_DROPPED_CONFLATED, before + dealt - left);
     s->queued = left;
   }
   *net = (int64_t)s->queued - before;
@@ -143,8 +143,8 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t slot, sd_publisher *p, sd_
 }
 
 /* Puts records of one strand in. Returns how many are dealt with. */
-static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t strand, const unsigned char *records,
-                    const uint16_t *pick, uint32_t n, uint64_t now) {
+static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand,
+                    const unsigned char *records, const uint16_t *pick, uint32_t n, uint64_t now) {
   sd_strand *s = &d->strands[strand];
   const sd_batch batch = {records, p->keys, d->arena->key_offset, p->positions};
   uint32_t dealt, linked;
@@ -153,18 +153,19 @@ static uint32_t put(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint32_t s
   /* Another publisher was faster: numbers have to rise along a strand. */
   if (p->positions && d->last_number[strand] > p->positions[pick[0]].number) sd_number_again(d, p, pick, n);
   if (SD_LIKELY(!s->lossy)) {
-    dealt = link_records(d, slot, s, &batch, pick, n, &linked);
+    dealt = link_records(d, participant, s, &batch, pick, n, &linked);
     net = linked;
   } else {
-    dealt = link_lossy(d, slot, p, s, &batch, pick, n, &net);
+    dealt = link_lossy(d, participant, p, s, &batch, pick, n, &net);
   }
   if (p->positions && dealt) d->last_number[strand] = p->positions[pick[dealt - 1]].number;
   sd_bump(&s->accepted, dealt);
-  add_and_unlock(d, slot, p, strand, net, now);
+  add_and_unlock(d, participant, p, strand, net, now);
   return dealt;
 }
 
-void sd_queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const unsigned char *records, uint64_t now) {
+void sd_queue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                      uint64_t now) {
   uint32_t places = 0, left = 0;
   for (uint32_t i = 1; i <= p->n_groups; i++) {
     waiting_group *w = &p->waiting[i - 1];
@@ -182,25 +183,25 @@ void sd_queue_missing(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const un
   for (uint32_t i = 0; i < p->n_groups; i++) {
     waiting_group w = p->waiting[i];
     if (w.from == w.to) continue;
-    w.from += put(d, slot, p, w.strand, records, p->order + w.from, w.to - w.from, now);
+    w.from += put(d, participant, p, w.strand, records, p->order + w.from, w.to - w.from, now);
     if (SD_UNLIKELY(w.from < w.to)) p->waiting[left++] = w;
   }
   p->n_waiting = left;
 }
 
-uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now(), dealt = 0;
   uint32_t left = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++) {
     waiting_group w = p->waiting[i];
-    uint32_t n = put(d, slot, p, w.strand, records, p->order + w.from, w.to - w.from, now);
+    uint32_t n = put(d, participant, p, w.strand, records, p->order + w.from, w.to - w.from, now);
     w.from += n;
     dealt += n;
     if (w.from < w.to) p->waiting[left++] = w;
   }
   p->n_waiting = left;
-  sd_list_chains(d, slot, p);
+  sd_list_chains(d, participant, p);
   p->since_look += dealt;
   return dealt;
 }

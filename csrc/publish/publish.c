@@ -32,12 +32,12 @@ enum {
 };
 #endif
 
-/* One a slot for handlers that publish, then one a publisher's slot for its own calls: a publisher that runs a handler in the
+/* One a participant for handlers that publish, then one a publisher's participant for its own calls: a publisher that runs a handler in the
  * middle of a call needs both. */
-static uint32_t how_many(const sd_dispatcher *d) { return d->n_slots + d->arena->n_publishers; }
+static uint32_t how_many(const sd_dispatcher *d) { return d->n_participants + d->arena->n_publishers; }
 
-static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t slot, int nested) {
-  return d->publishers[nested ? slot : d->n_slots + slot - d->n_workers];
+static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t participant, int nested) {
+  return d->publishers[nested ? participant : d->n_participants + participant - d->n_workers];
 }
 
 int sd_publishers_create(sd_dispatcher *d) {
@@ -47,7 +47,7 @@ int sd_publishers_create(sd_dispatcher *d) {
   for (uint32_t i = 0; i < n; i++) {
     sd_publisher *p = d->publishers[i] = calloc(1, sizeof *p);
     if (!p) return SD_E_NO_MEMORY;
-    p->nested = i < d->n_slots;
+    p->nested = i < d->n_participants;
     p->one_core = d->config.one_core;
     /* An inline run goes over more records than a chunk has. */
     p->most_groups = p->nested || strands < batch ? batch : strands;
@@ -65,7 +65,7 @@ int sd_publishers_create(sd_dispatcher *d) {
       if (!p->positions) return SD_E_NO_MEMORY;
     }
     if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
-    p->chains = calloc(d->n_slots, sizeof *p->chains);
+    p->chains = calloc(d->n_participants, sizeof *p->chains);
     if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
     if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
     if (!p->group_of || !p->in_group || !p->keys || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
@@ -96,14 +96,14 @@ void sd_publishers_destroy(sd_dispatcher *d) {
 }
 
 int64_t sd_publisher_enter(sd_dispatcher *d) {
-  for (uint32_t slot = d->n_workers; slot < d->n_slots; slot++)
-    if (sd_try_lock(&d->slots[slot].taken)) return slot;
+  for (uint32_t participant = d->n_workers; participant < d->n_participants; participant++)
+    if (sd_try_lock(&d->participants[participant].taken)) return participant;
   return SD_AGAIN;
 }
 
-/* Moves the slot's bound on: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
-static void move_bound(sd_dispatcher *d, uint32_t slot, uint64_t low, uint64_t time) {
-  sd_slot *s = &d->slots[slot];
+/* Moves the participant's bound on: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
+static void move_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uint64_t time) {
+  sd_participant *s = &d->participants[participant];
   /* M1: release; pairs with M2: a reader of this bound sees all records below it counted. */
   sd_store(&s->publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
   /* N2: release; pairs with N2 of the reader, and stays behind M1. A reader of this time then finds the bound moved, and takes
@@ -112,9 +112,9 @@ static void move_bound(sd_dispatcher *d, uint32_t slot, uint64_t low, uint64_t t
 }
 
 /* What was numbered before is in: the watermark may pass it in the middle of a call. */
-static void progress(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t n) {
+static void progress(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t n) {
   if (p->within) return;
-  move_bound(d, slot, p->number + n + d->config.sizes.counters_start, p->end_time);
+  move_bound(d, participant, p->number + n + d->config.sizes.counters_start, p->end_time);
   sd_overdue_scan_where_due(d, p->end_time, 0);
 }
 
@@ -130,26 +130,26 @@ static void nap(void) {
 
 /* C2: relaxed; a hint. */
 static int anyone_at_work(sd_dispatcher *d) {
-  for (uint32_t slot = 0; slot < d->n_workers; slot++)
-    if (!sd_load(&d->slots[slot].looking, relaxed, C2)) return 1;
+  for (uint32_t participant = 0; participant < d->n_workers; participant++)
+    if (!sd_load(&d->participants[participant].looking, relaxed, C2)) return 1;
   return 0;
 }
 
 /* The publisher is ahead of the workers: it drains with them until it is not. Where nothing is ready it waits as long as they
  * get on: what it queued meanwhile would go to strands that have enough, up to their bound, and there cost more. Slow handlers
  * and strands that are held back do not get on: then it publishes. */
-static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
   p->since_look = 0;
   if (sd_in_flight(d) <= d->config.ahead_records) return;
   uint64_t start = sd_now(), since = start, least = UINT64_MAX, handled = 0;
   for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
-    int helped = sd_help(d, slot);
+    int helped = sd_help(d, participant);
     if (helped && turn % 4 != 0) continue;
     uint64_t left = sd_in_flight(d);
     if (left <= d->config.ahead_records) break;
     /* C1. A visit that fires timers may handle no record. */
-    const uint64_t now_handled = sd_load(&d->slots[slot].counters.handled, relaxed, C1);
+    const uint64_t now_handled = sd_load(&d->participants[participant].counters.handled, relaxed, C1);
     if (helped && now_handled != handled) {
       handled = now_handled;
       continue;
@@ -162,11 +162,11 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
     }
     for (int i = 0; i < PAUSES && !helped; i++) sd_pause();
   }
-  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  sd_bump(&d->participants[participant].counters.waited, sd_now() - start);
 }
 
 /* Waits for room: helps to drain, or naps. SD_AGAIN: the slice is over. */
-static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+static int wait_for_room(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   int code = SD_OK;
   for (uint32_t turn = 0; p->n_waiting; turn++) {
@@ -174,8 +174,8 @@ static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint6
       code = SD_E_STOPPED;
       break;
     }
-    if (sd_queue_waiting(d, slot, p)) continue;
-    const int helped = d->all_native && d->config.publisher_drains && sd_help(d, slot);
+    if (sd_queue_waiting(d, participant, p)) continue;
+    const int helped = d->all_native && d->config.publisher_drains && sd_help(d, participant);
     if (sd_now() - start > slice) {
       code = SD_AGAIN;
       break;
@@ -184,17 +184,17 @@ static int wait_for_room(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint6
     if (turn < 1000) sd_pause();
     else nap();
   }
-  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  sd_bump(&d->participants[participant].counters.waited, sd_now() - start);
   return code;
 }
 
 /* Queues the next chunk. SD_E_KEY: its first record's key is out of range. */
-static int queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+static int queue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   uint64_t start = sd_now();
-  help_while_ahead(d, slot, p);
+  help_while_ahead(d, participant, p);
   int64_t left = p->n - p->at, most = d->config.batch_records;
   if (most > p->most_groups) most = p->most_groups;
-  sd_queue_chunk(d, slot, p, left < most ? left : most);
+  sd_queue_chunk(d, participant, p, left < most ? left : most);
   /* What comes before a bad key goes in; the next turn meets it at the front. */
   if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
   p->since_look += (uint64_t)p->chunk;
@@ -202,77 +202,77 @@ static int queue_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   return SD_OK;
 }
 
-static int finish_chunk(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+static int finish_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   if (SD_UNLIKELY(p->n_waiting)) {
     if (d->config.on_full == SD_RAISE) return SD_E_FULL;
     if (p->nested) return SD_E_WOULD_DEADLOCK;
-    int code = wait_for_room(d, slot, p, slice_ns);
+    int code = wait_for_room(d, participant, p, slice_ns);
     if (code) return code;
   }
-  if (p->positions) progress(d, slot, p, (uint64_t)p->chunk);
+  if (p->positions) progress(d, participant, p, (uint64_t)p->chunk);
   p->at += p->chunk;
   p->chunk = 0;
   return SD_OK;
 }
 
 /* What the call ends without having put in was counted as accepted when its chunk was begun. */
-static void refuse(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+static void refuse(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   uint64_t waiting = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++) waiting += p->waiting[i].to - p->waiting[i].from;
-  sd_bump(&d->slots[slot].counters.accepted, 0 - waiting);
+  sd_bump(&d->participants[participant].counters.accepted, 0 - waiting);
 }
 
 /* Ends the call, whether all is in or not. */
-static void end_call(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
-  if (SD_UNLIKELY(p->n_waiting)) refuse(d, slot, p);
+static void end_call(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  if (SD_UNLIKELY(p->n_waiting)) refuse(d, participant, p);
   p->open = 0;
   /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. What a handler publishes
-   * in the middle of its slot's own call stays covered by that call's number. */
-  if (!p->within) sd_store(&d->slots[slot].publishing, UINT64_MAX, release, M1);
+   * in the middle of its participant's own call stays covered by that call's number. */
+  if (!p->within) sd_store(&d->participants[participant].publishing, UINT64_MAX, release, M1);
 }
 
-void sd_publisher_leave(sd_dispatcher *d, uint32_t slot) {
-  sd_publisher *p = publisher_of(d, slot, 0);
+void sd_publisher_leave(sd_dispatcher *d, uint32_t participant) {
+  sd_publisher *p = publisher_of(d, participant, 0);
   /* Given up while it waited for room. */
-  if (SD_UNLIKELY(p->open)) end_call(d, slot, p);
-  sd_unlock(&d->slots[slot].taken);
+  if (SD_UNLIKELY(p->open)) end_call(d, participant, p);
+  sd_unlock(&d->participants[participant].taken);
 }
 
-void sd_publisher_take(sd_dispatcher *d, int64_t *slot) {
-  if (*slot < 0) *slot = sd_publisher_enter(d);
+void sd_publisher_take(sd_dispatcher *d, int64_t *participant) {
+  if (*participant < 0) *participant = sd_publisher_enter(d);
 }
 
-void sd_publisher_give(sd_dispatcher *d, int64_t *slot) {
-  if (*slot < 0) return;
-  sd_publisher_leave(d, (uint32_t)*slot);
-  *slot = SD_AGAIN;
+void sd_publisher_give(sd_dispatcher *d, int64_t *participant) {
+  if (*participant < 0) return;
+  sd_publisher_leave(d, (uint32_t)*participant);
+  *participant = SD_AGAIN;
 }
 
 /* A lower bound of what this publisher will number from here on, and the feed's time there, of the same moment. */
-static void bound_with_positions(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
+static void bound_with_positions(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   sd_arena *a = d->arena;
   if (p->within) return;
   sd_lock(&a->number_lock);
-  move_bound(d, slot, sd_load(&a->next_sequence, acquire, M3), sd_load(&a->feed_time, relaxed, N1));
+  move_bound(d, participant, sd_load(&a->next_sequence, acquire, M3), sd_load(&a->feed_time, relaxed, N1));
   sd_unlock(&a->number_lock);
 }
 
 /* Waits until the merger has room for what handlers emit: helps to drain, for it waits for what is pending. */
-static int wait_for_merger(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+static int wait_for_merger(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   int code = SD_OK;
   while (code == SD_OK && sd_outputs_full(d)) {
     /* Everything this one numbered is in. With its old bound the watermark would stop before what others numbered since. */
-    bound_with_positions(d, slot, p);
+    bound_with_positions(d, participant, p);
     if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
     else if (sd_now() - start > slice) code = SD_AGAIN;
-    else if (!d->all_native || !d->config.publisher_drains || !sd_help(d, slot)) nap();
+    else if (!d->all_native || !d->config.publisher_drains || !sd_help(d, participant)) nap();
   }
-  sd_bump(&d->slots[slot].counters.waited, sd_now() - start);
+  sd_bump(&d->participants[participant].counters.waited, sd_now() - start);
   return code;
 }
 
-static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slice_ns) {
+static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   int code = SD_OK;
   while (p->n_waiting || p->at < p->n) {
     if (p->n_waiting == 0) {
@@ -281,29 +281,29 @@ static int go_on(sd_dispatcher *d, uint32_t slot, sd_publisher *p, uint64_t slic
         break;
       }
       if (SD_UNLIKELY(sd_outputs_full(d)) && !p->nested) {
-        code = wait_for_merger(d, slot, p, slice_ns);
+        code = wait_for_merger(d, participant, p, slice_ns);
         if (code) break;
       }
-      int64_t most = sd_records_inline(d, p), handled = most ? sd_publish_inline(d, slot, p, most) : 0;
+      int64_t most = sd_records_inline(d, p), handled = most ? sd_publish_inline(d, participant, p, most) : 0;
       p->at += handled;
-      if (handled && p->positions) progress(d, slot, p, p->numbered);
+      if (handled && p->positions) progress(d, participant, p, p->numbered);
       if (handled) continue;
-      code = queue_chunk(d, slot, p);
+      code = queue_chunk(d, participant, p);
       if (code) break;
     }
-    code = finish_chunk(d, slot, p, slice_ns);
+    code = finish_chunk(d, participant, p, slice_ns);
     if (code) break;
   }
-  if (code != SD_AGAIN) end_call(d, slot, p);
+  if (code != SD_AGAIN) end_call(d, participant, p);
   return code;
 }
 
 /* Says that the call is at work before any of its numbers is taken. */
-static void announce(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
-  sd_a64 *publishing = &d->slots[slot].publishing;
+static void announce(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  sd_a64 *publishing = &d->participants[participant].publishing;
   p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
   if (p->positions) {
-    bound_with_positions(d, slot, p);
+    bound_with_positions(d, participant, p);
     return;
   }
   /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
@@ -313,7 +313,8 @@ static void announce(sd_dispatcher *d, uint32_t slot, sd_publisher *p) {
   sd_fetch_add(&d->arena->next_sequence, (uint64_t)p->n, acq_rel, M4);
 }
 
-static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *records, int64_t n, uint64_t slice_ns) {
+static int begin(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const void *records, int64_t n,
+                 uint64_t slice_ns) {
   p->records = records;
   p->n = n;
   sd_learn_length(p, n);
@@ -321,31 +322,31 @@ static int begin(sd_dispatcher *d, uint32_t slot, sd_publisher *p, const void *r
   p->n_waiting = 0;
   if (n == 0) return SD_OK;
   p->open = 1;
-  announce(d, slot, p);
-  return go_on(d, slot, p, slice_ns);
+  announce(d, participant, p);
+  return go_on(d, participant, p, slice_ns);
 }
 
-static int publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns, int own) {
-  if (n < 0 || slot < d->n_workers || slot >= d->n_slots) return SD_E_ARGUMENT;
-  sd_publisher *p = publisher_of(d, slot, 0);
+static int publish(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns, int own) {
+  if (n < 0 || participant < d->n_workers || participant >= d->n_participants) return SD_E_ARGUMENT;
+  sd_publisher *p = publisher_of(d, participant, 0);
   p->own = own;
-  return begin(d, slot, p, records, n, slice_ns);
+  return begin(d, participant, p, records, n, slice_ns);
 }
 
-int sd_publish(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
-  return publish(d, slot, records, n, slice_ns, 0);
+int sd_publish(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, participant, records, n, slice_ns, 0);
 }
 
-int sd_publish_own(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n, uint64_t slice_ns) {
-  return publish(d, slot, records, n, slice_ns, 1);
+int sd_publish_own(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, participant, records, n, slice_ns, 1);
 }
 
-int sd_publish_more(sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
-  return go_on(d, slot, publisher_of(d, slot, 0), slice_ns);
+int sd_publish_more(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
+  return go_on(d, participant, publisher_of(d, participant, 0), slice_ns);
 }
 
-int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int nested, int64_t *positions, int64_t room) {
-  sd_publisher *p = publisher_of(d, slot, nested);
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, int64_t *positions, int64_t room) {
+  sd_publisher *p = publisher_of(d, participant, nested);
   int64_t n = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++)
     for (uint32_t j = p->waiting[i].from; j < p->waiting[i].to; j++, n++)
@@ -355,14 +356,14 @@ int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t slot, int nested, int64_t
   return n;
 }
 
-int sd_publish_nested(sd_dispatcher *d, uint32_t slot, const void *records, int64_t n) {
-  if (n < 0 || slot >= d->n_slots) return SD_E_ARGUMENT;
-  return begin(d, slot, publisher_of(d, slot, 1), records, n, 0);
+int sd_publish_nested(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n) {
+  if (n < 0 || participant >= d->n_participants) return SD_E_ARGUMENT;
+  return begin(d, participant, publisher_of(d, participant, 1), records, n, 0);
 }
 
 int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted) {
   sd_dispatcher *d = ctx->engine;
-  int code = sd_publish_nested(d, ctx->slot, records, n);
-  *accepted = code == SD_E_ARGUMENT ? 0 : code ? n - sd_publish_rejected(d, ctx->slot, 1, NULL, 0) : n;
+  int code = sd_publish_nested(d, ctx->participant, records, n);
+  *accepted = code == SD_E_ARGUMENT ? 0 : code ? n - sd_publish_rejected(d, ctx->participant, 1, NULL, 0) : n;
   return code;
 }

@@ -79,7 +79,7 @@ struct sd_publisher {
   int missed;       /* a record of the chunk found no place at first */
   waiting_group *waiting;
   uint32_t n_waiting;
-  ready_chain *chains; /* a slot: strands to list with it */
+  ready_chain *chains; /* a participant: strands to list with it */
   /* the call under way */
   const unsigned char *records;
   int64_t n, at; /* records in all; where the chunk starts */
@@ -89,7 +89,7 @@ struct sd_publisher {
   int cheap;     /* the handler, when it last ran over records where they lay */
   int open;      /* a call is under way, perhaps between two slices */
   int own;       /* of whose records nobody else knows */
-  int within;    /* a nested call in the middle of the slot's own */
+  int within;    /* a nested call in the middle of the participant's own */
   uint64_t since_look;
   uint64_t number, end_time; /* of what was numbered last: the first number, and the feed's time after it */
   uint64_t numbered;         /* records of it, where they were handled in place */
@@ -117,12 +117,12 @@ static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *re
   return its > time ? its : time;
 }
 
-/* Whether no other slot is at work on a call of its own. N1: relaxed; with positions exact under number_lock, where the bounds that
+/* Whether no other participant is at work on a call of its own. N1: relaxed; with positions exact under number_lock, where the bounds that
  * count are set, and every number is taken; else a hint. */
-static inline int sd_publishes_alone(const sd_dispatcher *d, uint32_t slot) {
+static inline int sd_publishes_alone(const sd_dispatcher *d, uint32_t participant) {
   int alone = 1;
-  for (uint32_t i = 0; i < d->n_slots; i++)
-    alone &= i == slot || sd_load(&d->slots[i].publishing, relaxed, N1) == UINT64_MAX;
+  for (uint32_t i = 0; i < d->n_participants; i++)
+    alone &= i == participant || sd_load(&d->participants[i].publishing, relaxed, N1) == UINT64_MAX;
   return alone;
 }
 

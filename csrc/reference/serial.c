@@ -17,9 +17,9 @@ static int refuse(sd_context *ctx, const void *records, int64_t n, int64_t *acce
 
 /* Twice as much memory. All that is emitted while one publish, or the end, is handled lies here: what its records emit,
  * and its timers, of which a time far ahead may make any number. */
-static int grow(sd_context *ctx, sd_sink *sink) {
-  sd_serial_output *o = (sd_serial_output *)sink;
-  size_t used = (size_t)(sink->at - o->begin), room = used ? 2 * used : (size_t)FIRST_ENTRIES * sink->entry_bytes;
+static int grow(sd_context *ctx, sd_output_writer *writer) {
+  sd_serial_output *o = (sd_serial_output *)writer;
+  size_t used = (size_t)(writer->at - o->begin), room = used ? 2 * used : (size_t)FIRST_ENTRIES * writer->entry_bytes;
   unsigned char *begin = realloc(o->begin, room);
   if (!begin) {
     snprintf(ctx->message, sizeof ctx->message, "no memory for %zu bytes of records emitted", room);
@@ -27,17 +27,17 @@ static int grow(sd_context *ctx, sd_sink *sink) {
     return SD_E_NO_MEMORY;
   }
   o->begin = begin;
-  sink->at = begin + used;
-  sink->end = begin + room;
+  writer->at = begin + used;
+  writer->end = begin + room;
   return SD_OK;
 }
 
 sd_serial_output *sd_serial_output_create(uint32_t record_bytes) {
   sd_serial_output *o = calloc(1, sizeof *o);
   if (!o) return NULL;
-  o->sink.record_bytes = record_bytes;
-  o->sink.entry_bytes = (uint32_t)((sizeof(sd_emitted) + record_bytes + 7) / 8 * 8);
-  o->sink.more = grow;
+  o->writer.record_bytes = record_bytes;
+  o->writer.entry_bytes = (uint32_t)((sizeof(sd_emitted) + record_bytes + 7) / 8 * 8);
+  o->writer.more = grow;
   return o;
 }
 
@@ -66,7 +66,7 @@ static void open_context(sd_serial *s, sd_context *ctx) {
   ctx->sequence = s->sequence;
   ctx->publish = refuse;
   ctx->wake_at = s->wake && s->alarms ? ask : NULL;
-  ctx->sinks = s->sinks;
+  ctx->writers = s->writers;
   ctx->n_outputs = s->n_outputs;
   s->tried_to_publish = s->at_timer = 0;
   s->error_code = 0;

@@ -10,7 +10,7 @@
 
 /* What is emitted to one output, in the order it is: entries as sd_emit makes them, until they are taken (at = begin). */
 typedef struct sd_serial_output {
-  sd_sink sink; /* first: sd_emit's `more` leads back here */
+  sd_output_writer writer; /* first: sd_emit's `more` leads back here */
   unsigned char *begin;
 } sd_serial_output;
 
@@ -25,7 +25,7 @@ typedef struct sd_serial {
   uint64_t record_size;
   uint64_t key_offset;
   sd_sequence_at sequence;
-  sd_sink **sinks; /* two an output of the handler, the same ones */
+  sd_output_writer **writers; /* two an output of the handler, the same ones */
   uint32_t n_outputs;
   uint64_t
       *alarms; /* a symbol: when its timer is due; 0: never. NULL: who calls fires timers by sd_serial_wake alone */

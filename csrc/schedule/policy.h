@@ -1,6 +1,6 @@
 /* What a scheduling policy is: how ready strands are ordered. It sees strand indices and lists, never queues or handlers.
  *
- * Every function may be called by any slot at any time; a policy keeps what it needs behind the locks of its lists.
+ * Every function may be called by any participant at any time; a policy keeps what it needs behind the locks of its lists.
  */
 #ifndef SD_SCHEDULE_POLICY_H
 #define SD_SCHEDULE_POLICY_H
@@ -9,7 +9,7 @@
 
 #include "schedule/list.h"
 
-/* The slots' lists of ready strands. */
+/* The participants' lists of ready strands. */
 typedef struct sd_ready {
   sd_list *lists;
   unsigned char *rings; /* a list's ring lies at rings + lists[list].ring */
@@ -21,9 +21,9 @@ static inline sd_a32 *sd_ring(const sd_ready *ready, uint32_t list) {
 
 typedef struct sd_policy {
   const char *name;
-  /* Lists n strands, whose tokens the caller holds, with slot `list`. */
+  /* Lists n strands, whose tokens the caller holds, with participant `list`. */
   void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n);
-  /* Takes up to `most` strands (and at most `share` quarters of what is there) listed with slot `list`; returns how many. */
+  /* Takes up to `most` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many. */
   uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t most, uint32_t share);
 } sd_policy;
 

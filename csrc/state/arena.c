@@ -27,7 +27,7 @@ static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_AT
 
 static void lay_out(sd_arena *a, const sd_sizes *z) {
   const uint64_t line = 2 * SD_LINE, page = 4096;
-  uint32_t slots = z->n_workers + z->n_publishers;
+  uint32_t participants = z->n_workers + z->n_publishers;
   uint64_t end = sizeof(sd_arena);
   a->magic = SD_MAGIC;
   a->abi_version = SD_ABI_VERSION;
@@ -50,9 +50,9 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
     a->segment_bytes =
         (uint32_t)(a->positions_at + a->segment_records * sizeof(sd_position) + SD_LINE - 1) / SD_LINE * SD_LINE;
   }
-  a->lists = place(&end, (uint64_t)slots * sizeof(sd_list), line);
-  a->slots = place(&end, (uint64_t)slots * sizeof(sd_slot), line);
-  a->rings = place(&end, (uint64_t)slots * power_of_two(z->n_strands) * sizeof(uint32_t), line);
+  a->lists = place(&end, (uint64_t)participants * sizeof(sd_list), line);
+  a->participants = place(&end, (uint64_t)participants * sizeof(sd_participant), line);
+  a->rings = place(&end, (uint64_t)participants * power_of_two(z->n_strands) * sizeof(uint32_t), line);
   a->map = place(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = place(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
@@ -63,24 +63,24 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
 }
 
 static void start(sd_arena *a, const sd_sizes *z) {
-  uint32_t slots = z->n_workers + z->n_publishers, places = power_of_two(z->n_strands);
+  uint32_t participants = z->n_workers + z->n_publishers, places = power_of_two(z->n_strands);
   sd_list *lists = sd_arena_at(a, a->lists);
-  sd_slot *slot = sd_arena_at(a, a->slots);
+  sd_participant *participant = sd_arena_at(a, a->participants);
   sd_strand *strands = sd_arena_at(a, a->strands);
   a->free_list.n_segments = z->n_segments;
   sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
-  for (uint32_t i = 0; i < slots; i++) {
+  for (uint32_t i = 0; i < participants; i++) {
     lists[i].mask = places - 1;
     lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
-    slot[i].most_a_call = a->segment_records;
-    slot[i].py_batch_maximum = a->segment_records;
-    sd_init(&slot[i].publishing, UINT64_MAX);
-    sd_init(&slot[i].counters.accepted, z->counters_start);
-    sd_init(&slot[i].counters.handled, z->counters_start);
+    participant[i].most_a_call = a->segment_records;
+    participant[i].py_batch_maximum = a->segment_records;
+    sd_init(&participant[i].publishing, UINT64_MAX);
+    sd_init(&participant[i].counters.accepted, z->counters_start);
+    sd_init(&participant[i].counters.handled, z->counters_start);
   }
   for (uint32_t i = 0; i < z->n_strands; i++) {
     sd_init(&strands[i].head, SD_NONE);
@@ -95,11 +95,11 @@ static void start(sd_arena *a, const sd_sizes *z) {
 enum { SD_BUSY_STRANDS = 8192, SD_SEGMENTS_IN_FLIGHT = 4096 };
 
 void sd_arena_touch_segments(sd_arena *a, const sd_sizes *z, uint64_t records_in_flight) {
-  uint64_t slots = z->n_workers + z->n_publishers;
+  uint64_t participants = z->n_workers + z->n_publishers;
   uint64_t strands = z->n_strands < SD_BUSY_STRANDS ? z->n_strands : SD_BUSY_STRANDS;
   uint64_t in_flight = records_in_flight / a->segment_records;
   if (in_flight > SD_SEGMENTS_IN_FLIGHT) in_flight = SD_SEGMENTS_IN_FLIGHT;
-  uint64_t n = 2 * SD_FREE_RUN * slots + 2 * strands + in_flight;
+  uint64_t n = 2 * SD_FREE_RUN * participants + 2 * strands + in_flight;
   if (n > z->n_segments) n = z->n_segments;
   volatile unsigned char *segments = sd_arena_at(a, a->segments);
   for (uint64_t at = 0; at < n * a->segment_bytes; at += 4096) segments[at] = 0;

@@ -24,14 +24,14 @@ typedef struct sd_failure {
   uint32_t key;
   uint64_t sequence; /* the feed's, of the record; SD_NO_SEQUENCE: it has none, or it was a timer or the end */
   uint32_t handler;
-  uint32_t slot;
+  uint32_t participant;
   int32_t code;
   uint32_t unused;
   char message[SD_MESSAGE_BYTES];
 } sd_failure;
 
 /* What one worker or publisher writes: its lines are nobody else's to write. */
-typedef struct sd_slot {
+typedef struct sd_participant {
   SD_ALIGNED(2 * SD_LINE) sd_segment_cache cache;
   uint32_t most_a_call;      /* records a handler is given at once: fewer where it turns out slow */
   uint32_t py_batch_maximum; /* records that a Python handler with timers is given: fewer where it stops before them */
@@ -42,7 +42,7 @@ typedef struct sd_slot {
   sd_a64 publishing;         /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
   sd_a64 published_time;     /* and the feed's time there, where records carry positions */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
-} sd_slot;
+} sd_participant;
 
 typedef struct sd_arena {
   uint64_t magic;
@@ -56,7 +56,7 @@ typedef struct sd_arena {
   sd_sequence_at sequence;
   uint64_t row_bytes;
   /* offsets from the start of the mapping */
-  uint64_t strands, lists, rings, slots, stack, segments, map, rows, tasks;
+  uint64_t strands, lists, rings, participants, stack, segments, map, rows, tasks;
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;

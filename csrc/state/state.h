@@ -1,7 +1,7 @@
 /* The dispatcher's state: one process's view of an arena, and what the parts of the engine share.
  *
- * Who calls what: sd_publish_* from any thread that holds a publisher's slot (sd_publisher_enter); sd_worker_* from the one
- * thread that is worker `slot`; the rest from any thread.
+ * Who calls what: sd_publish_* from any thread that holds a publisher's participant (sd_publisher_enter); sd_worker_* from the one
+ * thread that is worker `participant`; the rest from any thread.
  */
 #ifndef SD_STATE_STATE_H
 #define SD_STATE_STATE_H
@@ -82,7 +82,7 @@ typedef struct sd_dispatcher {
   sd_arena *arena;
   sd_strand *strands;
   sd_ready ready;
-  sd_slot *slots;
+  sd_participant *participants;
   uint32_t *map;
   unsigned char *rows;
   const sd_policy *policy;
@@ -91,7 +91,7 @@ typedef struct sd_dispatcher {
   sd_handler *handlers;
   uint32_t n_handlers;
   int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* handlers' contexts have it */
-  uint32_t n_slots, n_workers;
+  uint32_t n_participants, n_workers;
   sd_config config;
   uint64_t budget_counts;
   int all_native; /* every strand's handler is native: publishers may help */
@@ -99,9 +99,9 @@ typedef struct sd_dispatcher {
   int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
   int lossy;      /* strands drop what waits at their bound, or conflate it */
   int shed;       /* empty strands give their segment back: there are more strands than segments to spare */
-  sd_watch **watches;              /* a slot: what it knows of the others */
+  sd_watch **watches;              /* a participant: what it knows of the others */
   unsigned char **scratch;         /* a budget of records a worker */
-  const sd_py_batch **py_batches;  /* a slot: what Python has in hand */
+  const sd_py_batch **py_batches;  /* a participant: what Python has in hand */
   sd_position **scratch_positions; /* and of their positions */
   uint64_t *
       last_number; /* a strand: a number not above its last record's, where there are positions; under the publish lock */

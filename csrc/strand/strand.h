@@ -45,12 +45,12 @@ enum { SD_DROPPED_NEWEST = 0, SD_DROPPED_OLDEST, SD_DROPPED_CONFLATED, SD_DROPPE
 typedef struct sd_strand {
   /* shared: the token */
   sd_ai64 pending;
-  sd_a64 owner;   /* 0, or slot + 1 */
+  sd_a64 owner;   /* 0, or participant + 1 */
   sd_a32 control; /* SD_PAUSED ... */
   /* the holder's; head and at are atomic only because the next worker guesses from them what to prefetch */
   sd_a32 head;               /* first segment, SD_NONE before the first record */
   sd_a32 at;                 /* next record in it */
-  SD_PLAIN(uint32_t) last;   /* slot that last drained it: where it is listed next */
+  SD_PLAIN(uint32_t) last;   /* participant that last drained it: where it is listed next */
   SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
   sd_a64 handled;            /* one writer at a time, the holder */
   sd_a32 failed;             /* records whose handler failed; the holder's */
@@ -89,11 +89,11 @@ static inline int sd_strand_add(sd_strand *s, int64_t n) {
 }
 
 /* By the holder, before it touches the queue. Zero: the protocol is broken. */
-static inline int sd_strand_take(sd_strand *s, uint32_t slot) {
+static inline int sd_strand_take(sd_strand *s, uint32_t participant) {
   uint64_t idle = 0;
   /* W1: acquire; pairs with W3 of the last holder. Redundant beside the token (W4, P2, the list's lock), kept so that the
    * owner word alone already orders one holder after another. */
-  return sd_cas(&s->owner, &idle, (uint64_t)slot + 1, acquire, W1);
+  return sd_cas(&s->owner, &idle, (uint64_t)participant + 1, acquire, W1);
 }
 
 /* How many records may be drained now: what was published before this call, perhaps more. */
@@ -116,7 +116,7 @@ static inline int sd_strand_release(sd_strand *s, int64_t n) {
 
 /* Nonzero: the caller holds the publish lock of an idle strand, and so has the strand to itself until
  * sd_strand_disown(). Never waits. */
-static inline int sd_strand_own_idle(sd_strand *s, uint32_t slot) {
+static inline int sd_strand_own_idle(sd_strand *s, uint32_t participant) {
   if (!sd_try_lock(&s->publish_lock)) return 0;
   /* P3: acquire; pairs with W4: 0 means that the last holder is done, and its writes to the rows come before ours.
    * P4: relaxed; a paused or quarantined strand must queue. A pause that comes later takes effect after this. */
@@ -125,7 +125,7 @@ static inline int sd_strand_own_idle(sd_strand *s, uint32_t slot) {
     return 0;
   }
   /* P5: relaxed; only names the owner to those who look. */
-  sd_store(&s->owner, (uint64_t)slot + 1, relaxed, P5);
+  sd_store(&s->owner, (uint64_t)participant + 1, relaxed, P5);
   return 1;
 }
 

@@ -11,12 +11,12 @@
 /* Timers whose rows are fetched together, and how much of each. */
 enum { AT_A_GO = 8, MOST_LINES = 6 };
 
-void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx) {
+void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, sd_context *ctx) {
   ctx->params = handler->params;
   ctx->row_stride = d->arena->row_stride;
   ctx->n_rows = d->arena->n_symbols;
   ctx->record_size = d->arena->record_size;
-  ctx->slot = slot;
+  ctx->participant = participant;
   ctx->error_code = 0;
   ctx->message[0] = 0;
   ctx->engine = d;
@@ -25,7 +25,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, s
   ctx->wake_at = handler->wake ? sd_wake_at : NULL;
   ctx->keys = NULL;
   ctx->n_outputs = handler->n_outputs;
-  ctx->sinks = ctx->n_outputs ? sd_sinks_of(d, slot, handler) : NULL;
+  ctx->writers = ctx->n_outputs ? sd_writers_of(d, participant, handler) : NULL;
   ctx->wake_key = 0;
   ctx->wake_time = 0;
   ctx->wake_number = SD_TIMER;
@@ -51,13 +51,13 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, co
   sd_timer_context(ctx, key, time);
   int code = handler->wake(d->rows, key, (int64_t)time, ctx);
   if (ctx->n_outputs) {
-    if (code) sd_sinks_void(ctx, 0);
-    else sd_sinks_commit(ctx);
+    if (code) sd_writers_void(ctx, 0);
+    else sd_writers_commit(ctx);
   }
   sd_arm_leaf(d, t, leaf, ctx->alarm);
   if (!code) return 0;
   if (!ctx->error_code) ctx->error_code = code;
-  sd_fail_symbol(d, ctx->slot, d->map[key], key, time, 0, ctx->error_code, ctx->message);
+  sd_fail_symbol(d, ctx->participant, d->map[key], key, time, 0, ctx->error_code, ctx->message);
   ctx->stopped = 1;
   return 1;
 }
@@ -116,7 +116,7 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
     if (SD_UNLIKELY(next_due(d, from) <= sd_alarm_until(positions[at].time))) {
-      if (ctx->n_outputs) sd_sinks_commit(ctx);
+      if (ctx->n_outputs) sd_writers_commit(ctx);
       if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], positions[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
@@ -158,7 +158,7 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t str
     if (SD_UNLIKELY(ctx->stopped)) return done;
   }
   if (SD_LIKELY(done == n)) {
-    if (ctx->n_outputs) sd_sinks_commit(ctx);
+    if (ctx->n_outputs) sd_writers_commit(ctx);
     return n;
   }
   if (done < 0 || done > n) {
@@ -166,6 +166,6 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t str
              (long long)n);
     done = 0;
   }
-  if (ctx->n_outputs) sd_sinks_void(ctx, positions[done].number);
+  if (ctx->n_outputs) sd_writers_void(ctx, positions[done].number);
   return done;
 }

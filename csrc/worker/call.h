@@ -1,10 +1,10 @@
-/* Calling a native handler. By the thread that is slot `slot`, with the strand in its hands. */
+/* Calling a native handler. By the thread that is participant `participant`, with the strand in its hands. */
 #ifndef SD_WORKER_CALL_H
 #define SD_WORKER_CALL_H
 
 #include "state/state.h"
 
-void sd_context_of(sd_dispatcher *d, uint32_t slot, const sd_handler *handler, sd_context *ctx);
+void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, sd_context *ctx);
 /* The one place where a native handler is called: returns how many of the n records in a row it handled. Short of n it
  * failed on the next one, and *ctx says why: call sd_fail. `strand`: that of them all, or SD_NONE where they are of several. */
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,

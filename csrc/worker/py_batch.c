@@ -1,5 +1,5 @@
 /* Strands in Python's hands: what a batch holds, and what becomes of it. worker/worker.c gives them; Python answers for
- * them from the thread that is worker `slot`.
+ * them from the thread that is worker `participant`.
  */
 #include "worker/py_batch.h"
 
@@ -14,44 +14,44 @@
 
 /* Of `given` records a Python handler with timers had n before one. The others are copied together once more next time,
  * so it is given about as many as it can use. */
-static void learn_batch(sd_dispatcher *d, uint32_t slot, int64_t given, int64_t n) {
-  uint32_t *most = &d->slots[slot].py_batch_maximum;
+static void learn_batch(sd_dispatcher *d, uint32_t participant, int64_t given, int64_t n) {
+  uint32_t *most = &d->participants[participant].py_batch_maximum;
   if (n < given) *most = n > (int64_t)d->pool.records / 2 ? (uint32_t)(2 * n) : d->pool.records;
   else if (n >= *most && *most < d->config.budget_records) *most = 2 * *most;
 }
 
 /* Python gets a budget in a row: where it lies, or copied together. */
-static void fill_batch(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_py_batch *batch) {
+static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t ahead, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   batch->strand = index;
   batch->handler = s->handler;
-  d->py_batches[slot] = batch;
+  d->py_batches[participant] = batch;
   batch->start = sd_now();
   if (s->lossy) {
-    batch->n = batch->pending = sd_copy_out(d, slot, s);
-    batch->records = d->scratch[slot];
-    batch->positions = d->scratch_positions[slot];
+    batch->n = batch->pending = sd_copy_out(d, participant, s);
+    batch->records = d->scratch[participant];
+    batch->positions = d->scratch_positions[participant];
     return;
   }
   batch->pending = batch->n = sd_records_pending(d, s, ahead);
   batch->records = NULL;
   if (SD_UNLIKELY(batch->n == 0)) return;
   if (batch->n > d->config.budget_records) batch->n = d->config.budget_records;
-  if (d->handlers[s->handler].wakes && batch->n > d->slots[slot].py_batch_maximum)
-    batch->n = d->slots[slot].py_batch_maximum;
+  if (d->handlers[s->handler].wakes && batch->n > d->participants[participant].py_batch_maximum)
+    batch->n = d->participants[participant].py_batch_maximum;
   unsigned char *records;
-  uint32_t run = sd_strand_front(s, &d->pool, &d->slots[slot].cache, (uint32_t)batch->n, &records);
+  uint32_t run = sd_strand_front(s, &d->pool, &d->participants[participant].cache, (uint32_t)batch->n, &records);
   batch->positions = sd_segment_position(&d->pool, sd_load(&s->head, relaxed, Q1), sd_load(&s->at, relaxed, Q2));
   if (run < batch->n) {
-    sd_strand_gather(s, &d->pool, (uint32_t)batch->n, d->scratch[slot]);
-    records = d->scratch[slot];
-    sd_strand_gather_positions(s, &d->pool, (uint32_t)batch->n, d->scratch_positions[slot]);
-    batch->positions = d->scratch_positions[slot];
+    sd_strand_gather(s, &d->pool, (uint32_t)batch->n, d->scratch[participant]);
+    records = d->scratch[participant];
+    sd_strand_gather_positions(s, &d->pool, (uint32_t)batch->n, d->scratch_positions[participant]);
+    batch->positions = d->scratch_positions[participant];
   }
   batch->records = records;
   if (!d->handlers[s->handler].wakes) return;
   int64_t n = sd_timer_cut(d, batch->strand, batch->positions, batch->n);
-  if (n && n < batch->n) learn_batch(d, slot, batch->n, n);
+  if (n && n < batch->n) learn_batch(d, participant, batch->n, n);
   batch->n = n;
 }
 
@@ -64,28 +64,28 @@ static int timer_first(sd_dispatcher *d, uint32_t index, sd_py_batch *batch) {
   return batch->wake_key != SD_NONE;
 }
 
-int sd_to_python(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t ahead, sd_py_batch *batch) {
-  fill_batch(d, slot, index, ahead, batch);
+int sd_to_python(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t ahead, sd_py_batch *batch) {
+  fill_batch(d, participant, index, ahead, batch);
   if (batch->n) return SD_PY_RECORDS;
   if (timer_first(d, index, batch)) return SD_PY_WAKE;
   /* A lossy strand whose records were discarded meanwhile; a task that came between two looks. */
-  sd_worker_done(d, slot, batch, 0, 0, NULL);
+  sd_worker_done(d, participant, batch, 0, 0, NULL);
   return 0;
 }
 
-int sd_worker_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t n, int32_t code,
+int sd_worker_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t n, int32_t code,
                    const char *message) {
   if (n < 0 || n > batch->n || (code && n == batch->n)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[batch->strand];
   if (d->handlers[s->handler].finishes && n) sd_note_seen(d, batch->records, n);
-  if (d->handlers[s->handler].wakes && n) learn_batch(d, slot, batch->n, n);
+  if (d->handlers[s->handler].wakes && n) learn_batch(d, participant, batch->n, n);
   int failed = code != 0;
-  sd_py_batch_emitted(d, slot, batch, n);
+  sd_py_batch_emitted(d, participant, batch, n);
   if (failed) {
     const unsigned char *record = (const unsigned char *)batch->records + (size_t)n * d->arena->record_size;
-    sd_fail(d, slot, batch->strand, record, code, message);
+    sd_fail(d, participant, batch->strand, record, code, message);
   }
-  sd_visit_over(d, slot, batch, n, failed);
+  sd_visit_over(d, participant, batch, n, failed);
   return SD_OK;
 }
 
@@ -97,25 +97,25 @@ int sd_py_wake_at(sd_dispatcher *d, const sd_py_batch *batch, int64_t handled, u
   return SD_OK;
 }
 
-int sd_worker_wake_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint64_t alarm, int32_t code,
+int sd_worker_wake_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, uint64_t alarm, int32_t code,
                         const char *message) {
   const uint32_t index = batch->strand, key = batch->wake_key;
   const sd_handler *handler = &d->handlers[batch->handler];
   if (!handler->wakes || key >= d->arena->n_symbols) return SD_E_ARGUMENT;
   if (handler->n_outputs) {
     sd_context ctx;
-    sd_context_of(d, slot, handler, &ctx);
-    if (code) sd_sinks_void(&ctx, 0);
-    else sd_sinks_commit(&ctx);
+    sd_context_of(d, participant, handler, &ctx);
+    if (code) sd_writers_void(&ctx, 0);
+    else sd_writers_commit(&ctx);
   }
   sd_arm(d, key, alarm && alarm <= batch->wake_time ? batch->wake_time + 1 : alarm);
-  if (code) sd_fail_symbol(d, slot, index, key, batch->wake_time, 0, code, message);
-  d->strands[index].last = slot;
-  if (sd_strand_release(&d->strands[index], 0)) sd_list_again(d, slot, index);
+  if (code) sd_fail_symbol(d, participant, index, key, batch->wake_time, 0, code, message);
+  d->strands[index].last = participant;
+  if (sd_strand_release(&d->strands[index], 0)) sd_list_again(d, participant, index);
   return SD_OK;
 }
 
-const void *sd_py_memory(const sd_dispatcher *d, uint32_t slot, int copied, uint64_t *bytes) {
+const void *sd_py_memory(const sd_dispatcher *d, uint32_t participant, int copied, uint64_t *bytes) {
   *bytes = copied ? (uint64_t)d->config.budget_records * d->arena->record_size : d->arena->bytes;
-  return copied ? (const void *)d->scratch[slot] : d->arena;
+  return copied ? (const void *)d->scratch[participant] : d->arena;
 }

@@ -1,16 +1,16 @@
-/* What Python's handlers emit. By the thread that is slot `slot`. */
+/* What Python's handlers emit. By the thread that is participant `participant`. */
 #ifndef SD_WORKER_PY_EMIT_H
 #define SD_WORKER_PY_EMIT_H
 
 #include "state/state.h"
 
 /* Emits n records of `record_bytes` from a Python handler: record i on behalf of record at[i] of the batch. */
-int sd_py_emit(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, uint32_t output, const int64_t *at,
+int sd_py_emit(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, uint32_t output, const int64_t *at,
                const void *records, int64_t n, char *message);
-/* The same on behalf of a symbol's timer that slot `slot` runs, or (`at_end`) of its end. */
-int sd_py_emit_timer(sd_dispatcher *d, uint32_t slot, uint32_t key, uint64_t time, int at_end, uint32_t output,
+/* The same on behalf of a symbol's timer that participant `participant` runs, or (`at_end`) of its end. */
+int sd_py_emit_timer(sd_dispatcher *d, uint32_t participant, uint32_t key, uint64_t time, int at_end, uint32_t output,
                      const void *records, int64_t n, char *message);
 /* The batch is over: what was emitted for the first `handled` records of it counts. */
-void sd_py_batch_emitted(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t handled);
+void sd_py_batch_emitted(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t handled);
 
 #endif

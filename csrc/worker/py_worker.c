@@ -7,7 +7,7 @@
 int64_t sd_py_worker_next(sd_py_worker *hand) {
   const sd_py_batch *batch = &hand->batch;
   const sd_arena *arena = hand->d->arena;
-  hand->what = sd_worker_next(hand->d, hand->slot, &hand->batch);
+  hand->what = sd_worker_next(hand->d, hand->participant, &hand->batch);
   if (SD_UNLIKELY(hand->what != SD_PY_RECORDS)) return -1;
   uint64_t at = (uint64_t)((const unsigned char *)batch->records - (const unsigned char *)arena);
   if (at >= arena->bytes || at % arena->record_size) return -1;
@@ -17,7 +17,7 @@ int64_t sd_py_worker_next(sd_py_worker *hand) {
 }
 
 int64_t sd_py_worker_go_on(sd_py_worker *hand) {
-  int code = sd_worker_done(hand->d, hand->slot, &hand->batch, hand->batch.n, 0, NULL);
+  int code = sd_worker_done(hand->d, hand->participant, &hand->batch, hand->batch.n, 0, NULL);
   if (SD_LIKELY(code == SD_OK)) return sd_py_worker_next(hand);
   hand->what = code;
   return -1;

@@ -9,7 +9,7 @@
 typedef struct sd_py_worker {
   int64_t first, end; /* where the batch's records lie, in records from the start of the arena */
   sd_dispatcher *d;
-  uint32_t slot;
+  uint32_t participant;
   int32_t what; /* the batch's kind, as sd_worker_next says it */
   sd_py_batch batch;
 } sd_py_worker;

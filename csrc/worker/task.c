@@ -7,61 +7,61 @@
 #include "worker/visit.h"
 
 /* Ends the first task of a strand in hand, whose publish lock the caller has and loses, and the visit with it. */
-static void end_locked(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+static void end_locked(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   uint32_t task = sd_task_unlink(&d->tasks, s);
   sd_unlock(&s->publish_lock);
   sd_task_free(&d->tasks, task);
-  s->last = slot;
-  if (sd_strand_release(s, 1)) sd_list_again(d, slot, index);
+  s->last = participant;
+  if (sd_strand_release(s, 1)) sd_list_again(d, participant, index);
 }
 
-static void end_task(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+static void end_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_lock(&d->strands[index].publish_lock);
-  end_locked(d, slot, index);
+  end_locked(d, participant, index);
 }
 
 /* A strand in hand with a task whose publish lock is in use. A publisher holds it while it copies a whole chunk: there are other
  * strands to handle meanwhile. */
-static int come_back(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+static int come_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
-  s->last = slot;
-  if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
+  s->last = participant;
+  if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
   return TASK_BUSY;
 }
 
 /* An overdue alarm has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
  * sweeps know of it: they put no other one beside it. */
-static int run_overdue(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t time, sd_py_batch *batch) {
+static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t time, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   const sd_handler *handler = &d->handlers[s->handler];
   if (handler->fn) {
     sd_context ctx;
-    sd_context_of(d, slot, handler, &ctx);
+    sd_context_of(d, participant, handler, &ctx);
     ctx.until = sd_now() + d->budget_counts;
     if (sd_timers_fire(d, handler, &ctx, index, time)) {
       /* One failed: the others come when the strand is let go on. Or they took a budget: the other strands have their turn. */
-      s->last = slot;
-      if (sd_strand_release(s, 0)) sd_list_again(d, slot, index);
+      s->last = participant;
+      if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
       return TASK_GONE;
     }
     /* Where the lock is in use the task stays, and has another turn, at which nothing is due any more. */
-    if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
+    if (!sd_try_lock(&s->publish_lock)) return come_back(d, participant, index);
     sd_overdue_done(d, index);
-    end_locked(d, slot, index);
+    end_locked(d, participant, index);
     return TASK_GONE;
   }
   *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now()};
   batch->wake_key = sd_timer_due(d, index, time, &batch->wake_time);
   if (batch->wake_key != SD_NONE) return TASK_WAKES;
   sd_overdue_done(d, index);
-  end_task(d, slot, index);
+  end_task(d, participant, index);
   return TASK_GONE;
 }
 
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_py_batch *batch, uint64_t *ahead) {
+int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_batch *batch, uint64_t *ahead) {
   sd_strand *s = &d->strands[index];
-  if (!sd_try_lock(&s->publish_lock)) return come_back(d, slot, index);
+  if (!sd_try_lock(&s->publish_lock)) return come_back(d, participant, index);
   sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
   int found = TASK_LATER;
   uint64_t tag = t->tag;
@@ -73,21 +73,21 @@ int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_py_batch *b
   }
   sd_unlock(&s->publish_lock);
   if ((tag & SD_TASK_OVERDUE) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
-    return run_overdue(d, slot, index, tag & ~SD_TASK_OVERDUE, batch);
+    return run_overdue(d, participant, index, tag & ~SD_TASK_OVERDUE, batch);
   if (found == TASK_TAKEN) {
     *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
   } else if (found == TASK_GONE) {
-    end_task(d, slot, index);
+    end_task(d, participant, index);
   } else if (found == TASK_LEFT) {
     /* Listed with a worker: from a publisher's own list it would come back to the publisher first. */
     uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
     s->last = list;
     if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);
-    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
   }
   return found;
 }
 
-void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch) {
-  end_task(d, slot, batch->strand);
+void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch) {
+  end_task(d, participant, batch->strand);
 }

@@ -5,7 +5,7 @@
 #include "state/state.h"
 
 /* The task of the batch has run. */
-void sd_worker_task_done(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch);
+void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch);
 
 /* Whose turn it is on a strand that has tasks. */
 enum {
@@ -17,6 +17,6 @@ enum {
   TASK_BUSY       /* a publisher is at work there: the strand has been let go */
 };
 /* *ahead: the records that come first. */
-int sd_take_task(sd_dispatcher *d, uint32_t slot, uint32_t index, sd_py_batch *batch, uint64_t *ahead);
+int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_batch *batch, uint64_t *ahead);
 
 #endif

@@ -10,8 +10,9 @@
 #include "worker/call.h"
 
 /* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the holder. */
-static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int failed, uint64_t start, uint64_t end) {
-  sd_counters *c = &d->slots[slot].counters;
+static void book(sd_dispatcher *d, uint32_t participant, sd_strand *s, int64_t n, int failed, uint64_t start,
+                 uint64_t end) {
+  sd_counters *c = &d->participants[participant].counters;
   uint64_t took = end - start, waited = start > s->oldest ? start - s->oldest : 0, records = (uint64_t)(n + failed);
   sd_bump_finished(&s->handled, (uint64_t)n);
   sd_bump(&c->handled, (uint64_t)n);
@@ -32,23 +33,24 @@ static void book(sd_dispatcher *d, uint32_t slot, sd_strand *s, int64_t n, int f
   sd_record(&c->end_to_end, waited + took, records);
 }
 
-void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index) {
-  sd_make_ready(d, slot, &index, 1);
-  if (slot >= d->n_workers && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
+  sd_make_ready(d, participant, &index, 1);
+  if (participant >= d->n_workers && sd_idle_wake_one(&d->arena->idle))
+    sd_bump(&d->participants[participant].counters.wakes, 1);
 }
 
 /* Ends a visit to a strand that is not lossy: n records are off its queue. */
-static void finish(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
+static void finish(sd_dispatcher *d, uint32_t participant, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
   sd_strand *s = &d->strands[index];
-  s->last = slot;
+  s->last = participant;
   /* What is left was published after `start`, if all that was there then is done. */
   if (n == pending) s->oldest = start;
-  else sd_bump(&d->slots[slot].counters.cut, 1);
-  if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
-  if (sd_strand_release(s, n)) sd_list_again(d, slot, index);
+  else sd_bump(&d->participants[participant].counters.cut, 1);
+  if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->participants[participant].cache);
+  if (sd_strand_release(s, n)) sd_list_again(d, participant, index);
 }
 
-int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
+int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
   sd_lock(&s->publish_lock);
   int64_t n = sd_strand_pending(s);
   if (n > s->queued) n = s->queued;
@@ -58,10 +60,10 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s) {
   /* What is copied out cannot be put back where a batch ends at a timer. */
   const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
   if (SD_UNLIKELY(timed) && n > 1) n = 1;
-  sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[slot]);
-  sd_strand_gather_positions(s, &d->pool, (uint32_t)n, d->scratch_positions[slot]);
-  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_positions[slot], n);
-  sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)n);
+  sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[participant]);
+  sd_strand_gather_positions(s, &d->pool, (uint32_t)n, d->scratch_positions[participant]);
+  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_positions[participant], n);
+  sd_strand_advance(s, &d->pool, &d->participants[participant].cache, (uint32_t)n);
   sd_task_pass(&d->tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
   sd_unlock(&s->publish_lock);
@@ -79,39 +81,41 @@ int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position) {
 }
 
 /* What a lossy strand's holder cannot put back when it stops short. */
-static void lose(sd_dispatcher *d, uint32_t slot, sd_strand *s, uint64_t n) {
+static void lose(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n) {
   sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, release, M7);
-  sd_bump(&d->slots[slot].counters.lost, n);
+  sd_bump(&d->participants[participant].counters.lost, n);
 }
 
 /* Ends a visit to a lossy strand: n records were copied out. */
-static void finish_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, int64_t n, uint64_t start) {
+static void finish_lossy(sd_dispatcher *d, uint32_t participant, uint32_t index, int64_t n, uint64_t start) {
   sd_strand *s = &d->strands[index];
-  s->last = slot;
+  s->last = participant;
   s->oldest = start;
-  if (d->shed) sd_strand_shed(s, &d->pool, &d->slots[slot].cache);
-  if (sd_strand_release(s, n)) sd_list_again(d, slot, index);
+  if (d->shed) sd_strand_shed(s, &d->pool, &d->participants[participant].cache);
+  if (sd_strand_release(s, n)) sd_list_again(d, participant, index);
 }
 
-static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start) {
+static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t start) {
   sd_strand *s = &d->strands[index];
   const sd_handler *handler = &d->handlers[s->handler];
   sd_context ctx;
-  sd_context_of(d, slot, handler, &ctx);
+  sd_context_of(d, participant, handler, &ctx);
   ctx.until = start + d->budget_counts;
   int64_t out = 0, done = 0;
   int failed = 0;
   uint64_t end;
   do {
-    const int64_t n = sd_copy_out(d, slot, s);
+    const int64_t n = sd_copy_out(d, participant, s);
     sd_position first;
     if (n) {
-      int64_t ran = sd_run_handler(d, handler, index, d->scratch[slot], d->scratch_positions[slot], n, &ctx);
+      int64_t ran =
+          sd_run_handler(d, handler, index, d->scratch[participant], d->scratch_positions[participant], n, &ctx);
       out += n;
       done += ran;
       failed = ran < n && !ctx.stopped;
       if (failed)
-        sd_fail(d, slot, index, d->scratch[slot] + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
+        sd_fail(d, participant, index, d->scratch[participant] + (size_t)ran * d->arena->record_size, ctx.error_code,
+                ctx.message);
     } else if (!handler->wake || !sd_first_position(d, index, &first) ||
                sd_timers_fire(d, handler, &ctx, index, first.time)) {
       end = sd_now();
@@ -120,9 +124,9 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t slot, uint32_t index, uin
     end = sd_now();
     /* Where there are timers records come one at a time. */
   } while (handler->wake && !failed && out < d->config.budget_records && end <= ctx.until);
-  book(d, slot, s, done, failed, start, end);
-  if (out > done + failed) lose(d, slot, s, (uint64_t)(out - done - failed));
-  finish_lossy(d, slot, index, out, start);
+  book(d, participant, s, done, failed, start, end);
+  if (out > done + failed) lose(d, participant, s, (uint64_t)(out - done - failed));
+  finish_lossy(d, participant, index, out, start);
   return end;
 }
 
@@ -147,20 +151,20 @@ static inline void prefetch_segment(const sd_dispatcher *d, uint32_t segment, in
     sd_prefetch(position);
 }
 
-uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead) {
+uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t start, uint64_t ahead) {
   sd_strand *s = &d->strands[index];
-  if (s->lossy) return visit_lossy(d, slot, index, start);
+  if (s->lossy) return visit_lossy(d, participant, index, start);
   const sd_handler *handler = &d->handlers[s->handler];
-  sd_segment_cache *cache = &d->slots[slot].cache;
+  sd_segment_cache *cache = &d->participants[participant].cache;
   const uint32_t records_per_segment = d->pool.records;
   int64_t pending = sd_records_pending(d, s, ahead), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
   /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
-  uint32_t *most = &d->slots[slot].most_a_call;
+  uint32_t *most = &d->participants[participant].most_a_call;
   if (n > d->config.budget_records) n = d->config.budget_records;
   sd_context ctx;
-  sd_context_of(d, slot, handler, &ctx);
+  sd_context_of(d, participant, handler, &ctx);
   ctx.until = start + d->budget_counts;
   if (handler->wake) sd_alarm_ask(&d->alarms.tree[index]);
   while (done < n) {
@@ -174,7 +178,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
     int64_t ran = sd_run_handler(d, handler, index, records, positions, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))
-      sd_fail(d, slot, index, records + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
+      sd_fail(d, participant, index, records + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
     uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;
@@ -187,19 +191,19 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t star
   end = sd_now();
   if (SD_UNLIKELY(end - start > d->budget_counts)) *most = *most > 1 ? *most / 2 : 1;
   else if (SD_UNLIKELY(*most < records_per_segment)) *most = 2 * *most;
-  book(d, slot, s, done, failed, start, end);
-  finish(d, slot, index, done + failed, pending, start);
+  book(d, participant, s, done, failed, start, end);
+  finish(d, participant, index, done + failed, pending, start);
   return end;
 }
 
-void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t n, int failed) {
+void sd_visit_over(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t n, int failed) {
   sd_strand *s = &d->strands[batch->strand];
-  book(d, slot, s, n, failed, batch->start, sd_now());
+  book(d, participant, s, n, failed, batch->start, sd_now());
   if (s->lossy) {
-    if (batch->n > n + failed) lose(d, slot, s, (uint64_t)(batch->n - n - failed));
-    finish_lossy(d, slot, batch->strand, batch->n, batch->start);
+    if (batch->n > n + failed) lose(d, participant, s, (uint64_t)(batch->n - n - failed));
+    finish_lossy(d, participant, batch->strand, batch->n, batch->start);
   } else {
-    sd_strand_advance(s, &d->pool, &d->slots[slot].cache, (uint32_t)(n + failed));
-    finish(d, slot, batch->strand, n + failed, batch->pending, batch->start);
+    sd_strand_advance(s, &d->pool, &d->participants[participant].cache, (uint32_t)(n + failed));
+    finish(d, participant, batch->strand, n + failed, batch->pending, batch->start);
   }
 }

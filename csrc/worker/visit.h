@@ -1,4 +1,4 @@
-/* Native handlers' visits, and what all that drain share. By the thread that is slot `slot`, a worker's or a publisher's that
+/* Native handlers' visits, and what all that drain share. By the thread that is participant `participant`, a worker's or a publisher's that
  * helps, with the strand in its hands. */
 #ifndef SD_WORKER_VISIT_H
 #define SD_WORKER_VISIT_H
@@ -22,16 +22,16 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_
 
 /* One visit with a native handler, begun at `start`; `ahead` as for sd_records_pending. Ends with the strand let go. Returns the
  * clock at its end. */
-uint64_t sd_visit(sd_dispatcher *d, uint32_t slot, uint32_t index, uint64_t start, uint64_t ahead);
+uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t start, uint64_t ahead);
 /* Ends a visit of Python's, which handled n records of the batch, and failed on one more if `failed`. */
-void sd_visit_over(sd_dispatcher *d, uint32_t slot, const sd_py_batch *batch, int64_t n, int failed);
+void sd_visit_over(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t n, int failed);
 /* Copies what waits on a lossy strand, under its lock, up to a budget; returns how many records. One at most where there are
  * timers, and none where one comes before it. */
-int64_t sd_copy_out(sd_dispatcher *d, uint32_t slot, sd_strand *s);
+int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s);
 /* The position of the first record of a strand in hand. Zero: it has none that may be handled now. */
 int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position);
 /* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher
  * that helped may not: somebody has to know of it. */
-void sd_list_again(sd_dispatcher *d, uint32_t slot, uint32_t index);
+void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index);
 
 #endif

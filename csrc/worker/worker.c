@@ -1,5 +1,5 @@
 /* Workers: find a ready strand, see it drained, and wait where there is none. A worker's loop is sd_worker_next, run by
- * the one thread that is worker `slot`; a publisher that helps to drain calls sd_help.
+ * the one thread that is worker `participant`; a publisher that helps to drain calls sd_help.
  */
 #include "worker/worker.h"
 
@@ -45,27 +45,27 @@ enum { BUSY_TURNS = 64 };
 /* ---- finding a strand */
 
 /* The next entries of the own list, while the strand before them is drained: header two on, first records one on. */
-static inline void prefetch_next(sd_dispatcher *d, uint32_t slot, uint32_t length) {
-  sd_list *list = &d->ready.lists[slot];
-  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 0)];
+static inline void prefetch_next(sd_dispatcher *d, uint32_t participant, uint32_t length) {
+  sd_list *list = &d->ready.lists[participant];
+  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, participant), 0)];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
   if (head != SD_NONE) {
     if (at >= d->pool.records) at = 0;
     sd_prefetch(sd_segment_record(&d->pool, head, at));
     if (d->pool.positions_at) sd_prefetch(sd_segment_position(&d->pool, head, at));
   }
-  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, slot), 1)]);
+  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, participant), 1)]);
 }
 
-/* A strand off slot's own list. SD_NONE: it is empty. */
-static uint32_t next_own(sd_dispatcher *d, uint32_t slot) {
+/* A strand off participant's own list. SD_NONE: it is empty. */
+static uint32_t next_own(sd_dispatcher *d, uint32_t participant) {
   uint32_t got;
-  if (!d->policy->pick(&d->ready, slot, &got, 1, 4)) return SD_NONE;
-  uint32_t length = sd_list_length(&d->ready.lists[slot]);
+  if (!d->policy->pick(&d->ready, participant, &got, 1, 4)) return SD_NONE;
+  uint32_t length = sd_list_length(&d->ready.lists[participant]);
   if (length) {
     /* Others may want what stays behind while this worker is busy. */
-    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
-    prefetch_next(d, slot, length);
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
+    prefetch_next(d, participant, length);
   }
   return got;
 }
@@ -94,18 +94,18 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
 /* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. A worker that
  * is `busy`, with strands on its own list, takes only from lists that nobody takes from: a publisher that helped may never come
  * back to its list, and another worker may be in a visit without end. */
-static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, int busy, uint64_t now) {
+static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *watches, int busy, uint64_t now) {
   uint32_t got[STEAL_MOST];
-  for (uint32_t i = 1; i < d->n_slots; i++) {
-    uint32_t victim = slot + i < d->n_slots ? slot + i : slot + i - d->n_slots;
+  for (uint32_t i = 1; i < d->n_participants; i++) {
+    uint32_t victim = participant + i < d->n_participants ? participant + i : participant + i - d->n_participants;
     if (!worth_stealing(d, victim, &watches[victim], busy, now)) continue;
     uint32_t n = d->policy->pick(&d->ready, victim, got, STEAL_MOST, 2);
     if (!n) continue;
     watches[victim].turns = 0;
-    sd_bump(&d->slots[slot].counters.stolen, n);
+    sd_bump(&d->participants[participant].counters.stolen, n);
     if (n > 1) {
-      sd_make_ready(d, slot, got + 1, n - 1);
-      if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+      sd_make_ready(d, participant, got + 1, n - 1);
+      if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
     }
     return got[0];
   }
@@ -114,27 +114,28 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t slot, sd_watch *watches, 
 
 /* The next strand for a worker. Its own list may never be empty, so it looks at the other lists after every LOOK_ROUND strands, and
  * after a budget: visits may be long. */
-static uint32_t next_strand(sd_dispatcher *d, uint32_t slot, uint64_t now) {
-  sd_slot *me = &d->slots[slot];
+static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now) {
+  sd_participant *me = &d->participants[participant];
   uint32_t index;
   if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->budget_counts)) {
     me->own_turns = 0;
     me->looked = now;
-    index = next_stolen(d, slot, d->watches[slot], 1, now);
+    index = next_stolen(d, participant, d->watches[participant], 1, now);
     if (index != SD_NONE) return index;
   }
-  index = next_own(d, slot);
-  if (index == SD_NONE) return next_stolen(d, slot, d->watches[slot], 0, now);
+  index = next_own(d, participant);
+  if (index == SD_NONE) return next_stolen(d, participant, d->watches[participant], 0, now);
   me->own_turns++;
   return index;
 }
 
 /* Makes the caller the owner of a strand it took off a list. Zero: it is held back, or the protocol is broken. */
-static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
+static int own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
-  if (SD_LIKELY(sd_strand_take(s, slot))) return 1;
-  sd_fail(d, slot, index, NULL, SD_E_CORRUPT, "a strand was taken while another worker owned it: please report this");
+  if (SD_LIKELY(sd_strand_take(s, participant))) return 1;
+  sd_fail(d, participant, index, NULL, SD_E_CORRUPT,
+          "a strand was taken while another worker owned it: please report this");
   sd_dispatcher_stop(d);
   return 0;
 }
@@ -142,17 +143,17 @@ static int own(sd_dispatcher *d, uint32_t slot, uint32_t index) {
 /* ---- waiting */
 
 static int anything_ready(sd_dispatcher *d) {
-  for (uint32_t i = 0; i < d->n_slots; i++)
+  for (uint32_t i = 0; i < d->n_participants; i++)
     if (sd_list_look(&d->ready.lists[i])) return 1;
   return 0;
 }
 
 /* Sleeps unless there is something to do. Nonzero: a wake-up may have counted on this worker. */
-static int park(sd_dispatcher *d, uint32_t slot) {
+static int park(sd_dispatcher *d, uint32_t participant) {
   sd_idle *idle = &d->arena->idle;
   uint32_t epoch = sd_idle_enter(idle);
   if (!sd_dispatcher_stopping(d) && !anything_ready(d)) {
-    sd_bump(&d->slots[slot].counters.parks, 1);
+    sd_bump(&d->participants[participant].counters.parks, 1);
     sd_idle_sleep(idle, epoch);
   }
   sd_idle_leave(idle);
@@ -160,9 +161,10 @@ static int park(sd_dispatcher *d, uint32_t slot) {
 }
 
 /* One turn of waiting; nonzero as park(). */
-static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
+static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
   const int how = d->config.idle;
-  if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS) return park(d, slot);
+  if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS)
+    return park(d, participant);
   /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
    * waiting. */
   if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? GIVE_WAY_TURNS : EAGER_TURNS)) {
@@ -177,36 +179,37 @@ static int be_idle(sd_dispatcher *d, uint32_t slot, uint32_t turn) {
 /* ---- draining */
 
 /* C1: relaxed; for publishers that wonder whether to wait. */
-static void say_looking(sd_dispatcher *d, uint32_t slot, uint32_t yes) {
-  sd_store(&d->slots[slot].looking, yes, relaxed, C1);
+static void say_looking(sd_dispatcher *d, uint32_t participant, uint32_t yes) {
+  sd_store(&d->participants[participant].looking, yes, relaxed, C1);
 }
 
-int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_py_batch *batch) {
+int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
   uint32_t turn = 0, busy = 0;
   int woken = 0;
   uint64_t now = sd_now();
   for (;;) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
-    uint32_t index = next_strand(d, slot, now);
+    uint32_t index = next_strand(d, participant, now);
     if (index == SD_NONE) {
-      if (turn == 0) say_looking(d, slot, 1);
-      woken |= be_idle(d, slot, turn++);
+      if (turn == 0) say_looking(d, participant, 1);
+      woken |= be_idle(d, participant, turn++);
       continue;
     }
     if (woken) {
       /* Pushes made while this worker was on its way woke nobody else: what it does not take is for the next one. */
       woken = 0;
-      if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->slots[slot].counters.wakes, 1);
+      if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle))
+        sd_bump(&d->participants[participant].counters.wakes, 1);
     }
     if (turn) {
-      say_looking(d, slot, 0);
+      say_looking(d, participant, 0);
       now = sd_now();
     }
     turn = 0;
-    if (!own(d, slot, index)) continue;
+    if (!own(d, participant, index)) continue;
     uint64_t ahead = SD_AHEAD_UNKNOWN;
     if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
-      int turn_of = sd_take_task(d, slot, index, batch, &ahead);
+      int turn_of = sd_take_task(d, participant, index, batch, &ahead);
       if (turn_of == TASK_TAKEN) return SD_PY_TASK;
       if (turn_of == TASK_WAKES) return SD_PY_WAKE;
       if (turn_of == TASK_GONE) {
@@ -222,26 +225,26 @@ int sd_worker_next(sd_dispatcher *d, uint32_t slot, sd_py_batch *batch) {
       }
     }
     if (d->handlers[d->strands[index].handler].fn) {
-      now = sd_visit(d, slot, index, now, ahead);
+      now = sd_visit(d, participant, index, now, ahead);
     } else {
-      int given = sd_to_python(d, slot, index, ahead, batch);
+      int given = sd_to_python(d, participant, index, ahead, batch);
       if (given) return given;
     }
   }
 }
 
-int sd_help(sd_dispatcher *d, uint32_t slot) {
-  uint32_t index = next_own(d, slot);
-  for (uint32_t i = 1; index == SD_NONE && i < d->n_slots; i++)
-    if (!d->policy->pick(&d->ready, (slot + i) % d->n_slots, &index, 1, 4)) index = SD_NONE;
+int sd_help(sd_dispatcher *d, uint32_t participant) {
+  uint32_t index = next_own(d, participant);
+  for (uint32_t i = 1; index == SD_NONE && i < d->n_participants; i++)
+    if (!d->policy->pick(&d->ready, (participant + i) % d->n_participants, &index, 1, 4)) index = SD_NONE;
   if (index == SD_NONE) return 0;
-  if (!own(d, slot, index)) return 1;
+  if (!own(d, participant, index)) return 1;
   uint64_t ahead = SD_AHEAD_UNKNOWN;
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
-    int turn_of = sd_take_task(d, slot, index, NULL, &ahead);
+    int turn_of = sd_take_task(d, participant, index, NULL, &ahead);
     if (turn_of == TASK_LEFT || turn_of == TASK_BUSY) return 0;
     if (turn_of == TASK_GONE) return 1;
   }
-  sd_visit(d, slot, index, sd_now(), ahead);
+  sd_visit(d, participant, index, sd_now(), ahead);
   return 1;
 }

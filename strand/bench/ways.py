@@ -200,7 +200,7 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
     start = time.perf_counter_ns()
     dispatcher.publish(job.ticks)
     published = time.perf_counter_ns()
-    mine = dispatcher._engine.counters(job.workers)  # the first publisher's slot
+    mine = dispatcher._engine.counters(job.workers)  # the first publisher's participant
     dispatcher.drain()
     end = time.perf_counter_ns()
     # busy_ns is of ticks handled where they lay and of visits; the time of visits is in waited_ns already.
@@ -211,14 +211,14 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
-    held = dispatcher._engine.publisher_slot()
+    held = dispatcher._engine.held_participant()
     held.take()
-    slot = held.number
-    assert slot is not None  # nobody else publishes
+    participant = held.number
+    assert participant is not None  # nobody else publishes
     try:
         start = time.perf_counter_ns()
-        code = route.publish_paced(dispatcher._engine, slot, job.ticks, job.batch_ticks, probe)
-        handled_inline = dispatcher._engine.counters(slot)["handled_inline"]
+        code = route.publish_paced(dispatcher._engine, participant, job.ticks, job.batch_ticks, probe)
+        handled_inline = dispatcher._engine.counters(participant)["handled_inline"]
     finally:
         held.give()
     if code != Code.OK:

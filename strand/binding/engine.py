@@ -28,14 +28,14 @@ from strand.binding.native import NativeFunction
 from strand.binding.py_batches import EndBatch, PyBatches
 from strand.errors import ConfigurationError
 
-__all__ = ["Engine", "PublisherSlot"]
+__all__ = ["Engine", "HeldParticipant"]
 
 
-class PublisherSlot:
-    """What one thread at a time may hold of the slots for publishers.
+class HeldParticipant:
+    """What one thread at a time may hold of the participants for publishers.
 
     ``take`` and ``give`` are C alone, which notes here what is held: no interrupt comes between the two steps. Taking
-    a slot where one is held, and giving none back, does nothing."""
+    a participant where one is held, and giving none back, does nothing."""
 
     __slots__ = ("_held", "give", "take")
 
@@ -126,36 +126,36 @@ class Engine:
 
     # ---- workers
 
-    def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:
+    def memory(self, participant: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:
         """Address and bytes of what a worker's batches lie in, read-only; they hold the engine."""
         size = ffi.new("uint64_t *")
-        address = int(ffi.cast("uintptr_t", lib.sd_py_memory(self._d, slot, copied, size)))
+        address = int(ffi.cast("uintptr_t", lib.sd_py_memory(self._d, participant, copied, size)))
         whole = np.asarray(Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
         whole.flags.writeable = False  # what waits after a batch lies in the same block
         return address, whole
 
-    def batches(self, slot: int, dtype: np.dtype[Any]) -> PyBatches:
+    def batches(self, participant: int, dtype: np.dtype[Any]) -> PyBatches:
         """What a Python worker has to do."""
-        return PyBatches(self, self._d, slot, dtype)
+        return PyBatches(self, self._d, participant, dtype)
 
     def track(
-        self, slot: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
+        self, participant: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
     ) -> tuple[int, Failure | None]:
-        """Runs a chain of native handlers over records that a slot holds, and copies the start of the row after each
+        """Runs a chain of native handlers over records in hand, and copies the start of the row after each
         into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
         failed on the next one as is said then."""
         failed, failure = ffi.new("int32_t *"), ffi.new("sd_failure *")
         handler, n = self._tracked_handler(function), len(records)
         done = lib.sd_chain_track(
-            self._d, slot, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
+            self._d, participant, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
         )
         return int(done), Failure(int(failure.code), text_of(failure.message)) if failed[0] else None
 
-    def act(self, slot: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Failure | None:
-        """Runs the timers of such a chain that are due for a symbol of a strand that a slot holds, or its end."""
+    def act(self, participant: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Failure | None:
+        """Runs the timers of such a chain that are due for a symbol of a strand in hand, or its end."""
         failure = ffi.new("sd_failure *")
         handler = self._tracked_handler(function)
-        failed = lib.sd_chain_act(self._d, slot, handler, key, time, at_end, failure)
+        failed = lib.sd_chain_act(self._d, participant, handler, key, time, at_end, failure)
         return Failure(int(failure.code), text_of(failure.message)) if failed else None
 
     def _tracked_handler(self, function: NativeFunction) -> Any:
@@ -183,8 +183,9 @@ class Engine:
         lib.sd_outputs_tick_bytes(self._d, tick_bytes)
 
     def settle_outputs(self, until: Until) -> int:
-        """Finds out up to where all is final, and reads what slots have collected. One thread at a time. Returns the
-        ns for which that looked at lines that workers write."""
+        """Finds out up to where all is final, and reads what participants have collected. One thread at a time.
+
+        Returns the ns for which that looked at lines that workers write."""
         checked(lib.sd_outputs_round(self._d, until), "no memory for what handlers emit", MemoryError)
         return int(lib.sd_outputs_look_ns(self._d))
 
@@ -205,33 +206,33 @@ class Engine:
 
     # ---- publishers
 
-    def publisher_slot(self) -> PublisherSlot:
-        return PublisherSlot(self._d)
+    def held_participant(self) -> HeldParticipant:
+        return HeldParticipant(self._d)
 
-    def publish(self, slot: int, records: npt.NDArray[Any], slice_ns: int) -> int:
-        return int(lib.sd_publish(self._d, slot, bytes_of(records), len(records), slice_ns))
+    def publish(self, participant: int, records: npt.NDArray[Any], slice_ns: int) -> int:
+        return int(lib.sd_publish(self._d, participant, bytes_of(records), len(records), slice_ns))
 
-    def flow(self, slot: int, flow: ItchFlow, *, flush: bool, slice_ns: int) -> int:
-        return flow.step(self._d, slot, flush=flush, slice_ns=slice_ns)
+    def flow(self, participant: int, flow: ItchFlow, *, flush: bool, slice_ns: int) -> int:
+        return flow.step(self._d, participant, flush=flush, slice_ns=slice_ns)
 
-    def publish_more(self, slot: int, slice_ns: int) -> int:
-        return int(lib.sd_publish_more(self._d, slot, slice_ns))
+    def publish_more(self, participant: int, slice_ns: int) -> int:
+        return int(lib.sd_publish_more(self._d, participant, slice_ns))
 
-    def publish_nested(self, slot: int, records: npt.NDArray[Any]) -> int:
-        """From inside a handler that slot ``slot`` runs."""
-        return int(lib.sd_publish_nested(self._d, slot, bytes_of(records), len(records)))
+    def publish_nested(self, participant: int, records: npt.NDArray[Any]) -> int:
+        """From inside a handler that participant ``participant`` runs."""
+        return int(lib.sd_publish_nested(self._d, participant, bytes_of(records), len(records)))
 
-    def rejected(self, slot: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
-        positions = np.empty(lib.sd_publish_rejected(self._d, slot, nested, ffi.NULL, 0), dtype=np.int64)
+    def rejected(self, participant: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
+        positions = np.empty(lib.sd_publish_rejected(self._d, participant, nested, ffi.NULL, 0), dtype=np.int64)
         to = ffi.cast("int64_t *", ffi.from_buffer(positions))
-        lib.sd_publish_rejected(self._d, slot, nested, to, len(positions))
+        lib.sd_publish_rejected(self._d, participant, nested, to, len(positions))
         positions.sort()
         return positions
 
     # ---- control
 
-    def drain(self, slot: int | None, slice_ns: int) -> int:
-        return int(lib.sd_dispatcher_drain(self._d, lib.SD_NONE if slot is None else slot, slice_ns))
+    def drain(self, participant: int | None, slice_ns: int) -> int:
+        return int(lib.sd_dispatcher_drain(self._d, lib.SD_NONE if participant is None else participant, slice_ns))
 
     def stop(self) -> None:
         lib.sd_dispatcher_stop(self._d)
@@ -273,26 +274,27 @@ class Engine:
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
 
-    def counters(self, slot: int) -> dict[str, int]:
-        """One slot's counters by name; a worker's slot is its number, publishers' slots follow."""
+    def counters(self, participant: int) -> dict[str, int]:
+        """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""
         values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
-        lib.sd_slot_counters(self._d, slot, values)
+        lib.sd_participant_counters(self._d, participant, values)
         counters = dict(zip(COUNTERS, map(int, values), strict=True))
         for name in ("accepted", "handled"):
             counters[name] = (counters[name] - self.config.counters_start) % 2**64
         return counters
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
-        """Reads the counters of all slots into one array, shape (slots, len(COUNTERS)), the same at every call. Slots
-        are read one after the other while they count on."""
+        """Reads all participants' counters into one array, shape (participants, len(COUNTERS)), the same at every call.
+
+        They are read one after the other while they count on."""
         values = np.zeros((self.config.n_workers + self.config.n_publishers, len(COUNTERS)), np.uint64)
         start, size = ffi.cast("uint64_t *", ffi.from_buffer(values)), len(COUNTERS)
-        places = [(slot, start + slot * size) for slot in range(len(values))]
+        places = [(participant, start + participant * size) for participant in range(len(values))]
         base = np.uint64(self.config.counters_start)
 
         def read() -> npt.NDArray[np.uint64]:
-            for slot, place in places:
-                lib.sd_slot_counters(self._d, slot, place)
+            for participant, place in places:
+                lib.sd_participant_counters(self._d, participant, place)
             if base:
                 values[:, :2] -= base
             return values
@@ -350,7 +352,7 @@ class Engine:
                     sequence=sequence,
                     handler=int(f.handler),
                     strand=int(f.strand),
-                    slot=int(f.slot),
+                    participant=int(f.participant),
                 )
             )
         return found

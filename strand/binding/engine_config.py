@@ -8,7 +8,7 @@ from typing import Any, Final
 from strand.binding import ffi, lib
 
 __all__ = [
-    "CACHED_BLOCKS",
+    "CACHED_SEGMENTS",
     "IDLE",
     "ON_ERROR",
     "ON_FULL",
@@ -27,8 +27,8 @@ ON_FULL: Final = {
     "raise": lib.SD_RAISE,
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
-#: Blocks that can lie in one slot's cache.
-CACHED_BLOCKS: Final[int] = 2 * lib.SD_FREE_RUN
+#: Segments that can lie in one participant's cache.
+CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
 
 
 @dataclass(frozen=True, slots=True)

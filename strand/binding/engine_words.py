@@ -58,7 +58,7 @@ class Failure:
     ``code`` and ``message`` are the handler's own; ``cause`` is the exception, where Python runs the handler.
     ``handled`` records of its call come before the one that it failed on. ``key`` is the symbol, and ``sequence`` the
     feed's, of that record; ``time`` is that of the timer, or the end, at which it failed instead. ``handler``,
-    ``strand`` and ``slot`` are the engine's numbers of the handler, its strand, and the worker or publisher. What
+    ``strand`` and ``participant`` are the engine's numbers of the handler, its strand, the worker or publisher. What
     nobody knows is None.
     """
 
@@ -71,7 +71,7 @@ class Failure:
     time: int | None = None
     handler: int | None = None
     strand: int | None = None
-    slot: int | None = None
+    participant: int | None = None
 
     @property
     def reason(self) -> str:

@@ -43,8 +43,8 @@ class ItchFlow:
             flow.itch, flow.at, flow.left, flow.last, flow.dry = decoder.state, source, len(data), int(last), 0
             yield
 
-    def step(self, dispatcher: Any, slot: int, *, flush: bool, slice_ns: int) -> int:
-        return int(lib.sd_itch_flow_run(self._flow, dispatcher, slot, int(flush), slice_ns))
+    def step(self, dispatcher: Any, participant: int, *, flush: bool, slice_ns: int) -> int:
+        return int(lib.sd_itch_flow_run(self._flow, dispatcher, participant, int(flush), slice_ns))
 
     @property
     def left(self) -> int:

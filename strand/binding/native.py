@@ -22,15 +22,15 @@ __all__ = [
     "wake_pointer",
 ]
 
-#: Where compiled code finds what it needs to emit and to ask for timers: bytes into sd_context and sd_sink.
+#: Where compiled code finds what it needs to emit and to ask for timers: bytes into sd_context and sd_output_writer.
 CONTEXT_OFFSETS: Final = {
     name: int(ffi.offsetof("sd_context", name))
     for name in (
-        "record_size", "positions", "wake_at", "keys", "sinks", "wake_key", "wake_time", "wake_number", "sequence",
+        "record_size", "positions", "wake_at", "keys", "writers", "wake_key", "wake_time", "wake_number", "sequence",
         "yield",
     )
 }  # fmt: skip
-SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_sink", name)) for name in ("at", "end", "more")}
+SINK_OFFSETS: Final = {name: int(ffi.offsetof("sd_output_writer", name)) for name in ("at", "end", "more")}
 #: Of ticks and contexts, as objects of handlers in C are built for.
 HANDLER_LAYOUT: Final = int(lib.SD_HANDLER_LAYOUT)
 EMITTED_BYTES: Final = int(ffi.sizeof("sd_emitted"))

@@ -56,7 +56,7 @@ def _check(code: int, message: Any) -> None:
 class Memories(Protocol):
     """The engine, as far as batches need it."""
 
-    def memory(self, slot: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]: ...
+    def memory(self, participant: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]: ...
 
 
 class PyBatches:
@@ -68,21 +68,21 @@ class PyBatches:
     as much as a crossing to C.
     """
 
-    def __init__(self, engine: Memories, d: Any, slot: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, engine: Memories, d: Any, participant: int, dtype: np.dtype[Any]) -> None:
         self._d = d
-        self._slot = slot
+        self._participant = participant
         #: The words of the structure, for reading one of an array takes half the time of a field of a structure.
         self.words = array("q", bytes(ffi.sizeof("sd_py_worker")))
         #: What ``go_on`` takes.
         self.hand = ffi.from_buffer("sd_py_worker *", self.words)
-        self.hand.d, self.hand.slot = d, slot
+        self.hand.d, self.hand.participant = d, participant
         self._batch = ffi.addressof(self.hand, "batch")
         self._dtype = dtype
         #: A timer is in hand, and no records.
         self.at_timer = False
         # A handler that keeps its ticks reads what came later, but no memory that is gone: both hold the engine.
-        self._arena_at, self._arena = engine.memory(slot, copied=False)
-        self._copied_at, copied = engine.memory(slot, copied=True)
+        self._arena_at, self._arena = engine.memory(participant, copied=False)
+        self._copied_at, copied = engine.memory(participant, copied=True)
         #: The arena as records, from its start on: slicing takes a third of the time of making an array.
         self.records = named(_whole(self._arena, dtype))
         self._copied = named(_whole(copied, dtype))
@@ -124,10 +124,10 @@ class PyBatches:
         message, n, batch = ffi.new("char[104]"), len(records), self._batch
         if self.at_timer:
             key, ns = batch.wake_key, batch.wake_time
-            code = lib.sd_py_emit_timer(self._d, self._slot, key, ns, 0, output, bytes_of(records), n, message)
+            code = lib.sd_py_emit_timer(self._d, self._participant, key, ns, 0, output, bytes_of(records), n, message)
         else:
             to = ffi.NULL if at is None else ffi.cast("int64_t *", ffi.from_buffer(at))
-            code = lib.sd_py_emit(self._d, self._slot, batch, output, to, bytes_of(records), n, message)
+            code = lib.sd_py_emit(self._d, self._participant, batch, output, to, bytes_of(records), n, message)
         _check(code, message)
 
     def arm(self, handled: int, alarm: int) -> None:
@@ -145,7 +145,7 @@ class PyBatches:
         return self._done(failure.handled, failure.code, _text(failure.message))
 
     def _done(self, handled: int, code: int, message: bytes) -> int:
-        if refused := lib.sd_worker_done(self._d, self._slot, self._batch, handled, code, message):
+        if refused := lib.sd_worker_done(self._d, self._participant, self._batch, handled, code, message):
             raise refusal(refused, f"{handled} of {self._batch.n} records cannot have been handled")
         return self.more()
 
@@ -158,7 +158,7 @@ class PyBatches:
 
     def task_done(self) -> int:
         """It has run: the next strand, as ``more``."""
-        lib.sd_worker_task_done(self._d, self._slot, self._batch)
+        lib.sd_worker_task_done(self._d, self._participant, self._batch)
         return self.more()
 
     def wake(self) -> tuple[int, int]:
@@ -170,7 +170,7 @@ class PyBatches:
         """The timer has run, or failed; ``alarm``: when the symbol's next one is due, 0: never. The next strand, as
         ``more``."""
         self.at_timer = False
-        if refused := lib.sd_worker_wake_done(self._d, self._slot, self._batch, alarm, *_said(failure)):
+        if refused := lib.sd_worker_wake_done(self._d, self._participant, self._batch, alarm, *_said(failure)):
             raise refusal(refused, "a timer of a handler without timers")
         return self.more()
 

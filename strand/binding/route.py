@@ -36,19 +36,19 @@ class RunResult:
 class Probe:
     """A handler around ``inner`` that books, a tick, the time from when it was due to when its handler was done.
 
-    ``slots``: threads that may run it, publishers included. Good for one run.
+    ``participants``: threads that may run it, publishers included. Good for one run.
     """
 
     inner: NativeFunction
-    slots: int
+    participants: int
     function: NativeFunction = field(init=False)
     _probe: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         params = ffi.new("char[]", self.inner.params) if self.inner.params else ffi.NULL
         probe = made(
-            lib.sd_bench_probe_create(self.inner.pointer, params, self.slots),
-            f"no memory for the histograms of {self.slots} threads",
+            lib.sd_bench_probe_create(self.inner.pointer, params, self.participants),
+            f"no memory for the histograms of {self.participants} threads",
         )
         self._probe = owned(probe, lib.sd_bench_probe_destroy)
         pointer = ffi.addressof(lib, "sd_bench_handle_probed")
@@ -131,10 +131,10 @@ def static(
     return _run(lib.sd_bench_static, function, rows, ticks, probe, home=home_at, cores=pins, workers=len(cores))
 
 
-def publish_paced(engine: Engine, slot: int, ticks: npt.NDArray[Any], batch_ticks: int, probe: Probe) -> int:
+def publish_paced(engine: Engine, participant: int, ticks: npt.NDArray[Any], batch_ticks: int, probe: Probe) -> int:
     """Publishes each tick when it is due, what is due by then at a time; returns the core's code."""
     at = ffi.from_buffer("sd_tick[]", ticks)
-    return int(lib.sd_bench_publish_paced(engine._d, slot, at, len(ticks), batch_ticks, probe._probe))
+    return int(lib.sd_bench_publish_paced(engine._d, participant, at, len(ticks), batch_ticks, probe._probe))
 
 
 class Neighbour:

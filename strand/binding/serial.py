@@ -48,7 +48,7 @@ class SerialOutput:
             lib.sd_serial_output_create(record_bytes), f"no memory for an output of {record_bytes} bytes a record"
         )
         self.output = owned(output, lib.sd_serial_output_destroy)
-        size = int(self.output.sink.entry_bytes)
+        size = int(self.output.writer.entry_bytes)
         self.dtype = np.dtype(
             {"names": ["head", "record"], "formats": [HEAD, f"V{record_bytes}"], "offsets": [0, HEAD.itemsize],
              "itemsize": size}
@@ -57,11 +57,11 @@ class SerialOutput:
     def take(self) -> npt.NDArray[Any]:
         """Entries in the order they were emitted, shape (n,)."""
         o = self.output
-        used = 0 if o.begin == ffi.NULL else int(o.sink.at - o.begin)
+        used = 0 if o.begin == ffi.NULL else int(o.writer.at - o.begin)
         if not used:
             return np.empty(0, self.dtype)
         taken: npt.NDArray[Any] = np.frombuffer(ffi.buffer(o.begin, used), np.uint8).copy().view(self.dtype)
-        o.sink.at = o.begin
+        o.writer.at = o.begin
         return taken
 
 
@@ -95,8 +95,10 @@ class SerialRun:
     ) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         memory = ffi.from_buffer(rows.memory, require_writable=True)
-        sinks = ffi.new("sd_sink *[]", [ffi.addressof(o.output, "sink") for o in outputs for _ in range(2)])
-        self._keep = (function, params, rows, memory, tuple(outputs), sinks, alarms)
+        writers = ffi.new(
+            "sd_output_writer *[]", [ffi.addressof(o.output, "writer") for o in outputs for _ in range(2)]
+        )
+        self._keep = (function, params, rows, memory, tuple(outputs), writers, alarms)
         self._run: Any = ffi.new("sd_serial *")
         self._run.fn = ffi.cast("sd_handler_fn", function.pointer)
         self._run.params = ffi.cast("void *", params)
@@ -105,7 +107,7 @@ class SerialRun:
         self._run.record_size, self._run.key_offset = reader.dtype.itemsize, reader.key_offset
         low = lib.SD_NONE if reader.sequence_offset is None else reader.sequence_offset
         self._run.sequence = lib.sd_sequence_at_of(reader.key_offset, low, reader.sequence_high)
-        self._run.sinks, self._run.n_outputs = sinks, len(outputs)
+        self._run.writers, self._run.n_outputs = writers, len(outputs)
         self._run.wake, self._run.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         self.finishes = function.finish is not None
         if alarms is not None:

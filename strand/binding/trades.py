@@ -95,11 +95,11 @@ class TradeMaker:
             yields=function.yields,
         )
 
-    def make(self, ticks: npt.NDArray[Any], slot: int) -> tuple[npt.NDArray[Any], Failure | None]:
+    def make(self, ticks: npt.NDArray[Any], participant: int) -> tuple[npt.NDArray[Any], Failure | None]:
         """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are
-        ticks: the next one failed. ``ticks``: contiguous; ``slot``: the worker that holds them."""
+        ticks: the next one failed. ``ticks``: contiguous; ``participant``: the worker that holds them."""
         made = np.empty(len(ticks), TRADE)
-        context = ffi.new("sd_context *", {"slot": slot})
+        context = ffi.new("sd_context *", {"participant": participant})
         at, to = ffi.cast("sd_tick *", ticks.ctypes.data), ffi.cast("sd_traded *", made.ctypes.data)
         done = int(lib.sd_trades_of(self._params, at, len(ticks), to, context))
         if done == len(ticks):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_config import (
-    CACHED_BLOCKS,
+    CACHED_SEGMENTS,
     IDLE,
     ON_ERROR,
     ON_FULL,
@@ -217,14 +217,21 @@ def assign_handlers(
 
 
 def _pool_segments(
-    memory_bytes: int | None, *, slots: int, n_strands: int, ahead: int, capacity: int, record: int, has_positions: bool
+    memory_bytes: int | None,
+    *,
+    participants: int,
+    n_strands: int,
+    ahead: int,
+    capacity: int,
+    record: int,
+    has_positions: bool,
 ) -> int:
     """Segments for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
     Blocks take memory once they are used, the first ones (csrc/state/arena.c) at once: the mapping is not reserved.
     """
     per_segment = segment_records(record)
-    in_caches = (slots + 1) * CACHED_BLOCKS
+    in_caches = (participants + 1) * CACHED_SEGMENTS
     if memory_bytes is None:
         return (
             in_caches
@@ -237,8 +244,8 @@ def _pool_segments(
     if segments <= in_caches + capacity // per_segment + 1:
         least = (in_caches + capacity // per_segment + 2) * size
         raise ConfigurationError(
-            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {slots} threads keep "
-            f"at hand; give at least {least}, or lower capacity_ticks or max_publishers"
+            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {participants} threads "
+            f"keep at hand; give at least {least}, or lower capacity_ticks or max_publishers"
         )
     return min(segments, 2**31)
 
@@ -295,7 +302,7 @@ def engine_config(
         n_publishers=max_publishers,
         n_segments=_pool_segments(
             memory_bytes,
-            slots=cores.workers + max_publishers,
+            participants=cores.workers + max_publishers,
             n_strands=n_strands,
             ahead=ahead,
             capacity=given["capacity_ticks"],

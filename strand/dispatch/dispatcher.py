@@ -354,9 +354,10 @@ class Dispatcher(RunBase):
         return self._control.read_at_rest(index, columns)
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
-        """What reads every slot's counters, for who looks often: much cheaper than ``statistics()``. It fills one array
-        of shape (slots, fields): workers in their order, then publishers; fields as ``COUNTERS`` of
-        strand.binding.engine_words names them."""
+        """Returns a function that reads every participant's counters, much cheaper than ``statistics()``.
+
+        It fills one array of shape (participants, fields): workers in their order, then publishers. ``COUNTERS`` of
+        strand.binding.engine_words names the fields."""
         return self._engine.counters_reader()
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The part of a dispatcher that publishes and drains: slots for threads that do, and waiting in slices."""
+"""The part of a dispatcher that publishes and drains: participants for threads that do, and waiting in slices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine import PublisherSlot
+from strand.binding.engine import HeldParticipant
 from strand.binding.gate import NOT_STARTED, Code, publish_error
 from strand.binding.tally import Seen
 from strand.dispatch.flow import Flow
@@ -31,9 +31,9 @@ NONE = np.empty(0, dtype=np.int64)
 
 
 class Publishers:
-    """A thread that publishes, or helps to drain, holds one of the engine's slots for publishers meanwhile.
+    """A thread that publishes, or helps to drain, holds one of the engine's participants for publishers meanwhile.
 
-    It is marked as inside for as long: a signal handler that publishes would wait for the slot of its own thread.
+    It is marked as inside for as long: a signal handler that publishes would wait for its own thread's.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Publishers:
         #: The workers: without any there is nothing to wait for.
         self._workers = state.threads
         #: Of each thread, by its ident, that was ever here.
-        self._slots: dict[int, PublisherSlot] = {}
+        self._held: dict[int, HeldParticipant] = {}
 
     def publish(self, records: npt.NDArray[Any] | np.void, timeout_s: float | None) -> int:
         """See ``Dispatcher.publish``, which alone calls it."""
@@ -65,18 +65,18 @@ class Publishers:
         if self._inside.here:
             return self._publish_nested(array)
         deadline = _deadline(timeout_s)
-        me, held = threading.get_ident(), self._slot()
+        me, held = threading.get_ident(), self._participant()
         try:
             # What is half published counts as accepted meanwhile: no stop may end before this does.
             self._inside.threads.append(me)
-            slot = _enter(held, deadline)
-            if slot is None:
+            participant = _enter(held, deadline)
+            if participant is None:
                 code, rejected = Code.AGAIN, np.arange(len(array))
             else:
-                code = self._engine.publish(slot, array, _slice_ns(deadline))
+                code = self._engine.publish(participant, array, _slice_ns(deadline))
                 while code == Code.AGAIN and self._workers and not _passed(deadline):
-                    code = self._engine.publish_more(slot, _slice_ns(deadline))
-                rejected = NONE if code == Code.OK else self._engine.rejected(slot)
+                    code = self._engine.publish_more(participant, _slice_ns(deadline))
+                rejected = NONE if code == Code.OK else self._engine.rejected(participant)
         finally:
             try:
                 held.give()
@@ -88,13 +88,13 @@ class Publishers:
 
     def _publish_nested(self, array: npt.NDArray[Any]) -> int:
         """By a handler."""
-        slot = self._python.slot
-        if slot is None:
+        participant = self._python.participant
+        if participant is None:
             raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array)))
-        code = self._engine.publish_nested(slot, array)
+        code = self._engine.publish_nested(participant, array)
         if code == Code.OK:
             return len(array)
-        raise self._error(code, array, self._engine.rejected(slot, nested=True))
+        raise self._error(code, array, self._engine.rejected(participant, nested=True))
 
     def flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
         """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
@@ -106,15 +106,15 @@ class Publishers:
         """Lets a flow decode and publish, until time is over and nothing half published."""
         if self._state.closing:
             raise self._state.stopped_error()
-        me, held = threading.get_ident(), self._slot()
+        me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
-            slot = _enter(held, None)
-            assert slot is not None
-            code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
+            participant = _enter(held, None)
+            assert participant is not None
+            code = self._engine.flow(participant, flow, flush=flush, slice_ns=SLICE_NS)
             while code == Code.AGAIN and flow.is_open:
-                code = self._engine.flow(slot, flow, flush=flush, slice_ns=SLICE_NS)
-            rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(slot)
+                code = self._engine.flow(participant, flow, flush=flush, slice_ns=SLICE_NS)
+            rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(participant)
         finally:
             try:
                 held.give()
@@ -134,12 +134,12 @@ class Publishers:
         if self._state.closing:
             raise self._state.stopped_error()
         deadline = _deadline(timeout_s)
-        me, held = threading.get_ident(), self._slot()
+        me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
-            # All slots may be taken by publishers that wait for this thread: then it waits without helping.
-            slot = _enter(held, time.monotonic())
-            while (code := self._engine.drain(slot, _slice_ns(deadline))) == Code.AGAIN:
+            # All participants may be taken by publishers that wait for this thread: then it waits without helping.
+            participant = _enter(held, time.monotonic())
+            while (code := self._engine.drain(participant, _slice_ns(deadline))) == Code.AGAIN:
                 if _passed(deadline):
                     break
                 if not self._workers:
@@ -160,25 +160,25 @@ class Publishers:
         key, symbols, started = self._reader.key, len(self._state.table), bool(self._workers)
         return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
 
-    def _slot(self) -> PublisherSlot:
+    def _participant(self) -> HeldParticipant:
         """The calling thread's: what an interrupted call left in it is used again."""
         me = threading.get_ident()
-        slot = self._slots.get(me)
-        return self._slots.setdefault(me, self._engine.publisher_slot()) if slot is None else slot
+        participant = self._held.get(me)
+        return self._held.setdefault(me, self._engine.held_participant()) if participant is None else participant
 
     def wait_for_others(self) -> None:
-        """Until no other thread holds a slot. This one may, where an interrupt came as it left."""
+        """Until no other thread holds a participant. This one may, where an interrupt came as it left."""
         me = threading.get_ident()
-        while any(held.number is not None for ident, held in list(self._slots.items()) if ident != me):
+        while any(held.number is not None for ident, held in list(self._held.items()) if ident != me):
             time.sleep(0.0001)
 
 
-def _enter(held: PublisherSlot, deadline: float | None) -> int | None:
-    """A slot's number; None where all were in use until the deadline."""
+def _enter(held: HeldParticipant, deadline: float | None) -> int | None:
+    """A participant's number; None where all were in use until the deadline."""
     while True:
         held.take()
-        if (slot := held.number) is not None or _passed(deadline):
-            return slot
+        if (participant := held.number) is not None or _passed(deadline):
+            return participant
         time.sleep(0.0001)
 
 

@@ -79,15 +79,15 @@ class PythonHandlers:
 
     # ---- a worker's
 
-    def enter(self, slot: int, batches: PyBatches) -> None:
+    def enter(self, participant: int, batches: PyBatches) -> None:
         """This thread is a worker."""
-        self._here.slot, self._here.batches = slot, batches
+        self._here.participant, self._here.batches = participant, batches
 
     @property
-    def slot(self) -> int | None:
+    def participant(self) -> int | None:
         """The worker this thread is, if it is one: whoever calls from there is a handler."""
-        slot: int | None = getattr(self._here, "slot", None)
-        return slot
+        participant: int | None = getattr(self._here, "participant", None)
+        return participant
 
     def bind(self, strand: int) -> WorkerCall:
         """What a worker that holds a strand calls with its ticks, from their first on."""
@@ -112,7 +112,7 @@ class PythonHandlers:
 
     def keep_cause(self, failure: Failure) -> None:
         """Keeps the cause of a failure that this thread is about to report."""
-        causes = self.causes[self.slot or 0]
+        causes = self.causes[self.participant or 0]
         if len(causes) < KEPT and failure.cause is not None:
             causes.append(failure.cause)
 
@@ -142,13 +142,13 @@ class PythonHandlers:
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part over ticks that this worker holds."""
-        slot = self.slot
-        assert slot is not None
-        return self._engine.track(slot, native.function, ticks, after)
+        participant = self.participant
+        assert participant is not None
+        return self._engine.track(participant, native.function, ticks, after)
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """The same at timers, and at the end."""
-        return self._engine.act(self.slot or 0, native.function, key, time, at_end)
+        return self._engine.act(self.participant or 0, native.function, key, time, at_end)
 
     # ---- the end
 

@@ -60,11 +60,11 @@ class EngineStatistics:
         engine, cores = self._engine, self._state.cores
         keys = ("handled", "busy_ns", "visits", "stolen", "parks")
         config = engine.config
-        slots = [engine.counters(i) for i in range(config.n_workers + config.n_publishers)]
+        participants = [engine.counters(i) for i in range(config.n_workers + config.n_publishers)]
         found = [
             WorkerStatistics(f"worker {i}", cores[i] if cores else None, c["handled"], *(c[k] for k in keys[1:]))
-            for i, c in enumerate(slots[: config.n_workers])
+            for i, c in enumerate(participants[: config.n_workers])
         ]
-        rest = slots[config.n_workers :]
+        rest = participants[config.n_workers :]
         sums = [sum(c[k] for c in rest) for k in keys]
         return (*found, WorkerStatistics("publishers", None, *sums))

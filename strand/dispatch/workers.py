@@ -35,8 +35,10 @@ class Workers:
     def start(self) -> None:
         """Starts as many as the engine has been made for."""
         n = self._at_work = self._state.engine.config.n_workers
-        for slot in range(n):
-            thread = threading.Thread(target=self._run, args=(slot,), name=f"strand-worker-{slot}", daemon=True)
+        for participant in range(n):
+            thread = threading.Thread(
+                target=self._run, args=(participant,), name=f"strand-worker-{participant}", daemon=True
+            )
             self._state.threads.append(thread)
             thread.start()
 
@@ -69,12 +71,12 @@ class Workers:
         for thread in self._state.threads:
             join(thread)
 
-    def _run(self, slot: int) -> None:
-        """The body of worker ``slot``, until the dispatcher stops."""
+    def _run(self, participant: int) -> None:
+        """The body of worker ``participant``, until the dispatcher stops."""
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
-            _work(self._state, self._python, self._calls, self._dtype, slot)
+            _work(self._state, self._python, self._calls, self._dtype, participant)
         except BaseException as error:
             # Nothing may wait for what it was to do.
             self._state.broken = self._state.broken or error
@@ -89,10 +91,10 @@ class Workers:
             self._inside.threads.remove(me)
 
 
-def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], slot: int) -> None:
+def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], participant: int) -> None:
     """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
-    batches = state.engine.batches(slot, dtype)
-    python.enter(slot, batches)
+    batches = state.engine.batches(participant, dtype)
+    python.enter(participant, batches)
     calls, bind = python.calls, python.bind
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
     records, words, first, end = batches.records, batches.words, FIRST, END

@@ -117,17 +117,17 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
 
             value = cgutils.create_struct_proxy(emit)(context, builder, value=arguments[0])
             at = builder.bitcast(value.context, byte.as_pointer())
-            sink = load_at(load_at(at, CONTEXT_OFFSETS["sinks"]), 8 * (2 * number + at_timer))
+            writer = load_at(load_at(at, CONTEXT_OFFSETS["writers"]), 8 * (2 * number + at_timer))
             full = builder.icmp_unsigned(
-                "==", builder.load(field(sink, SINK_OFFSETS["at"])), builder.load(field(sink, SINK_OFFSETS["end"]))
+                "==", builder.load(field(writer, SINK_OFFSETS["at"])), builder.load(field(writer, SINK_OFFSETS["end"]))
             )
             with builder.if_then(full, likely=False):
                 signature = ir.FunctionType(code, [byte.as_pointer(), byte.as_pointer()]).as_pointer()
-                more = builder.inttoptr(builder.load(field(sink, SINK_OFFSETS["more"])), signature)
-                failed = builder.icmp_signed("!=", builder.call(more, [at, sink]), ir.Constant(code, 0))
+                more = builder.inttoptr(builder.load(field(writer, SINK_OFFSETS["more"])), signature)
+                failed = builder.icmp_signed("!=", builder.call(more, [at, writer]), ir.Constant(code, 0))
                 with builder.if_then(failed, likely=False):
                     context.call_conv.return_user_exc(builder, MemoryError, ("no room for what is emitted",))
-            entry = load_at(sink, SINK_OFFSETS["at"])
+            entry = load_at(writer, SINK_OFFSETS["at"])
             if at_timer:
                 place, time = field(at, CONTEXT_OFFSETS["wake_number"]), field(at, CONTEXT_OFFSETS["wake_time"])
                 whose = field(at, CONTEXT_OFFSETS["wake_key"], half)
@@ -146,7 +146,7 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
             builder.store(builder.load(whose, align=1), field(entry, EMITTED_OFFSETS["key"], half))
             builder.store(ir.Constant(half, 0), field(entry, EMITTED_OFFSETS["link"], half))
             after = builder.ptrtoint(builder.gep(entry, [ir.Constant(word, entry_bytes)]), word)
-            builder.store(after, field(sink, SINK_OFFSETS["at"]))
+            builder.store(after, field(writer, SINK_OFFSETS["at"]))
             payload = builder.gep(entry, [ir.Constant(word, EMITTED_BYTES)])
             return builder.bitcast(payload, context.get_value_type(record))
 

@@ -32,7 +32,7 @@ class TradesSite(Protocol):
     """Where a handler runs whose ticks trades are made of."""
 
     @property
-    def slot(self) -> int | None:
+    def participant(self) -> int | None:
         """The worker that runs it."""
 
     @property
@@ -75,7 +75,7 @@ class _Traded:
 
     def call(self, ticks: npt.NDArray[Any]) -> int | None:
         known = min(len(self._ahead), len(ticks))
-        new, failure = self._maker.make(ticks[known:], self._site.slot or 0)
+        new, failure = self._maker.make(ticks[known:], self._site.participant or 0)
         made, further, done = _joined(self._ahead[:known], new), self._ahead[known:], known + len(new)
         handled = 0
         try:

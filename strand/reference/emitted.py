@@ -27,9 +27,9 @@ class SerialEmitted:
     """
 
     def __init__(self, record_bytes: Sequence[int]) -> None:
-        self.sinks = [SerialOutput(size) for size in record_bytes]
-        self._from_python: list[list[npt.NDArray[Any]]] = [[] for _ in self.sinks]
-        self._ready = [np.empty(0, self._merged(sink)) for sink in self.sinks]
+        self.writers = [SerialOutput(size) for size in record_bytes]
+        self._from_python: list[list[npt.NDArray[Any]]] = [[] for _ in self.writers]
+        self._ready = [np.empty(0, self._merged(writer)) for writer in self.writers]
         self.positions = np.empty(0, POSITION)
         self._sequences = np.empty(0, np.int64)
         self.numbers: Sequence[int] = ()
@@ -41,8 +41,8 @@ class SerialEmitted:
         self.outputs_below = 0
 
     @staticmethod
-    def _merged(sink: SerialOutput) -> np.dtype[Any]:
-        size = sink.dtype["record"].itemsize
+    def _merged(writer: SerialOutput) -> np.dtype[Any]:
+        size = writer.dtype["record"].itemsize
         return np.dtype(
             {
                 "names": ["number", "sequence", "ts", "instrument_id", "record"],
@@ -74,7 +74,7 @@ class SerialEmitted:
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
         """Records on behalf of what is in hand, as ``strand.handlers.emit.EmittingBatch`` has it."""
         number = self.numbers[output]
-        entries: Any = np.zeros(len(records), self.sinks[number].dtype)
+        entries: Any = np.zeros(len(records), self.writers[number].dtype)
         if self.at_timer:
             entries["head"]["number"], entries["head"]["time"] = self._number, self._time
             entries["head"]["sequence"] = NO_SEQUENCE
@@ -96,8 +96,8 @@ class SerialEmitted:
 
         ``below``: what belongs to ticks from this number on is left out: a handler failed on that one. ``failed``: so
         is what timers, or an end, that failed have emitted, by number, time and key."""
-        for number, sink in enumerate(self.sinks):
-            entries = joined([sink.take(), *self._from_python[number]])
+        for number, writer in enumerate(self.writers):
+            entries = joined([writer.take(), *self._from_python[number]])
             self._from_python[number].clear()
             head = entries["head"]
             kept = (head["number"] < below) | (head["number"] >= AT_END)

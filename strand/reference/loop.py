@@ -116,9 +116,9 @@ class SerialLoop(RunBase):
         if not isinstance(bound, BoundNative):
             return None
         function = bound.function
-        sinks = [self._emitted.sinks[number] for number in numbers]
+        writers = [self._emitted.writers[number] for number in numbers]
         alarms = None if function.wake is None else self._alarms
-        return SerialRun(function, self._memory, self._reader, sinks, alarms=alarms)
+        return SerialRun(function, self._memory, self._reader, writers, alarms=alarms)
 
     # ---- the loop
 

@@ -137,7 +137,7 @@ class SerialPython:
     #: Nothing else happens between two calls.
     brings_rest = True
     #: There is one thread.
-    slot = 0
+    participant = 0
 
     def batch(self) -> SerialEmitted:
         """What is in hand."""
@@ -174,7 +174,7 @@ class SerialPython:
     def _run_of(self, function: NativeFunction) -> SerialRun:
         run = self._tracked.get(id(function))
         if run is None:
-            sinks = [self._emitted.sinks[number] for number in self._emitted.numbers]
-            run = SerialRun(function, self._memory, self._reader, sinks)
+            writers = [self._emitted.writers[number] for number in self._emitted.numbers]
+            run = SerialRun(function, self._memory, self._reader, writers)
             self._tracked[id(function)] = run
         return run

@@ -8,7 +8,7 @@ enum { RING = 2, TICKS = 4 };
 
 struct ring {
   sd_a64 tail, head;
-  SD_PLAIN(uint64_t) slot[RING];
+  SD_PLAIN(uint64_t) participant[RING];
 };
 
 struct static_route : rl::test_suite<static_route, 2> {
@@ -35,7 +35,7 @@ struct static_route : rl::test_suite<static_route, 2> {
         continue;
       }
       for (; head != tail; head++) {
-        RL_ASSERT((uint64_t)r.slot[head % RING] == head + 1);
+        RL_ASSERT((uint64_t)r.participant[head % RING] == head + 1);
         rows = rows + 1;
       }
       sd_store(&r.head, head, release, BR5);
@@ -66,7 +66,7 @@ struct static_route : rl::test_suite<static_route, 2> {
     muster();
     for (uint64_t i = 0; i < TICKS; i++) {
       if (lane_tail - lane_head >= RING) wait_for_room();
-      r.slot[lane_tail % RING] = lane_tail + 1;
+      r.participant[lane_tail % RING] = lane_tail + 1;
       lane_tail++;
     }
     publish_lane();

@@ -16,7 +16,7 @@
 #include "scheduler.h"
 #include "sd_error.h"
 
-enum { SYMBOLS = 8, SLOTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };
+enum { SYMBOLS = 8, PARTICIPANTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };
 enum { MOST_LOOKS = 200, MOST_NUMBERS = 100, BLOCKS_OF_B = 5 };
 enum { NATIVE, PURE, PYTHON };
 
@@ -33,7 +33,7 @@ typedef struct world {
   uint64_t time, given;
   uint64_t handled, handled_of[SYMBOLS];
   uint64_t tasks, wakes, merged;
-  uint32_t slot; /* that handled the last record */
+  uint32_t participant; /* that handled the last record */
   uint32_t publishing, working, meeting, swept;
   int failing, nesting, finishes, endless;
   uint64_t position, last_number[SYMBOLS];
@@ -42,7 +42,7 @@ typedef struct world {
 } world;
 
 static world W;
-static unsigned char batches[SLOTS][MOST_RECORDS * LONG_RECORD] SD_ALIGNED(64);
+static unsigned char batches[PARTICIPANTS][MOST_RECORDS * LONG_RECORD] SD_ALIGNED(64);
 
 static void expect(int yes, const char *what) {
   if (!yes) sd_scheduler_fail(what);
@@ -80,7 +80,7 @@ static int64_t handler(void *rows, const sd_tick *ticks, int64_t n, sd_context *
     const record *t = (const record *)((const char *)ticks + (size_t)i * W.config.sizes.record_size);
     sd_schedule_point("handler");
     if (W.each && W.each(t, i, ctx)) return i;
-    W.slot = ctx->slot;
+    W.participant = ctx->participant;
     W.handled++;
     W.handled_of[t->key]++;
     if (ctx->yield) return i + 1;
@@ -137,41 +137,41 @@ static const char *run(void) {
 /* ---- what fibers do */
 
 static uint32_t enter(void) {
-  int64_t slot = sd_publisher_enter(W.d);
-  if (slot < 0) abort();
-  return (uint32_t)slot;
+  int64_t participant = sd_publisher_enter(W.d);
+  if (participant < 0) abort();
+  return (uint32_t)participant;
 }
 
 /* The records of a call: their symbols as letters from 'a' on. */
-static const void *records_of(uint32_t slot, const char *symbols) {
+static const void *records_of(uint32_t participant, const char *symbols) {
   for (int i = 0; symbols[i]; i++) {
-    record *r = (record *)(batches[slot] + (size_t)i * W.config.sizes.record_size);
+    record *r = (record *)(batches[participant] + (size_t)i * W.config.sizes.record_size);
     *r = (record){.key = (uint32_t)(symbols[i] - 'a'), .time = W.time, .nth = W.given++};
   }
-  return batches[slot];
+  return batches[participant];
 }
 
-static int publish(uint32_t slot, const char *symbols) {
-  return sd_publish(W.d, slot, records_of(slot, symbols), (int64_t)strlen(symbols), SLICE_NS);
+static int publish(uint32_t participant, const char *symbols) {
+  return sd_publish(W.d, participant, records_of(participant, symbols), (int64_t)strlen(symbols), SLICE_NS);
 }
 
 /* The same to the end. */
-static int publish_all(uint32_t slot, const char *symbols) {
-  int code = publish(slot, symbols);
+static int publish_all(uint32_t participant, const char *symbols) {
+  int code = publish(participant, symbols);
   while (code == SD_AGAIN) {
     sd_pause();
-    code = sd_publish_more(W.d, slot, SLICE_NS);
+    code = sd_publish_more(W.d, participant, SLICE_NS);
   }
   return code;
 }
 
 /* A worker of native handlers, that runs tasks. */
-static void worker(void *slot, unsigned fiber) {
+static void worker(void *participant, unsigned fiber) {
   sd_py_batch batch;
   int code;
-  while ((code = sd_worker_next(W.d, (uint32_t)(uintptr_t)slot, &batch)) == SD_PY_TASK) {
+  while ((code = sd_worker_next(W.d, (uint32_t)(uintptr_t)participant, &batch)) == SD_PY_TASK) {
     W.tasks++;
-    sd_worker_task_done(W.d, (uint32_t)(uintptr_t)slot, &batch);
+    sd_worker_task_done(W.d, (uint32_t)(uintptr_t)participant, &batch);
   }
   expect(code == SD_E_STOPPED, "a worker ended otherwise than by a stop");
   W.working--;
@@ -206,10 +206,10 @@ static uint64_t next_number(void) { return sd_load(&W.d->arena->next_sequence, r
 /* ---- workers */
 
 static void budget_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
-  publish(slot, "aaaaa");
+  uint32_t participant = enter();
+  publish(participant, "aaaaa");
   for (uint64_t handled = 2; handled <= 6; handled += 2) {
-    expect(sd_help(W.d, slot), "there is nothing to handle");
+    expect(sd_help(W.d, participant), "there is nothing to handle");
     expect(W.handled == (handled < 5 ? handled : 5), "a visit is not a budget");
   }
 }
@@ -263,13 +263,13 @@ static int meets(const record *t, int64_t i, sd_context *ctx) {
 }
 
 static void publish_abc(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   if (sd_scheduler_random(2)) until_asleep(sd_scheduler_random(4));
   if (sd_scheduler_random(2)) {
-    publish(slot, "abc");
+    publish(participant, "abc");
   } else {
-    publish(slot, "b");
-    publish(slot, "ac");
+    publish(participant, "b");
+    publish(participant, "ac");
   }
   until_handled(3);
   stop();
@@ -280,8 +280,8 @@ static const char *spreads(void) {
   c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
   make(&c, NATIVE, 0, 0);
   W.each = meets;
-  uint32_t slot = one_of(0, 3);
-  for (uint32_t i = 0; i < 3; i++) W.d->strands[i].last = sd_scheduler_random(2) ? slot : one_of(0, 3);
+  uint32_t participant = one_of(0, 3);
+  for (uint32_t i = 0; i < 3; i++) W.d->strands[i].last = sd_scheduler_random(2) ? participant : one_of(0, 3);
   add_workers(3);
   sd_scheduler_add(publish_abc, NULL);
   return run();
@@ -367,14 +367,14 @@ static const char *drains_what_handlers_publish(void) {
 }
 
 static int was_drained_last_where_it_stands(const record *t, int64_t i, sd_context *ctx) {
-  expect(W.d->strands[0].last == W.slot, "a strand does not stand with the slot that drained it last");
+  expect(W.d->strands[0].last == W.participant, "a strand does not stand with the participant that drained it last");
   return 0;
 }
 
 static void now_and_then(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   for (int i = 0; i < 6; i++) {
-    publish(slot, "a");
+    publish(participant, "a");
     for (uint32_t j = sd_scheduler_random(12); j; j--) sd_pause();
   }
   until_handled(6);
@@ -396,10 +396,10 @@ static const char *stands_where_it_was_drained(void) {
 
 static void rejected_script(void *unused, unsigned fiber) {
   static const int64_t right[3] = {2, 4, 5};
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   int64_t positions[3];
-  expect(publish(slot, "aaabaa") == SD_E_FULL, "a full strand is not said to be full");
-  expect(sd_publish_rejected(W.d, slot, 0, positions, 3) == 3, "it is not told how many records did not go in");
+  expect(publish(participant, "aaabaa") == SD_E_FULL, "a full strand is not said to be full");
+  expect(sd_publish_rejected(W.d, participant, 0, positions, 3) == 3, "it is not told how many records did not go in");
   expect(memcmp(positions, right, sizeof right) == 0, "other records are named than those that did not go in");
 }
 
@@ -416,9 +416,9 @@ static const char *names_what_did_not_go_in(void) {
 /* In the middle of a call that waits for room. */
 static void leaving_script(void *unused, unsigned fiber) {
   sd_totals t;
-  uint32_t slot = enter();
-  expect(publish(slot, "aa") == SD_AGAIN, "there is room for two records in one place");
-  sd_publisher_leave(W.d, slot);
+  uint32_t participant = enter();
+  expect(publish(participant, "aa") == SD_AGAIN, "there is room for two records in one place");
+  sd_publisher_leave(W.d, participant);
   sd_help(W.d, enter());
   for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
   expect(W.position == next_number(), "a publisher that has left holds up the watermark");
@@ -435,11 +435,11 @@ static const char *leaves_nothing_behind(void) {
 }
 
 static void inline_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
-  publish(slot, "aaaa");
+  uint32_t participant = enter();
+  publish(participant, "aaaa");
   expect(W.handled == 4, "nothing is handled in place");
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
-  publish(slot, "aaaa");
+  publish(participant, "aaaa");
   expect(W.handled == 4, "a paused strand is handled");
 }
 
@@ -455,28 +455,28 @@ static const char *paused_is_not_handled_inline(void) {
 
 enum { KEYED = 12 };
 
-/* Each record has a symbol, and its strand is in this slot's hands. */
+/* Each record has a symbol, and its strand is in this participant's hands. */
 static int is_of_a_strand_in_hand(const record *t, int64_t i, sd_context *ctx) {
   expect(t->key < W.config.sizes.n_symbols, "a record of no symbol reaches a handler");
-  expect(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1) == (uint64_t)ctx->slot + 1,
+  expect(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1) == (uint64_t)ctx->participant + 1,
          "a record reaches a handler by a strand that is not its symbol's");
   return 0;
 }
 
-static void changes_keys(void *slot, unsigned fiber) {
+static void changes_keys(void *participant, unsigned fiber) {
   while (W.publishing) {
-    record *r = (record *)batches[(uintptr_t)slot] + sd_scheduler_random(KEYED);
+    record *r = (record *)batches[(uintptr_t)participant] + sd_scheduler_random(KEYED);
     r->key = sd_scheduler_random(8) ? sd_scheduler_random(W.config.sizes.n_symbols) : UINT32_MAX;
     sd_pause();
   }
 }
 
-static void changed_keys_script(void *slot, unsigned fiber) {
+static void changed_keys_script(void *participant, unsigned fiber) {
   uint64_t accepted = 0, dropped = 0;
   sd_totals now;
   for (int i = 0; i < 4; i++) {
     uint32_t mine = enter();
-    expect(mine == (uint32_t)(uintptr_t)slot, "another publisher is at work");
+    expect(mine == (uint32_t)(uintptr_t)participant, "another publisher is at work");
     int code = publish_all(mine, "abcdabcddcba");
     expect(code == SD_OK || code == SD_E_KEY || code == SD_E_FULL, "publishing ends otherwise than it may");
     accepted += KEYED - (uint64_t)(code ? sd_publish_rejected(W.d, mine, 0, NULL, 0) : 0);
@@ -513,19 +513,19 @@ static const char *keys_are_read_once(void) {
 
 /* The pool runs dry on b, while somebody has a's only record in hand; a's publish lock is in use when that one is done. */
 static void segment_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   sd_py_batch batch;
-  publish(slot, "a");
+  publish(participant, "a");
   expect(sd_worker_next(W.d, 0, &batch) == SD_PY_RECORDS && batch.strand == 0, "a is not to be had");
-  expect(publish(slot, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == SD_AGAIN, "the pool has segments without end");
-  sd_publisher_leave(W.d, slot);
-  slot = enter();
+  expect(publish(participant, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == SD_AGAIN, "the pool has segments without end");
+  sd_publisher_leave(W.d, participant);
+  participant = enter();
   sd_a32 *lock = &W.d->strands[0].publish_lock;
   sd_lock(lock);
   sd_worker_done(W.d, 0, &batch, 1, 0, NULL);
   sd_unlock(lock);
-  publish(slot, "aa");
-  expect(sd_publish_rejected(W.d, slot, 0, NULL, 0) == 1,
+  publish(participant, "aa");
+  expect(sd_publish_rejected(W.d, participant, 0, NULL, 0) == 1,
          "no record found a segment, where the strand has one to spare");
 }
 
@@ -547,10 +547,10 @@ static int comes_next(const record *t, int64_t i, sd_context *ctx) {
 
 /* b, which is held, has so many segments that there are few for a: it often goes on in its own used one. */
 static void dry_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   sd_dispatcher_hold(W.d, 1, SD_PAUSED);
-  publish(slot, "bbbbb");
-  for (int i = 0; i < 20; i++) publish_all(slot, sd_scheduler_random(2) ? "a" : "aa");
+  publish(participant, "bbbbb");
+  for (int i = 0; i < 20; i++) publish_all(participant, sd_scheduler_random(2) ? "a" : "aa");
   until_handled(W.given - BLOCKS_OF_B);
   stop();
 }
@@ -576,7 +576,7 @@ static const char *segments_are_handed_out_once(void) {
   make(&c, NATIVE, 0, 0);
   const uint32_t segments = c.sizes.n_segments;
   for (int i = 0; i < ROUNDS; i++) {
-    sd_segment_cache *cache = &W.d->slots[sd_scheduler_random(2)].cache;
+    sd_segment_cache *cache = &W.d->participants[sd_scheduler_random(2)].cache;
     for (uint32_t j = sd_scheduler_random(6); j; j--) {
       uint32_t segment = sd_segment_get(&W.d->pool, cache);
       if (segment == SD_NONE) break;
@@ -591,8 +591,8 @@ static const char *segments_are_handed_out_once(void) {
     }
   }
   /* What one cache gets, the other may keep as much as it holds of. */
-  while (sd_segment_get(&W.d->pool, &W.d->slots[0].cache) != SD_NONE) in_use++;
-  return in_use + n + W.d->slots[1].cache.count == segments ? NULL : "a segment is lost";
+  while (sd_segment_get(&W.d->pool, &W.d->participants[0].cache) != SD_NONE) in_use++;
+  return in_use + n + W.d->participants[1].cache.count == segments ? NULL : "a segment is lost";
 }
 
 /* ---- the watermark */
@@ -617,10 +617,10 @@ static void numbering_publisher(void *unused, unsigned fiber) {
   for (int i = 0; i < 4; i++) {
     static const char *const calls[] = {"a", "ab", "bba", "cab", "aaaa", "cbacb", "abcabc", "ccccccbb"};
     const char *call = calls[sd_scheduler_random(8)];
-    uint32_t slot = enter();
+    uint32_t participant = enter();
     W.time += one_of(0, 3);
-    publish_all(slot, call);
-    sd_publisher_leave(W.d, slot);
+    publish_all(participant, call);
+    sd_publisher_leave(W.d, participant);
     if (sd_dispatcher_stopping(W.d)) break;
   }
   W.publishing--;
@@ -669,11 +669,11 @@ static const char *watermark_holds(void) {
 }
 
 static void waiting_task_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
   sd_task_queue(W.d, 0, 1);
-  publish(slot, "b");
-  while (sd_help(W.d, slot)) {
+  publish(participant, "b");
+  while (sd_help(W.d, participant)) {
   }
   for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
   expect(W.position == next_number(), "a task that waits is taken for a record");
@@ -689,11 +689,11 @@ static const char *tasks_hold_up_no_watermark(void) {
 /* A publisher that holds a's lock while a handler runs, as the threads of these see it that ask for the watermark. */
 static void locked_script(void *unused, unsigned fiber) {
   sd_a32 *lock = &W.d->strands[0].publish_lock;
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
   sd_task_queue(W.d, 0, 1);
-  publish(slot, "ab");
-  while (sd_help(W.d, slot)) {
+  publish(participant, "ab");
+  while (sd_help(W.d, participant)) {
   }
   sd_lock(lock);
   for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
@@ -730,10 +730,10 @@ static int emits(const record *t, int64_t i, sd_context *ctx) {
 }
 
 /* Handles records of b until publishers have to wait for the merger. */
-static void fill_outputs(uint32_t slot) {
+static void fill_outputs(uint32_t participant) {
   while (!sd_outputs_full(W.d)) {
-    publish(slot, "b");
-    while (sd_help(W.d, slot)) {
+    publish(participant, "b");
+    while (sd_help(W.d, participant)) {
     }
   }
 }
@@ -787,13 +787,13 @@ static const char *numbers_below_a_bound_stay(void) {
 }
 
 static void paused_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
-  publish(slot, "b");
-  sd_help(W.d, slot);
+  uint32_t participant = enter();
+  publish(participant, "b");
+  sd_help(W.d, participant);
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
-  publish(slot, "a");
-  sd_help(W.d, slot);
-  fill_outputs(slot);
+  publish(participant, "a");
+  sd_help(W.d, participant);
+  fill_outputs(participant);
   for (int i = 0; i < 3; i++) sd_outputs_round(W.d, SD_FINAL_LIVE);
   expect(W.d->outputs->frontier <= 1, "the merger does not stop before a paused strand's first record");
   sd_dispatcher_hold(W.d, 0, SD_QUARANTINED);
@@ -834,12 +834,12 @@ static int emits_three(const record *t, int64_t i, sd_context *ctx) {
   return 0;
 }
 
-/* Both slots handle, and what is merged has room for a record at least. */
+/* Both participants handle, and what is merged has room for a record at least. */
 static void three_script(void *unused, unsigned fiber) {
   static const char *const calls[] = {"a", "b", "ab", "ba", "aab"};
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   for (int i = 0; i < 12; i++) {
-    publish_all(slot, calls[sd_scheduler_random(5)]);
+    publish_all(participant, calls[sd_scheduler_random(5)]);
     while (sd_help(W.d, sd_scheduler_random(2))) {
     }
     if (sd_scheduler_random(2) || sd_outputs_full(W.d)) take(SD_FINAL_LIVE, one_of(1, 4));
@@ -859,9 +859,9 @@ static const char *merges_all_of_a_tick(void) {
 }
 
 static void end_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
-  publish(slot, "cab");
-  while (sd_help(W.d, slot)) {
+  uint32_t participant = enter();
+  publish(participant, "cab");
+  while (sd_help(W.d, participant)) {
   }
   take(SD_FINAL_LIVE, 4);
   expect(sd_dispatcher_finish(W.d) == SD_OK, "the end failed");
@@ -882,19 +882,19 @@ static const char *merges_what_the_end_emits(void) {
 
 /* a's timer is due while a has a record that comes before it: the sweep leaves it to the merger. */
 static void left_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   W.time = 10;
-  publish(slot, "a");
-  sd_help(W.d, slot);
+  publish(participant, "a");
+  sd_help(W.d, participant);
   W.time = 12;
-  publish(slot, "a");
+  publish(participant, "a");
   W.time = 20;
-  publish(slot, "b");
-  while (sd_help(W.d, slot)) {
+  publish(participant, "b");
+  while (sd_help(W.d, participant)) {
   }
   expect(W.wakes == 0, "a timer was not left to the merger: nothing is tried");
   for (int i = 0; i < 3; i++) sd_outputs_round(W.d, SD_FINAL_LIVE);
-  while (sd_help(W.d, slot)) {
+  while (sd_help(W.d, participant)) {
   }
   expect(W.wakes, "a timer that was left to the merger never fires");
 }
@@ -921,31 +921,31 @@ static int asks_if_a(const record *t, int64_t i, sd_context *ctx) {
 /* a's timer asks for the next ns whenever it fires, and the feed's time is far ahead. */
 static void endless_script(void *unused, unsigned fiber) {
   static const char *const records[] = {"b", "ab", "ba", "aab", "aabbab"};
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   sd_totals now;
   W.time = 1;
-  publish_all(slot, "a");
+  publish_all(participant, "a");
   while (!W.handled) {
-    sd_dispatcher_drain(W.d, slot, SLICE_NS);
+    sd_dispatcher_drain(W.d, participant, SLICE_NS);
     sd_pause();
   }
   W.time = 1000000000;
-  publish(slot, records[sd_scheduler_random(5)]);
+  publish(participant, records[sd_scheduler_random(5)]);
   while (W.working && !W.handled_of[1]) {
-    expect(sd_dispatcher_drain(W.d, slot, SLICE_NS) == SD_AGAIN, "drained while timers are due");
+    expect(sd_dispatcher_drain(W.d, participant, SLICE_NS) == SD_AGAIN, "drained while timers are due");
     sd_pause();
   }
   /* Other threads look for timers again and again. */
   for (int i = 0; i < 8; i++) {
     sd_overdue_scan(W.d);
-    sd_dispatcher_drain(W.d, slot, SLICE_NS);
+    sd_dispatcher_drain(W.d, participant, SLICE_NS);
   }
   expect(sd_tasks_live(&W.d->tasks) <= 2, "overdue alarms heap up on a strand");
-  sd_publisher_leave(W.d, slot);
-  slot = enter();
+  sd_publisher_leave(W.d, participant);
+  participant = enter();
   W.time++;
-  publish(slot, "aaaaaaab");
-  sd_publisher_leave(W.d, slot);
+  publish(participant, "aaaaaaab");
+  sd_publisher_leave(W.d, participant);
   expect(W.handled_of[0] == 1, "a record is handled before a timer that comes before it");
   sd_dispatcher_totals(W.d, &now);
   expect(now.lost == 0, "a record is lost");
@@ -1012,10 +1012,10 @@ static void looks(void *unused, unsigned fiber) {
 }
 
 static void ticking_publisher(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
+  uint32_t participant = enter();
   for (int i = 0; i < 12; i++) {
     W.time += one_of(1, 4);
-    publish(slot, sd_scheduler_random(4) ? "a" : "b");
+    publish(participant, sd_scheduler_random(4) ? "a" : "b");
   }
   W.publishing--;
 }
@@ -1030,9 +1030,9 @@ static void sweeper(void *unused, unsigned fiber) {
 
 /* Of two looks one waits for the publisher of a strand; the other one does not wait for that. */
 static void held_publisher_script(void *unused, unsigned fiber) {
-  uint32_t slot = enter();
-  publish(slot, "ab");
-  while (sd_help(W.d, slot)) {
+  uint32_t participant = enter();
+  publish(participant, "ab");
+  while (sd_help(W.d, participant)) {
   }
   sd_a32 *lock = &W.d->strands[sd_scheduler_random(2)].publish_lock;
   sd_lock(lock);

@@ -1,4 +1,4 @@
-/* Numbers, the watermark, the feed's time, lanes and their merger, timers and the clock: the engine's own files under the checker.
+/* Numbers, the watermark, the feed's time, buffers and their merger, timers and the clock: the engine's own files under the checker.
  *
  * The models of tokens, lists and segments are elsewhere (drain.cpp, tasks.cpp); here it is what those who only read conclude. */
 #include "engine.hpp"
@@ -54,7 +54,7 @@ struct bound_first {
 /* Wrong: the time is published before the bound. */
 struct time_first {
   static void publish(engine &e, const record *records, int64_t n) {
-    sd_slot *s = &e.d.slots[1];
+    sd_participant *s = &e.d.participants[1];
     sd_publisher *p = publisher_of(&e.d, 1, 0);
     for (int64_t i = 0; i < n; i++) {
       sd_number_records(&e.d, p, (const unsigned char *)(records + i), 1);
@@ -114,13 +114,13 @@ struct right_merging {
   static void work(engine &e, uint32_t others) { e.work(others); }
   static void merge(engine &e) { e.merge(); }
 };
-/* Wrong: lanes are read before the watermark is taken. */
-struct lanes_first : right_merging {
+/* Wrong: buffers are read before the watermark is taken. */
+struct buffers_first : right_merging {
   static void merge(engine &e) {
-    for (sd_lane *lane : e.lane) RL_ASSERT(read_lane(&e.outputs, &e.output, lane, 1) == SD_OK);
+    for (sd_emit_buffer *buffer : e.buffer) RL_ASSERT(read_buffer(&e.outputs, &e.output, buffer, 1) == SD_OK);
     uint64_t time, frontier = sd_watermark_time(&e.d, &time);
     if (frontier >= e.outputs.frontier) e.outputs.frontier = frontier, e.outputs.time = time;
-    e.look_at_lanes();
+    e.look_at_buffers();
     e.hand_out();
   }
 };
@@ -128,9 +128,9 @@ struct lanes_first : right_merging {
 struct booked_first : right_merging {
   static void work(engine &e, uint32_t others) {
     while (e.others < others || e.anything_pending()) {
-      uint32_t index, slot = 0;
-      while (slot < SLOTS && !e.d.policy->pick(&e.d.ready, slot, &index, 1, 4)) slot++;
-      if (slot == SLOTS) {
+      uint32_t index, participant = 0;
+      while (participant < PARTICIPANTS && !e.d.policy->pick(&e.d.ready, participant, &index, 1, 4)) participant++;
+      if (participant == PARTICIPANTS) {
         sd_pause();
         continue;
       }
@@ -140,7 +140,7 @@ struct booked_first : right_merging {
       sd_context_of(&e.d, 0, &e.handler, &ctx);
       const int64_t pending = sd_strand_pending(s);
       unsigned char *records;
-      uint32_t run = sd_strand_front(s, &e.d.pool, &e.slots[0].cache, (uint32_t)pending, &records);
+      uint32_t run = sd_strand_front(s, &e.d.pool, &e.participants[0].cache, (uint32_t)pending, &records);
       const uint32_t at = sd_load(&s->at, relaxed, Q2);
       ctx.positions = sd_segment_position(&e.d.pool, sd_load(&s->head, relaxed, Q1), at);
       ctx.keys = records;
@@ -148,12 +148,12 @@ struct booked_first : right_merging {
       sd_store(&s->at, at + run, relaxed, Q2);
       book(&e.d, 0, s, run, 0, 0, 0);
       finish(&e.d, 0, index, run, pending, 0);
-      sd_sinks_commit(&ctx);
+      sd_writers_commit(&ctx);
     }
   }
 };
 
-/* Publishers, a worker, and the merger: what was emitted for numbers below the watermark is in the lanes, and comes out in order. */
+/* Publishers, a worker, and the merger: what was emitted for numbers below the watermark is in the buffers, and comes out in order. */
 template <typename rules, bool inlined> struct merging : rl::test_suite<merging<rules, inlined>, 4> {
   engine e;
   void before() { e.begin(true, true, false, inlined); }
@@ -316,7 +316,7 @@ static const model_program programs[] = {
     {"timers_merge", "", model_simulate<timers<false, true>>},
     {"timers_inline_merge", "", model_simulate<timers<true, true>>},
     {"time_before_bound", "wrong", model_simulate<bounds<time_first>>},
-    {"lanes_before_watermark", "wrong", model_simulate<merging<lanes_first, false>>},
+    {"buffers_before_watermark", "wrong", model_simulate<merging<buffers_first, false>>},
     {"booked_before_committed", "wrong", model_simulate<merging<booked_first, false>>},
     {"lowered_before_stored", "wrong", model_simulate<arming<lowered_first>>},
 };

@@ -74,7 +74,7 @@ enum {
   STRANDS = 2,
   WORKERS = 1,
   PUBLISHERS = 2,
-  SLOTS = WORKERS + PUBLISHERS,
+  PARTICIPANTS = WORKERS + PUBLISHERS,
   SYMBOLS = 2,
   SEGMENTS = 24,
   SEGMENT_RECORDS = 2,
@@ -117,41 +117,41 @@ struct engine {
   sd_arena arena;
   sd_dispatcher d;
   sd_strand strands[STRANDS];
-  sd_list lists[SLOTS];
-  sd_a32 rings[SLOTS][STRANDS];
-  sd_slot slots[SLOTS];
+  sd_list lists[PARTICIPANTS];
+  sd_a32 rings[PARTICIPANTS][STRANDS];
+  sd_participant participants[PARTICIPANTS];
   sd_task tasks[TASKS];
   SD_PLAIN(uint32_t) stack[SEGMENTS];
   segment segments[SEGMENTS];
   uint32_t map[SYMBOLS];
   unsigned char rows[SYMBOLS][SD_LINE];
   sd_handler handler;
-  const sd_py_batch *py_batches[SLOTS];
-  sd_watch watch[SLOTS][SLOTS], *watches[SLOTS];
+  const sd_py_batch *py_batches[PARTICIPANTS];
+  sd_watch watch[PARTICIPANTS][PARTICIPANTS], *watches[PARTICIPANTS];
   uint64_t last_number[STRANDS], target[STRANDS];
   uint32_t target_strand[STRANDS];
   sd_a64 until[STRANDS], nodes[NODES];
   /* outputs */
   sd_outputs outputs;
   sd_output output;
-  sd_lane lanes[SLOTS][2], *lane[SLOTS * 2];
-  sd_sink *sink[SLOTS][2], **sinks[SLOTS];
-  size_t first_sink;
+  sd_emit_buffer buffers[PARTICIPANTS][2], *buffer[PARTICIPANTS * 2];
+  sd_output_writer *writer[PARTICIPANTS][2], **writers[PARTICIPANTS];
+  size_t first_writer;
   uint32_t declared;
   chunk chunks[CHUNKS];
   sd_chunk *chunk_table[CHUNKS];
 
   /* what the checker sees beside the engine */
   SD_PLAIN(uint64_t) row[SYMBOLS];
-  SD_PLAIN(uint64_t) done[MOST];             /* by number, or without positions by id */
-  SD_PLAIN(uint64_t) shadow[SLOTS][2][MOST]; /* of what was emitted: in each lane one after the other */
+  SD_PLAIN(uint64_t) done[MOST];                    /* by number, or without positions by id */
+  SD_PLAIN(uint64_t) shadow[PARTICIPANTS][2][MOST]; /* of what was emitted: in each buffer one after the other */
 
   /* the oracle: ordinary variables */
   uint64_t now;
   uint32_t handled, published, others;
   bool was_done[MOST];
   uint64_t passed; /* the greatest watermark that somebody was told */
-  uint32_t emitted[SLOTS][2], seen[SLOTS][2], merged[2];
+  uint32_t emitted[PARTICIPANTS][2], seen[PARTICIPANTS][2], merged[2];
   uint64_t alarm[SYMBOLS], last_time[SYMBOLS], fired[SYMBOLS];
   uint32_t fires;
   uint64_t merged_number, merged_time;
@@ -183,12 +183,12 @@ struct engine {
     a->strands = (char *)strands - (char *)a;
     a->lists = (char *)lists - (char *)a;
     a->rings = (char *)rings - (char *)a;
-    a->slots = (char *)slots - (char *)a;
+    a->participants = (char *)participants - (char *)a;
     start(a, &z);
     for (auto &l : lists) l.ring = (char *)rings[&l - lists] - (char *)a;
     a->task_list.n = TASKS;
 
-    d.arena = a, d.strands = strands, d.slots = slots, d.map = map, d.rows = rows[0];
+    d.arena = a, d.strands = strands, d.participants = participants, d.map = map, d.rows = rows[0];
     d.ready.lists = lists, d.ready.rings = (unsigned char *)a;
     d.policy = &sd_policy_fifo;
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;
@@ -200,7 +200,7 @@ struct engine {
     handler.fn = handle, handler.pure = 1;
     handler.n_outputs = emits, handler.outputs = &declared;
     handler.wake = timed ? wake : NULL;
-    d.handlers = &handler, d.n_handlers = 1, d.n_workers = WORKERS, d.n_slots = SLOTS;
+    d.handlers = &handler, d.n_handlers = 1, d.n_workers = WORKERS, d.n_participants = PARTICIPANTS;
     memset(&d.config, 0, sizeof d.config);
     d.config.sizes = z;
     d.config.time_offset = has_positions ? offsetof(record, time) : SD_NONE;
@@ -215,7 +215,8 @@ struct engine {
     }
     for (uint32_t i = 0; i < SYMBOLS; i++) map[i] = i % STRANDS;
     memset(watch, 0, sizeof watch);
-    for (uint32_t i = 0; i < SLOTS; i++) watches[i] = watch[i], py_batches[i] = NULL, slots[i].own_turns = 0;
+    for (uint32_t i = 0; i < PARTICIPANTS; i++)
+      watches[i] = watch[i], py_batches[i] = NULL, participants[i].own_turns = 0;
     d.watches = watches, d.py_batches = py_batches, d.last_number = last_number;
     d.scratch = NULL, d.scratch_positions = NULL, d.seen = NULL, d.strand_time = NULL, d.overdue_until = NULL;
     d.watermark_target = target, d.watermark_strand = target_strand;
@@ -228,8 +229,9 @@ struct engine {
 
   void make_outputs() {
     sd_outputs *o = d.outputs = &outputs;
-    o->n = 1, o->n_slots = SLOTS, o->output = &output, o->lane = lane, o->sinks = sinks, o->first_sink = &first_sink;
-    first_sink = 0;
+    o->n = 1, o->n_participants = PARTICIPANTS, o->output = &output, o->buffer = buffer, o->writers = writers,
+    o->first_writer = &first_writer;
+    first_writer = 0;
     o->pool.free = NULL, o->pool.table = chunk_table, o->pool.n = 0, o->pool.room = o->pool.most = CHUNKS;
     o->pool.soft_bytes = 1 << 20;
     for (uint32_t i = 0; i < CHUNKS; i++) chunk_table[i] = &chunks[i].head;
@@ -238,13 +240,13 @@ struct engine {
     output.record_bytes = sizeof(emission);
     output.entry_bytes = sizeof(sd_emitted) + sizeof(emission);
     output.merged_bytes = SD_MERGED_HEAD + sizeof(emission);
-    for (uint32_t slot = 0; slot < SLOTS; slot++) {
-      sinks[slot] = sink[slot];
+    for (uint32_t participant = 0; participant < PARTICIPANTS; participant++) {
+      writers[participant] = writer[participant];
       for (uint32_t timers = 0; timers < 2; timers++) {
-        sd_lane *l = lane[slot * 2 + timers] = &lanes[slot][timers];
-        sink[slot][timers] = &l->sink;
-        l->sink.at = l->sink.end = NULL;
-        l->sink.more = more, l->sink.record_bytes = output.record_bytes, l->sink.entry_bytes = output.entry_bytes;
+        sd_emit_buffer *l = buffer[participant * 2 + timers] = &buffers[participant][timers];
+        writer[participant][timers] = &l->writer;
+        l->writer.at = l->writer.end = NULL;
+        l->writer.more = more, l->writer.record_bytes = output.record_bytes, l->writer.entry_bytes = output.entry_bytes;
         l->d = &d, l->timers = (int)timers;
         l->chunk = l->done_chunk = l->first = l->reading = l->oldest = NULL;
         l->done = l->at = NULL, l->before = l->least = l->read = l->straight = 0;
@@ -262,14 +264,14 @@ struct engine {
     for (uint64_t p = 0; p < output.n_pages; p++) free(output.pages[p]);
     free(output.pages);
     free(output.spare);
-    sd_due_free(&output.timers);
+    sd_alarm_records_free(&output.timers);
   }
 
   /* ---- moves */
 
-  void publish(uint32_t slot, const record *records, int64_t n) {
+  void publish(uint32_t participant, const record *records, int64_t n) {
     published += (uint32_t)n;
-    RL_ASSERT(sd_publish(&d, slot, records, n, 1000000) == SD_OK);
+    RL_ASSERT(sd_publish(&d, participant, records, n, 1000000) == SD_OK);
   }
   /* All below a watermark has been handled, and what its handlers wrote may be read. Without positions nobody says which record has
    * which number, and some numbers are given out twice. */
@@ -296,10 +298,10 @@ struct engine {
 
   void emit(sd_context *ctx, int64_t i, int timer, uint64_t what) {
     if (!emits) return;
-    uint32_t n = emitted[ctx->slot][timer]++;
+    uint32_t n = emitted[ctx->participant][timer]++;
     RL_ASSERT(n < MOST);
-    shadow[ctx->slot][timer][n] = what;
-    emission e = {n | (uint64_t)ctx->slot << 8 | (uint64_t)timer << 16};
+    shadow[ctx->participant][timer][n] = what;
+    emission e = {n | (uint64_t)ctx->participant << 8 | (uint64_t)timer << 16};
     RL_ASSERT(sd_emit(ctx, 0, i, &e) == 0);
   }
   static uint64_t some_alarm(uint64_t id, uint64_t time) { return id % 3 == 2 ? 0 : time + (id % 3 ? 10 : 4); }
@@ -337,13 +339,13 @@ struct engine {
 
   /* ---- the merger */
 
-  /* All that lanes say they have is there, and may be read. */
-  void look_at_lanes() {
-    for (uint32_t slot = 0; slot < SLOTS; slot++)
+  /* All that buffers say they have is there, and may be read. */
+  void look_at_buffers() {
+    for (uint32_t participant = 0; participant < PARTICIPANTS; participant++)
       for (uint32_t timers = 0; timers < 2; timers++) {
-        sd_lane *l = &lanes[slot][timers];
+        sd_emit_buffer *l = &buffers[participant][timers];
         uint64_t to = (l->read > l->straight ? l->read : l->straight) / output.entry_bytes;
-        for (uint32_t &i = seen[slot][timers]; i < to; i++) (void)(uint64_t)shadow[slot][timers][i];
+        for (uint32_t &i = seen[participant][timers]; i < to; i++) (void)(uint64_t)shadow[participant][timers][i];
       }
   }
   void hand_out() {
@@ -365,14 +367,14 @@ struct engine {
   }
   void merge(int how = SD_FINAL_LIVE) {
     RL_ASSERT(sd_outputs_round(&d, how) == SD_OK);
-    look_at_lanes();
+    look_at_buffers();
     hand_out();
   }
   void end_merging() {
     merge(SD_FINAL_ALL);
     uint32_t all[2] = {0, 0};
-    for (auto &slot : emitted)
-      for (int timers = 0; timers < 2; timers++) all[timers] += slot[timers];
+    for (auto &participant : emitted)
+      for (int timers = 0; timers < 2; timers++) all[timers] += participant[timers];
     RL_ASSERT(merged[0] == all[0] && merged[1] == all[1] && outputs.late == 0 && handled == published);
   }
 };

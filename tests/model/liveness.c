@@ -44,9 +44,9 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   return n;
 }
 
-static void worker(void *slot, unsigned index) {
+static void worker(void *participant, unsigned index) {
   sd_py_batch batch;
-  if (sd_worker_next(R.d, (uint32_t)(uintptr_t)slot, &batch) != SD_E_STOPPED)
+  if (sd_worker_next(R.d, (uint32_t)(uintptr_t)participant, &batch) != SD_E_STOPPED)
     sd_scheduler_fail("a worker ended otherwise than by a stop");
   R.workers_left--;
 }
@@ -59,10 +59,10 @@ static void watcher(void *unused, unsigned index) {
 
 static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
 
-static int publish(uint32_t slot, uint32_t key, int64_t n) {
+static int publish(uint32_t participant, uint32_t key, int64_t n) {
   static record records[16];
   for (int64_t i = 0; i < n; i++) records[i].key = key;
-  return sd_publish(R.d, slot, records, n, 1);
+  return sd_publish(R.d, participant, records, n, 1);
 }
 
 /* On the list of a publisher that helped once and has nothing more to publish; or of a worker that is in a visit without end. */

@@ -10,14 +10,14 @@ template <typename rules> struct lossy : rl::test_suite<lossy<rules>, 4> {
   world w;
   void before() { w.begin(true, 2); }
 
-  void publish(uint32_t s, uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
+  void publish(uint32_t s, uint32_t participant, uint32_t source, uint32_t first, uint32_t n) {
     sd_strand *q = &w.strand[s];
     sd_byte batch[2];
     for (uint32_t i = 0; i < n; i++) batch[i] = record_of(source, first + i);
     sd_lock(&q->publish_lock);
     uint32_t room = q->capacity - q->queued, discard = n > room ? n - room : 0;
-    if (discard) sd_strand_advance(q, &w.pool, &w.cache[slot], discard);
-    uint32_t done = sd_strand_link(q, &w.pool, &w.cache[slot], batch, NULL, n);
+    if (discard) sd_strand_advance(q, &w.pool, &w.cache[participant], discard);
+    uint32_t done = sd_strand_link(q, &w.pool, &w.cache[participant], batch, NULL, n);
     RL_ASSERT(done == n);
     q->queued = q->queued + done - discard;
     int mine = rules::add(q, done, discard);

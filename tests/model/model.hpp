@@ -135,12 +135,12 @@ struct world {
   }
 
   /* Publishes n records of a source; true when the caller has to wake somebody. */
-  bool publish(uint32_t s, uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
+  bool publish(uint32_t s, uint32_t participant, uint32_t source, uint32_t first, uint32_t n) {
     sd_strand *q = &strand[s];
     sd_byte batch[4];
     for (uint32_t i = 0; i < n; i++) batch[i] = record_of(source, first + i);
     sd_lock(&q->publish_lock);
-    uint32_t done = sd_strand_link(q, &pool, &cache[slot], batch, NULL, n);
+    uint32_t done = sd_strand_link(q, &pool, &cache[participant], batch, NULL, n);
     RL_ASSERT(done == n);
     int mine = sd_strand_add(q, done);
     if (mine) got(s);
@@ -152,49 +152,49 @@ struct world {
     return true;
   }
 
-  bool handle_inline(uint32_t s, uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
+  bool handle_inline(uint32_t s, uint32_t participant, uint32_t source, uint32_t first, uint32_t n) {
     sd_strand *q = &strand[s];
-    if (!sd_strand_own_idle(q, slot)) return false;
+    if (!sd_strand_own_idle(q, participant)) return false;
     RL_ASSERT(o.holders[s] == 0 && o.listed[s] == 0 && o.aside[s] == 0 && o.running[s] == 0);
     o.running[s] = 1;
     for (uint32_t i = 0; i < n; i++) handle(s, record_of(source, first + i));
     o.accepted += n;
-    q->last = slot % MODEL_LISTS;
+    q->last = participant % MODEL_LISTS;
     o.running[s] = 0;
     sd_strand_disown(q);
     return true;
   }
 
   /* A visit to a strand whose token the caller holds. */
-  void drain(uint32_t s, uint32_t slot, uint32_t me, bool shed, int64_t budget = 2) {
+  void drain(uint32_t s, uint32_t participant, uint32_t me, bool shed, int64_t budget = 2) {
     sd_strand *q = &strand[s];
-    RL_ASSERT(sd_strand_take(q, slot));
+    RL_ASSERT(sd_strand_take(q, participant));
     int64_t counted = sd_strand_pending(q), n = counted < budget ? counted : budget;
     RL_ASSERT(counted > 0 && o.running[s] == 0);
     o.running[s] = 1;
     (void)(uint64_t)q->oldest;
     for (int64_t left = n; left > 0;) {
       sd_byte *record;
-      uint32_t run = sd_strand_front(q, &pool, &cache[slot], (uint32_t)left, &record);
+      uint32_t run = sd_strand_front(q, &pool, &cache[participant], (uint32_t)left, &record);
       RL_ASSERT(run > 0);
       for (uint32_t i = 0; i < run; i++) handle(s, record[i]);
-      sd_strand_advance(q, &pool, &cache[slot], run);
+      sd_strand_advance(q, &pool, &cache[participant], run);
       left -= run;
     }
     o.running[s] = 0;
     q->last = me % MODEL_LISTS;
     q->oldest = 0u;
-    if (shed && n == counted) sd_strand_shed(q, &pool, &cache[slot]);
+    if (shed && n == counted) sd_strand_shed(q, &pool, &cache[participant]);
     if (!sd_strand_release(q, n)) let_go(s);
     else put_on_list(s);
   }
 
   /* One duty: false when there was nothing to do. */
-  bool work(uint32_t me, uint32_t slot, bool shed = false) {
+  bool work(uint32_t me, uint32_t participant, bool shed = false) {
     uint32_t s;
     if (!take_off_list(me, &s)) return false;
     if (sd_strand_set_aside(&strand[s])) return true;
-    drain(s, slot, me, shed);
+    drain(s, participant, me, shed);
     return true;
   }
 

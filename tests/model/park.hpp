@@ -48,9 +48,9 @@ struct park : rl::test_suite<park<parking, publishers, workers, batches>, publis
     stop_at_the_end();
   }
   void worker(unsigned me) {
-    uint32_t slot = me;
+    uint32_t participant = me;
     while (!sd_load(&stopping, relaxed, M1)) {
-      if (w.work(me, slot)) {
+      if (w.work(me, participant)) {
         stop_at_the_end();
         continue;
       }

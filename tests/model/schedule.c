@@ -114,9 +114,9 @@ static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
 }
 
 /* Rule 1: publish order, and never two at a time. */
-static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t slot);
+static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t participant);
 
-static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_py_batch *batch, uint32_t slot,
+static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_py_batch *batch, uint32_t participant,
                       int64_t first) {
   uint32_t s = R.map[at(records, 0)->key];
   if (R.running[s]) broken("two handlers of a strand at a time");
@@ -148,7 +148,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
       ctx->publish(ctx, &more, 1, &in);
       R.accepted += (uint64_t)in;
     }
-    if (emit_one(t, first + i, ctx, batch, slot)) broken("no room for what is emitted");
+    if (emit_one(t, first + i, ctx, batch, participant)) broken("no room for what is emitted");
     if (t->fails) {
       R.failed++;
       done = i;
@@ -170,11 +170,11 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
   return done;
 }
 
-static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t slot) {
+static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t participant) {
   emission e = {R.emitted[t->key] + 1, t->key, {0}};
   char message[104];
   if (!R.emits) return 0;
-  return ctx ? sd_emit(ctx, 0, i, &e) : sd_py_emit(R.d, slot, batch, 0, &i, &e, 1, message);
+  return ctx ? sd_emit(ctx, 0, i, &e) : sd_py_emit(R.d, participant, batch, 0, &i, &e, 1, message);
 }
 
 /* Merged time never goes back. At one time timers come first, in the order of their keys. */
@@ -252,17 +252,18 @@ static void run_task(const sd_py_batch *batch) {
 }
 
 static void worker(void *unused, unsigned index) {
-  uint32_t slot = (uint32_t)(uintptr_t)unused;
+  uint32_t participant = (uint32_t)(uintptr_t)unused;
   sd_py_batch batch;
   int code;
-  while ((code = sd_worker_next(R.d, slot, &batch)) == SD_PY_RECORDS || code == SD_PY_TASK || code == SD_PY_WAKE) {
+  while ((code = sd_worker_next(R.d, participant, &batch)) == SD_PY_RECORDS || code == SD_PY_TASK ||
+         code == SD_PY_WAKE) {
     if (code == SD_PY_TASK) {
       run_task(&batch);
-      sd_worker_task_done(R.d, slot, &batch);
+      sd_worker_task_done(R.d, participant, &batch);
       continue;
     }
     if (batch.n == 0 && code != SD_PY_WAKE) {
-      sd_worker_done(R.d, slot, &batch, 0, 0, "");
+      sd_worker_done(R.d, participant, &batch, 0, 0, "");
       continue;
     }
     if (code == SD_PY_WAKE) {
@@ -270,27 +271,27 @@ static void worker(void *unused, unsigned index) {
       sd_schedule_point("Python's timer");
       emission e = {R.timer_emitted[batch.wake_key] + 1, batch.wake_key, {0}};
       char message[104];
-      if (R.emits && sd_py_emit_timer(R.d, slot, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message))
+      if (R.emits && sd_py_emit_timer(R.d, participant, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message))
         broken("no room for what Python's timer emits");
       uint64_t ns = some_alarm(batch.wake_time);
       if (ns) expect_alarm(batch.wake_key, batch.wake_time, ns);
       int fails = R.failing && sd_scheduler_random(16) == 0;
       if (!fails) R.timer_emitted[batch.wake_key]++;
-      sd_worker_wake_done(R.d, slot, &batch, ns, fails, "as told");
+      sd_worker_wake_done(R.d, participant, &batch, ns, fails, "as told");
       continue;
     }
     int64_t most = R.timed ? 1 + sd_scheduler_random((uint32_t)batch.n) : batch.n;
     for (int64_t i = 0; R.timed && i < most; i++) before_record(at(batch.records, i)->key, batch.positions[i].time);
-    int64_t done = handle(batch.records, most, NULL, &batch, slot, 0);
+    int64_t done = handle(batch.records, most, NULL, &batch, participant, 0);
     if (R.timed && done == most) {
       uint32_t key = at(batch.records, most - 1)->key;
       uint64_t ns = batch.positions[most - 1].time + 1 + sd_scheduler_random(12);
       if (sd_py_wake_at(R.d, &batch, most, ns)) broken("a alarm was refused");
       R.alarm[key] = ns;
-      sd_worker_done(R.d, slot, &batch, most, 0, NULL);
+      sd_worker_done(R.d, participant, &batch, most, 0, NULL);
       continue;
     }
-    sd_worker_done(R.d, slot, &batch, done, done < batch.n, "as told");
+    sd_worker_done(R.d, participant, &batch, done, done < batch.n, "as told");
   }
   if (code != SD_E_STOPPED) broken("a worker ended otherwise than by a stop");
   R.workers_left--;
@@ -318,8 +319,8 @@ static void publisher(void *unused, unsigned index) {
   static _Alignas(8) unsigned char batches[SOURCES][8 * RECORD]; /* stays until publish ends */
   unsigned char *batch = batches[source];
   for (uint32_t b = 0; b < R.n_batches; b++) {
-    int64_t slot = sd_publisher_enter(R.d), n = 1 + sd_scheduler_random(8);
-    if (slot < 0) {
+    int64_t participant = sd_publisher_enter(R.d), n = 1 + sd_scheduler_random(8);
+    if (participant < 0) {
       sd_pause();
       continue;
     }
@@ -335,12 +336,12 @@ static void publisher(void *unused, unsigned index) {
       r->time = R.clock;
       r->nests = R.nesting && sd_scheduler_random(4) == 0;
     }
-    int code = (n % 2 ? sd_publish_own : sd_publish)(R.d, (uint32_t)slot, batch, n, 30);
+    int code = (n % 2 ? sd_publish_own : sd_publish)(R.d, (uint32_t)participant, batch, n, 30);
     while (code == SD_AGAIN) {
       sd_pause();
-      code = sd_publish_more(R.d, (uint32_t)slot, 30);
+      code = sd_publish_more(R.d, (uint32_t)participant, 30);
     }
-    int64_t rejected = code ? sd_publish_rejected(R.d, (uint32_t)slot, 0, NULL, 0) : 0;
+    int64_t rejected = code ? sd_publish_rejected(R.d, (uint32_t)participant, 0, NULL, 0) : 0;
     if (code && code != SD_E_STOPPED && code != SD_E_FULL) broken("publish failed for no reason");
     if (code == SD_E_FULL && R.config.on_full != SD_RAISE) broken("full although it should wait");
     R.accepted += (uint64_t)(n - rejected);
@@ -348,7 +349,7 @@ static void publisher(void *unused, unsigned index) {
     for (uint32_t i = 0; i < R.n_strands && !R.tasking && !R.timed && !R.d->lossy; i++)
       if (sd_load(&R.d->strands[i].pending, relaxed, X1) > R.config.capacity)
         broken("more is pending than the bound allows");
-    sd_publisher_leave(R.d, (uint32_t)slot);
+    sd_publisher_leave(R.d, (uint32_t)participant);
     if (code == SD_E_STOPPED) break;
   }
   R.left--;
@@ -371,9 +372,9 @@ static void controller(void *unused, unsigned index) {
 static void closer(void *unused, unsigned index) {
   while (R.left) sd_pause();
   int code = SD_AGAIN;
-  int64_t slot = R.helps ? sd_publisher_enter(R.d) : -1;
+  int64_t participant = R.helps ? sd_publisher_enter(R.d) : -1;
   while (code == SD_AGAIN) {
-    code = sd_dispatcher_drain(R.d, slot < 0 ? SD_NONE : (uint32_t)slot, 300);
+    code = sd_dispatcher_drain(R.d, participant < 0 ? SD_NONE : (uint32_t)participant, 300);
     sd_pause();
   }
   for (uint32_t i = 0; i < R.n_symbols && code == SD_OK && !R.failing && R.timed; i++)
@@ -382,7 +383,7 @@ static void closer(void *unused, unsigned index) {
     if (!R.tasks[i].ran && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
   if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())
     broken("drained, but not all was handled");
-  if (slot >= 0) sd_publisher_leave(R.d, (uint32_t)slot);
+  if (participant >= 0) sd_publisher_leave(R.d, (uint32_t)participant);
   sd_dispatcher_stop(R.d);
   while (R.workers_left) sd_pause();
   R.drained = code == SD_OK;
@@ -415,7 +416,7 @@ static int prepare(void) {
   R.clock = 100; /* after the time of R.last, which is 0 */
   sd_config *c = &R.config;
   c->time_offset = offsetof(record, time);
-  uint32_t slots = R.n_workers + R.n_publishers + 1;
+  uint32_t participants = R.n_workers + R.n_publishers + 1;
   c->sizes = (sd_sizes){.n_symbols = R.n_symbols,
                         .n_strands = R.n_strands,
                         .n_workers = R.n_workers,
@@ -424,7 +425,7 @@ static int prepare(void) {
                         .key_offset = 0,
                         .sequence_offset = 8,
                         .row_bytes = 8,
-                        .n_segments = slots * 2 * SD_FREE_RUN + one_of(1, 12),
+                        .n_segments = participants * 2 * SD_FREE_RUN + one_of(1, 12),
                         .has_positions = R.emits || R.timed,
                         .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);

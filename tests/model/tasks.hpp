@@ -42,9 +42,9 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     }
   }
 
-  void publish(uint32_t slot, uint32_t source, uint32_t first, uint32_t n) {
+  void publish(uint32_t participant, uint32_t source, uint32_t first, uint32_t n) {
     sd_strand *q = &w.strand[0];
-    if (inlined && sd_strand_own_idle(q, slot)) {
+    if (inlined && sd_strand_own_idle(q, participant)) {
       RL_ASSERT(w.o.holders[0] == 0 && w.o.running[0] == 0);
       w.o.running[0] = 1;
       for (uint32_t i = 0; i < n; i++) w.handle(0, record_of(source, first + i));
@@ -58,7 +58,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     sd_byte batch[2];
     for (uint32_t i = 0; i < n; i++) batch[i] = record_of(source, first + i);
     sd_lock(&q->publish_lock);
-    uint32_t done = sd_strand_link(q, &w.pool, &w.cache[slot], batch, NULL, n);
+    uint32_t done = sd_strand_link(q, &w.pool, &w.cache[participant], batch, NULL, n);
     RL_ASSERT(done == n);
     sd_store(&q->accepted, sd_load(&q->accepted, relaxed, C1) + n, relaxed, C1);
     int mine = sd_strand_add(q, n);

@@ -120,18 +120,18 @@ static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
   return 0;
 }
 
-static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t slot) {
+static int emit(row *r, const sd_tick *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t participant) {
   for (uint32_t k = 0; k < (uint64_t)sd_sequence(t) % 3; k++) {
     /* What a tick emits that fails is void: its numbers come again. */
     emission e = {r->emitted + k + 1, t->instrument_id};
     char message[104];
-    if (ctx ? sd_emit(ctx, 0, i, &e) : sd_py_emit(S.d, slot, batch, 0, &i, &e, 1, message)) return 1;
+    if (ctx ? sd_emit(ctx, 0, i, &e) : sd_py_emit(S.d, participant, batch, 0, &i, &e, 1, message)) return 1;
   }
   return 0;
 }
 
 static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, uint64_t stride,
-                      const sd_py_batch *batch, uint32_t slot) {
+                      const sd_py_batch *batch, uint32_t participant) {
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = (const sd_tick *)((const char *)ticks + (size_t)i * S.record_size);
     row *r = (row *)((char *)rows + t->instrument_id * stride);
@@ -150,7 +150,7 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
       ctx->publish(ctx, more, 1, &in);
       sd_fetch_add(&S.nested, (uint64_t)in, relaxed, X1);
     }
-    if (S.emits && emit(r, t, i, ctx, batch, slot)) r->errors++;
+    if (S.emits && emit(r, t, i, ctx, batch, participant)) r->errors++;
     if (t->flags & 1) return i;
     r->handled++;
     if (S.emits) r->emitted += (uint64_t)sd_sequence(t) % 3;
@@ -179,19 +179,20 @@ static void run_task(void *rows, uint64_t stride, const sd_py_batch *batch) {
 }
 
 static void *worker(void *argument) {
-  uint32_t slot = (uint32_t)(uintptr_t)argument;
+  uint32_t participant = (uint32_t)(uintptr_t)argument;
   uint64_t stride;
   void *rows = sd_dispatcher_rows(S.d, &stride);
   sd_py_batch batch;
   int code;
-  while ((code = sd_worker_next(S.d, slot, &batch)) > 0) {
+  while ((code = sd_worker_next(S.d, participant, &batch)) > 0) {
     if (code == SD_PY_WAKE) {
       row *r = (row *)((char *)rows + batch.wake_key * stride);
       uint64_t alarm = at_timer(r, batch.wake_time);
       emission e = {r->wakes, batch.wake_key};
       char message[104];
-      if (S.emits && sd_py_emit_timer(S.d, slot, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message)) r->errors++;
-      sd_worker_wake_done(S.d, slot, &batch, alarm, 0, NULL);
+      if (S.emits && sd_py_emit_timer(S.d, participant, batch.wake_key, batch.wake_time, 0, 0, &e, 1, message))
+        r->errors++;
+      sd_worker_wake_done(S.d, participant, &batch, alarm, 0, NULL);
       continue;
     }
     if (S.timed && batch.n) {
@@ -202,22 +203,22 @@ static void *worker(void *argument) {
         const sd_tick *t = (const sd_tick *)((const char *)batch.records + (size_t)i * S.record_size);
         before_record((row *)((char *)rows + t->instrument_id * stride), batch.positions[i].time);
       }
-      int64_t done = handle(rows, batch.records, most, NULL, stride, &batch, slot);
+      int64_t done = handle(rows, batch.records, most, NULL, stride, &batch, participant);
       if (done == most) {
         row *r = (row *)((char *)rows + last->instrument_id * stride);
         r->alarm = batch.positions[most - 1].time + 1 + (uint64_t)sd_sequence(last) % 200;
         if (sd_py_wake_at(S.d, &batch, most, r->alarm)) r->errors++;
       }
-      sd_worker_done(S.d, slot, &batch, done, done < most, "as told");
+      sd_worker_done(S.d, participant, &batch, done, done < most, "as told");
       continue;
     }
     if (code == SD_PY_TASK) {
       run_task(rows, stride, &batch);
-      sd_worker_task_done(S.d, slot, &batch);
+      sd_worker_task_done(S.d, participant, &batch);
       continue;
     }
-    int64_t done = batch.n ? handle(rows, batch.records, batch.n, NULL, stride, &batch, slot) : 0;
-    sd_worker_done(S.d, slot, &batch, done, done < batch.n, "as told");
+    int64_t done = batch.n ? handle(rows, batch.records, batch.n, NULL, stride, &batch, participant) : 0;
+    sd_worker_done(S.d, participant, &batch, done, done < batch.n, "as told");
   }
   return NULL;
 }
@@ -282,8 +283,8 @@ static void *publisher(void *argument) {
   source *me = argument;
   static _Thread_local _Alignas(64) unsigned char batch[BATCH * 256];
   for (uint32_t b = 0; b < S.batches; b++) {
-    int64_t slot;
-    while ((slot = sd_publisher_enter(S.d)) < 0) usleep(10);
+    int64_t participant;
+    while ((participant = sd_publisher_enter(S.d)) < 0) usleep(10);
     uint32_t n = 1 + draw(&me->random, b % 4 ? BATCH : 8);
     for (uint32_t i = 0; i < n; i++) {
       uint32_t key = draw(&me->random, S.n_symbols), mark = 0;
@@ -291,11 +292,11 @@ static void *publisher(void *argument) {
       if (S.nest_one_in && draw(&me->random, S.nest_one_in) == 0) mark |= 2;
       fill(batch + (size_t)i * S.record_size, key, (uint32_t)me->index, ++me->next[key], mark);
     }
-    int code = (b % 2 ? sd_publish_own : sd_publish)(S.d, (uint32_t)slot, batch, n, 1000000);
-    while (code == SD_AGAIN) code = sd_publish_more(S.d, (uint32_t)slot, 1000000);
-    uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)slot, 0, NULL, 0) : 0;
+    int code = (b % 2 ? sd_publish_own : sd_publish)(S.d, (uint32_t)participant, batch, n, 1000000);
+    while (code == SD_AGAIN) code = sd_publish_more(S.d, (uint32_t)participant, 1000000);
+    uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)participant, 0, NULL, 0) : 0;
     me->accepted += n - rejected;
-    sd_publisher_leave(S.d, (uint32_t)slot);
+    sd_publisher_leave(S.d, (uint32_t)participant);
     if (code == SD_E_STOPPED) break;
     if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) queue_task(me);
     if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
@@ -374,7 +375,7 @@ static void prepare(void) {
   S.stop_early = one_of(0, 4) ? 0 : one_of(1, 10);
   S.emits = one_of(0, 1);
   sd_config *c = &S.config;
-  uint32_t slots = S.n_workers + S.n_publishers + 2;
+  uint32_t participants = S.n_workers + S.n_publishers + 2;
   c->capacity = one_of(0, 1) ? one_of(1, 40) : one_of(41, 5000);
   c->sizes = (sd_sizes){.n_symbols = S.n_symbols,
                         .n_strands = S.n_strands,
@@ -385,7 +386,7 @@ static void prepare(void) {
                         .sequence_offset = offsetof(sd_tick, sequence_low),
                         .sequence_high = offsetof(sd_tick, sequence_high),
                         .row_bytes = sizeof(row),
-                        .n_segments = slots * 2 * SD_FREE_RUN + one_of(1, 40),
+                        .n_segments = participants * 2 * SD_FREE_RUN + one_of(1, 40),
                         .has_positions = S.emits || S.timed,
                         .counters_start = UINT64_MAX - one_of(0, 5000)};
   c->time_offset = one_of(0, 3) ? 8 : SD_NONE;

@@ -98,13 +98,13 @@ def time_bars(
         mark = 0 if inside else OUTSIDE
         mine = [t for t in trades if first <= t.ts < last]
         if fill and close is not None:
-            slots = range((min(last - 1, feed_end, filled) - first) // step + 1)
+            participants = range((min(last - 1, feed_end, filled) - first) // step + 1)
         elif fill and mine:
-            slots = range((mine[0].ts - first) // step, (min(last - 1, feed_end, filled) - first) // step + 1)
+            participants = range((mine[0].ts - first) // step, (min(last - 1, feed_end, filled) - first) // step + 1)
         else:
-            slots = sorted({(t.ts - first) // step for t in mine})
-        for slot in slots:
-            start, end = first + slot * step, min(first + (slot + 1) * step, last)
+            participants = sorted({(t.ts - first) // step for t in mine})
+        for participant in participants:
+            start, end = first + participant * step, min(first + (participant + 1) * step, last)
             of = [t for t in mine if start <= t.ts < end]
             flags = mark | (CUT if end - start < step else 0)
             if end > feed_end:

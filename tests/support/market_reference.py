@@ -358,11 +358,11 @@ def windows(events: Sequence[Event], feed_end: int, *, step: int, every: int) ->
         whole = (last // every + 1) * every
         sampled = measures.on_grid(prices, step, whole) if whole <= day_end else _on_grid(prices, step, last, day_end)
         first = (prices[0][0] // step + 1) * step
-        slots = [(first + k * step - 1) // every for k in range(len(sampled))]
-        for slot in sorted(set(slots[1:])):
-            at = [k for k, its in enumerate(slots) if its == slot and k > 0]
+        participants = [(first + k * step - 1) // every for k in range(len(sampled))]
+        for participant in sorted(set(participants[1:])):
+            at = [k for k, its in enumerate(participants) if its == participant and k > 0]
             of = measures.variation(sampled[at[0] - 1 : at[-1] + 1])
-            start, end = slot * every, (slot + 1) * every
+            start, end = participant * every, (participant + 1) * every
             is_last = number == len(ends) - 1
             found.append(
                 {
@@ -380,8 +380,8 @@ def spread_intervals(events: Sequence[Event], feed_end: int, *, every: int, fill
     for number, (day_end, day) in enumerate(zip(ends, days_of(events), strict=True)):
         tops = changes_of(day)
         is_last = number == len(ends) - 1
-        for slot in range(day[0].ts // every, day[-1].ts // every + 1):
-            start, end = slot * every, (slot + 1) * every
+        for participant in range(day[0].ts // every, day[-1].ts // every + 1):
+            start, end = participant * every, (participant + 1) * every
             until = end if end <= day_end else day[-1].ts
             shown = [(top, ns) for top, ns in measures.spans(tops, until, [(start, end)]) if top.sound] if tops else []
             ns = sum(lasted for _, lasted in shown)
@@ -425,11 +425,11 @@ def time_bars(
     for number, day in enumerate(days_of(events)):
         trades = [t for t in trades_of(day, crosses=crosses) if t.price is not None]
         before: int | None = None
-        for slot, group in groupby(trades, key=lambda t: t.ts // step):
-            for empty in range(before + 1, slot) if fill and before is not None else ():
+        for participant, group in groupby(trades, key=lambda t: t.ts // step):
+            for empty in range(before + 1, participant) if fill and before is not None else ():
                 found.append(_empty_bar(found[-1]["close"], empty * step, (empty + 1) * step))
-            before = slot
-            start, end, flags = slot * step, (slot + 1) * step, 0
+            before = participant
+            start, end, flags = participant * step, (participant + 1) * step, 0
             if number < len(boundaries):
                 if boundaries[number] < end:
                     end, flags = boundaries[number], CUT

@@ -341,8 +341,11 @@ def test_intervals_of_averages_add_up_to_plain_python_s(traded: Market) -> None:
         mine = result.outputs["vwap"][result.outputs["vwap"]["instrument_id"] == result.symbols.index(name)]
         right = []
         for day in market.days_of(events):
-            slots = sorted({t.ts // minute for t in market.trades_of(day)})
-            right += [market.average([t for t in market.trades_of(day) if t.ts // minute == slot]) for slot in slots]
+            participants = sorted({t.ts // minute for t in market.trades_of(day)})
+            right += [
+                market.average([t for t in market.trades_of(day) if t.ts // minute == participant])
+                for participant in participants
+            ]
         right = [one for one in right if one["trades"]]
         assert len(mine) == len(right)
         for one, other in zip(mine, right, strict=True):

@@ -645,9 +645,9 @@ def test_a_forked_process_is_refused_and_leaves_everything_to_its_parent(tmp_pat
         d.drain()
         d.pause(0)
         d.publish(strand.ticks.zeros(500))
-        waits = threading.Thread(target=lambda: d.publish(ticks))  # holds a publisher's slot when the fork comes
+        waits = threading.Thread(target=lambda: d.publish(ticks))  # holds a publisher's participant when the fork comes
         waits.start()
-        while all(held.number is None for held in list(d._publishers._slots.values())):
+        while all(held.number is None for held in list(d._publishers._held.values())):
             pass
         child = os.fork()
         if child == 0:

@@ -331,12 +331,12 @@ def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_
     more, one_round = PyBatches.more, Outputs._round
 
     def more_in_turn(batches: PyBatches) -> int:
-        if batches._slot == 1 and visited:
+        if batches._participant == 1 and visited:
             turn.set()
             over.wait(20)
-        elif batches._slot == 0:
+        elif batches._participant == 0:
             turn.wait(20)
-        visited.append(batches._slot)
+        visited.append(batches._participant)
         return more(batches)
 
     def only_the_last_round(outputs: Outputs, *args: Any) -> Any:

@@ -229,8 +229,8 @@ signal.signal(signal.SIGALRM, acts)
 ticks = ticks_for(np.arange(4000) % 4)
 for i in range(40):
     handler = random.choice(["count", counting, strand.bars("1s")])
-    slots = random.choice([1, 8])
-    d = Dispatcher(4, handler, workers=2, cores=None, capacity_ticks=256, max_publishers=slots).start()
+    participants = random.choice([1, 8])
+    d = Dispatcher(4, handler, workers=2, cores=None, capacity_ticks=256, max_publishers=participants).start()
     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.02))
     try:
         for _ in range(20):

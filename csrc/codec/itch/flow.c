@@ -5,10 +5,10 @@
 #include "sd_error.h"
 
 /* Publishes what is held, and counts it when all of it is in. */
-static int publish(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, uint64_t slice_ns) {
+static int publish(sd_itch_flow *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
   const uint64_t start = sd_now();
-  const int code =
-      f->open ? sd_publish_more(d, slot, slice_ns) : sd_publish_own(d, slot, f->room, (int64_t)f->held, slice_ns);
+  const int code = f->open ? sd_publish_more(d, participant, slice_ns)
+                           : sd_publish_own(d, participant, f->room, (int64_t)f->held, slice_ns);
   f->open = code == SD_AGAIN;
   if (code == SD_OK) {
     const uint64_t time = (uint64_t)f->room[f->held - 1].ts_recv;
@@ -32,12 +32,12 @@ static void fill(sd_itch_flow *f, uint64_t most) {
   f->dry = itch->made < room;
 }
 
-int sd_itch_flow_run(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, int flush, uint64_t slice_ns) {
+int sd_itch_flow_run(sd_itch_flow *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
   const uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   for (;;) {
     const uint64_t left = f->limit - f->published, most = left < f->capacity ? left : f->capacity;
     if (f->open || (f->held && (f->held == most || flush))) {
-      const int code = publish(f, d, slot, slice_ns);
+      const int code = publish(f, d, participant, slice_ns);
       if (code) return code;
       continue;
     }

@@ -34,7 +34,7 @@ typedef struct sd_itch_flow {
 /* Decodes and publishes, and keeps what does not fill `room` for the next call unless `flush`. SD_OK: it needs more bytes (`dry`),
  * has reached its limit, or the decoder has a fault (`decoded`) or samples of what it passed over; SD_AGAIN: a slice of time is
  * over, or (`open`) there is no room yet: to be called again, with the bytes that are left; else as sd_publish. */
-int sd_itch_flow_run(sd_itch_flow *f, sd_dispatcher *d, uint32_t slot, int flush, uint64_t slice_ns);
+int sd_itch_flow_run(sd_itch_flow *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns);
 
 uint64_t sd_itch_flow_publishing_ns(const sd_itch_flow *f);
 

@@ -14,7 +14,7 @@ enum { SLEEP_FROM_NS = 100000, SLICE_NS = 20000000, WARM = 64, SETTLE_NS = 20000
 typedef struct game {
   sd_dispatcher *d;
   sd_bench_ping *ping;
-  uint32_t slot;
+  uint32_t participant;
   int worker_code, publisher_code;
   int64_t warm;          /* ticks sent before the measured ones */
   uint64_t cpu_start_ns; /* worker: its CPU time when the first measured tick arrived */
@@ -67,7 +67,7 @@ static int send_all(game *g) {
     if (i == g->warm) start_ns = sd_monotonic_ns();
     sd_set_sequence(&tick, (uint64_t)i);
     tick.ts_recv = sd_now();
-    int code = sd_publish(g->d, g->slot, &tick, 1, SLICE_NS);
+    int code = sd_publish(g->d, g->participant, &tick, 1, SLICE_NS);
     if (code) return code;
     /* BL2: acquire; pairs with BL1. */
     while (sd_load(&g->arrived, acquire, BL2) != (uint64_t)i + 1) sd_pause();
@@ -149,11 +149,11 @@ int sd_bench_ping_run(sd_bench_ping *ping) {
     sd_handler handler = {.fn = arrive, .params = &g};
     code = sd_dispatcher_route(g->d, &strand, &first);
     if (!code) code = sd_dispatcher_handlers(g->d, &handler, 1);
-    g->slot = (uint32_t)sd_publisher_enter(g->d);
+    g->participant = (uint32_t)sd_publisher_enter(g->d);
     if (!code) code = play(g);
     if (!code) {
       uint64_t counters[SD_COUNTER_FIELDS];
-      sd_slot_counters(g->d, 0, counters);
+      sd_participant_counters(g->d, 0, counters);
       ping->parks = counters[13];
       ping->worker_cpu_ns = g->cpu_end_ns - g->cpu_start_ns;
     }

@@ -11,16 +11,16 @@ enum { PIECE = 16 };
 struct sd_bench_probe {
   sd_handler_fn fn;
   const void *params;
-  uint32_t slots;
+  uint32_t participants;
   sd_bench_pace pace;
   sd_histogram *histograms;
 };
 
-sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t slots) {
+sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants) {
   sd_clock_init();
   sd_bench_probe *probe = calloc(1, sizeof *probe);
   if (!probe) return NULL;
-  size_t bytes = slots * sizeof *probe->histograms;
+  size_t bytes = participants * sizeof *probe->histograms;
   probe->histograms = aligned_alloc(SD_LINE, (bytes + SD_LINE - 1) / SD_LINE * SD_LINE);
   if (!probe->histograms) {
     free(probe);
@@ -29,7 +29,7 @@ sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint
   memset(probe->histograms, 0, bytes);
   probe->fn = fn;
   probe->params = params;
-  probe->slots = slots;
+  probe->participants = participants;
   return probe;
 }
 
@@ -41,7 +41,7 @@ void sd_bench_probe_destroy(sd_bench_probe *probe) {
 
 void sd_bench_probe_sum(const sd_bench_probe *probe, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
-  for (uint32_t i = 0; i < probe->slots; i++)
+  for (uint32_t i = 0; i < probe->participants; i++)
     for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&probe->histograms[i].bucket[b]);
 }
 
@@ -64,11 +64,11 @@ int64_t sd_bench_await_due(const sd_bench_pace *pace, const sd_tick *ticks, int6
 int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   sd_bench_probe *const *address = ctx->params;
   sd_bench_probe *probe = *address;
-  if (ctx->slot >= probe->slots) {
+  if (ctx->participant >= probe->participants) {
     ctx->error_code = 1;
     return 0;
   }
-  sd_histogram *histogram = &probe->histograms[ctx->slot];
+  sd_histogram *histogram = &probe->histograms[ctx->participant];
   int64_t done = 0;
   ctx->params = probe->params;
   while (done < n) {

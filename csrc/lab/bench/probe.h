@@ -12,10 +12,10 @@
 
 typedef struct sd_bench_probe sd_bench_probe;
 
-/* `slots`: threads that may run handlers, publishers included. NULL: no memory. `params` must outlive the probe. */
-sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t slots);
+/* `participants`: threads that may run handlers, publishers included. NULL: no memory. `params` must outlive the probe. */
+sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants);
 void sd_bench_probe_destroy(sd_bench_probe *probe);
-/* Adds the slots' histograms up, in clock counts: SD_BUCKETS values. At rest only. */
+/* Adds the participants' histograms up, in clock counts: SD_BUCKETS values. At rest only. */
 void sd_bench_probe_sum(const sd_bench_probe *probe, uint64_t *counts);
 
 /* The handler; its params are the address of the probe (a pointer to it, so that they can be copied). */

@@ -12,13 +12,13 @@ enum { RING = SD_BENCH_RING, MASK = SD_BENCH_RING - 1, WRITE_AHEAD = 4 };
 
 /* ---- one core */
 
-static void context_of(const sd_bench_run *run, uint32_t slot, sd_context *ctx) {
+static void context_of(const sd_bench_run *run, uint32_t participant, sd_context *ctx) {
   memset(ctx, 0, sizeof *ctx);
   ctx->params = run->params;
   ctx->row_stride = run->row_stride;
   ctx->n_rows = run->n_rows;
   ctx->record_size = sizeof(sd_tick);
-  ctx->slot = slot;
+  ctx->participant = participant;
 }
 
 int sd_bench_serial(sd_bench_run *run) {
@@ -44,7 +44,7 @@ int sd_bench_serial(sd_bench_run *run) {
 typedef struct ring {
   SD_ALIGNED(128) sd_a64 tail; /* publisher: ticks put in */
   SD_ALIGNED(128) sd_a64 head; /* worker: ticks handled */
-  SD_ALIGNED(128) sd_tick *slot;
+  SD_ALIGNED(128) sd_tick *participant;
 } ring;
 
 typedef struct crew crew;
@@ -52,7 +52,7 @@ typedef struct crew crew;
 typedef struct worker {
   crew *crew;
   ring *ring;
-  uint32_t slot;
+  uint32_t participant;
   int32_t core;
   int failed;
   pthread_t thread;
@@ -70,10 +70,10 @@ static void *serve(void *argument) {
   worker *me = argument;
   const sd_bench_run *run = me->crew->run;
   ring *r = me->ring;
-  sd_tick *slots = r->slot;
+  sd_tick *participants = r->participant;
   sd_context ctx = {0};
   uint64_t head = 0;
-  context_of(run, me->slot, &ctx);
+  context_of(run, me->participant, &ctx);
   me->failed = sd_bench_pin(me->core) ? SD_E_ARGUMENT : SD_OK;
   /* BR1: release; pairs with BR2: a crew that is complete is pinned. */
   sd_fetch_add(&me->crew->ready, 1u, release, BR1);
@@ -89,7 +89,7 @@ static void *serve(void *argument) {
     if (tail - head > SD_BENCH_TAKE) tail = head + SD_BENCH_TAKE;
     while (head != tail) {
       uint64_t at = head & MASK, n = tail - head < RING - at ? tail - head : RING - at;
-      if (SD_UNLIKELY(run->fn(run->rows, slots + at, (int64_t)n, &ctx) != (int64_t)n)) me->failed = SD_E_HANDLER;
+      if (SD_UNLIKELY(run->fn(run->rows, participants + at, (int64_t)n, &ctx) != (int64_t)n)) me->failed = SD_E_HANDLER;
       head += n;
     }
     /* BR5: release; pairs with BR6: their room is free, and their rows are written. */
@@ -99,7 +99,7 @@ static void *serve(void *argument) {
 
 /* The publisher's own view of a ring; the shared words are touched once a SD_BENCH_PUBLISH, or when it looks full. */
 typedef struct lane {
-  sd_tick *slot;
+  sd_tick *participant;
   uint64_t tail, head, published;
 } lane;
 
@@ -140,8 +140,8 @@ static void put(publisher *p, const sd_tick *ticks, int64_t n, const uint8_t *ho
     uint32_t w = home[ticks[i].instrument_id];
     lane *l = &p->lanes[w];
     if (SD_UNLIKELY(l->tail - l->head >= RING)) wait_for_room(p, w);
-    sd_tick *to = &l->slot[l->tail++ & MASK];
-    sd_prefetch_write(&l->slot[(l->tail + WRITE_AHEAD) & MASK]);
+    sd_tick *to = &l->participant[l->tail++ & MASK];
+    sd_prefetch_write(&l->participant[(l->tail + WRITE_AHEAD) & MASK]);
     *to = ticks[i];
   }
 }
@@ -180,7 +180,7 @@ static void dismiss(crew *c, uint32_t started) {
 static int muster(crew *c, uint32_t workers) {
   for (uint32_t w = 0; w < workers; w++) {
     worker *k = &c->workers[w];
-    *k = (worker){.crew = c, .ring = &c->rings[w], .slot = w, .core = c->run->cores ? c->run->cores[w] : -1};
+    *k = (worker){.crew = c, .ring = &c->rings[w], .participant = w, .core = c->run->cores ? c->run->cores[w] : -1};
     if (pthread_create(&k->thread, NULL, serve, k)) {
       dismiss(c, w);
       return SD_E_NO_MEMORY;
@@ -198,16 +198,17 @@ int sd_bench_static(sd_bench_run *run) {
   crew *c = zeroed(sizeof *c);
   ring *rings = zeroed(workers * sizeof *rings);
   worker *staff = zeroed(workers * sizeof *staff);
-  sd_tick *slots = zeroed(workers * (size_t)RING * sizeof *slots);
+  sd_tick *participants = zeroed(workers * (size_t)RING * sizeof *participants);
   publisher *p = zeroed(sizeof *p);
-  int code = c && rings && staff && slots && p ? SD_OK : SD_E_NO_MEMORY;
+  int code = c && rings && staff && participants && p ? SD_OK : SD_E_NO_MEMORY;
   if (!code) {
     c->run = run;
     c->rings = rings;
     c->workers = staff;
     p->crew = c;
     p->workers = workers;
-    for (uint32_t w = 0; w < workers; w++) p->lanes[w].slot = rings[w].slot = slots + (size_t)w * RING;
+    for (uint32_t w = 0; w < workers; w++)
+      p->lanes[w].participant = rings[w].participant = participants + (size_t)w * RING;
     code = muster(c, workers);
   }
   if (!code) {
@@ -222,7 +223,7 @@ int sd_bench_static(sd_bench_run *run) {
       if (staff[w].failed) code = staff[w].failed;
   }
   free(p);
-  free(slots);
+  free(participants);
   free(staff);
   free(rings);
   free(c);
@@ -231,15 +232,15 @@ int sd_bench_static(sd_bench_run *run) {
 
 /* ---- the dispatcher, paced */
 
-int sd_bench_publish_paced(sd_dispatcher *d, uint32_t slot, const sd_tick *ticks, int64_t n, int64_t batch,
+int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick *ticks, int64_t n, int64_t batch,
                            sd_bench_probe *probe) {
   enum { SLICE_NS = 20000000 };
   if (n <= 0) return SD_OK;
   sd_bench_pace pace = sd_bench_probe_start(probe, ticks);
   for (int64_t at = 0; at < n;) {
     int64_t left = n - at, due = sd_bench_await_due(&pace, ticks + at, left < batch ? left : batch);
-    int code = sd_publish(d, slot, ticks + at, due, SLICE_NS);
-    while (code == SD_AGAIN) code = sd_publish_more(d, slot, SLICE_NS);
+    int code = sd_publish(d, participant, ticks + at, due, SLICE_NS);
+    while (code == SD_AGAIN) code = sd_publish_more(d, participant, SLICE_NS);
     if (code) return code;
     at += due;
   }

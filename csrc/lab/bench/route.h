@@ -43,7 +43,7 @@ int sd_bench_serial(sd_bench_run *run);
 int sd_bench_static(sd_bench_run *run);
 
 /* Publishes ticks to a dispatcher as they are due, what is due by then at a time, and at most `batch`. */
-int sd_bench_publish_paced(sd_dispatcher *d, uint32_t slot, const sd_tick *ticks, int64_t n, int64_t batch,
+int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick *ticks, int64_t n, int64_t batch,
                            sd_bench_probe *probe);
 
 /* A neighbour: a thread that does nothing but keep a core busy. Ends when told to, and by itself after `most_ns`. */

@@ -261,9 +261,9 @@ def test_intervals_end_where_the_day_does(made: Any) -> None:
     expected = []
     for day, end in ((first, boundary), (second, 2**62)):
         trades = day[day["kind"] == KIND_TRADE]
-        for slot in sorted({int(t) // every for t in day["ts_recv"]}):
-            volume = int(trades["size"][trades["ts_recv"] // every == slot].sum())
-            expected.append((slot * every, min((slot + 1) * every, end), volume))
+        for participant in sorted({int(t) // every for t in day["ts_recv"]}):
+            volume = int(trades["size"][trades["ts_recv"] // every == participant].sum())
+            expected.append((participant * every, min((participant + 1) * every, end), volume))
     assert expected[1][0] == expected[2][0]
     if made is spread:
         assert [(r["start"], r["end"]) for r in records] == [(start, end) for start, end, _ in expected]

@@ -1,7 +1,7 @@
 /* Alarms: when each symbol's timer is due, as a tree a strand: the leaves are its symbols, a node has the earlier one of the
  * two below it, so node 1, the root, says when the strand's next timer is due.
  *
- * Only the strand's holder writes, and only it reads below the root; others read roots (K4), see worker/alarm.h. Each tree begins
+ * Only the strand's owner writes, and only it reads below the root; others read roots (K4), see worker/alarm.h. Each tree begins
  * on a cache line of its own. With n symbols, leaf i is node n + i, and node k's two are 2k and 2k + 1.
  */
 #ifndef SD_ALARMS_TREE_H
@@ -34,9 +34,9 @@ typedef struct sd_alarms {
 int sd_alarms_create(sd_alarms *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands);
 void sd_alarms_destroy(sd_alarms *w);
 
-/* When the strand's next timer is due, to its holder. */
+/* When the strand's next timer is due, to its owner. */
 static inline uint64_t sd_alarm_next(const sd_alarm_tree *t) {
-  /* K4: relaxed; the holder's own. */
+  /* K4: relaxed; the owner's own. */
   return sd_load(&t->node[1], relaxed, K4);
 }
 

@@ -84,9 +84,9 @@ void sd_schedule_point(const char *label);
 /* A lock held for a few stores. Which lock it is shows in the labels: L1 takes, L2 tries, L3 gives back. */
 #if !defined(SD_MODEL_RELACY) && !defined(SD_MODEL_SCHEDULER)
 #include <sched.h>
-#define sd_give_way() sched_yield()
+#define sd_yield() sched_yield()
 #else
-#define sd_give_way() ((void)0)
+#define sd_yield() ((void)0)
 #endif
 
 static inline void sd_lock(sd_a32 *lock) {
@@ -95,7 +95,7 @@ static inline void sd_lock(sd_a32 *lock) {
     for (int turns = 0; sd_load(lock, relaxed, L4); turns++) {
       /* The holder may have lost its core in the middle: then spinning only keeps it from going on. */
       if (turns < 256) sd_pause();
-      else sd_give_way();
+      else sd_yield();
 #if defined(SD_MODEL_SCHEDULER) || defined(SD_MODEL_RELACY)
       sd_pause();
 #endif

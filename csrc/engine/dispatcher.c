@@ -31,9 +31,9 @@ static int good_config(const sd_config *c) {
 }
 
 #if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
-enum { FAR_SYMBOLS = 2 };
+enum { CACHE_COLD_SYMBOLS = 2 };
 #else
-enum { FAR_SYMBOLS = 1 << 15 };
+enum { CACHE_COLD_SYMBOLS = 1 << 15 };
 #endif
 
 static void settle_strands(sd_dispatcher *d) {
@@ -63,7 +63,7 @@ int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
   if (!config->one_core) sd_arena_touch_segments(d->arena, &config->sizes, in_flight);
   sd_arena *a = d->arena;
   d->config = *config;
-  d->far = a->n_symbols >= FAR_SYMBOLS;
+  d->cache_cold = a->n_symbols >= CACHE_COLD_SYMBOLS;
   d->strands = sd_arena_at(a, a->strands);
   d->ready = (sd_ready){sd_arena_at(a, a->lists), (unsigned char *)a};
   d->participants = sd_arena_at(a, a->participants);
@@ -145,12 +145,12 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
   if (!d->handlers) return n ? SD_E_NO_MEMORY : SD_E_ARGUMENT;
   memcpy(d->handlers, handlers, n * sizeof *handlers);
   d->n_handlers = n;
-  d->all_native = d->one_pure = 1;
+  d->all_native = d->may_run_inline = 1;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     uint16_t h = d->strands[i].handler;
     if (h >= n) return SD_E_ARGUMENT;
     if (!handlers[h].fn) d->all_native = 0;
-    if (!handlers[h].fn || !handlers[h].pure || h != d->strands[0].handler) d->one_pure = 0;
+    if (!handlers[h].fn || !handlers[h].never_publishes || h != d->strands[0].handler) d->may_run_inline = 0;
   }
   int code = sd_timers_connect(d);
   return code ? code : sd_outputs_connect(d);
@@ -190,7 +190,7 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
     sd_strand *s = &d->strands[i];
     /* A1: acquire; pairs with S1, P2 and W4: what was done before is seen by who is told that all is drained. */
     if (sd_load(&s->pending, acquire, A1) == 0) *seen += sd_peek(&s->accepted);
-    else if (sd_load(&s->control, acquire, A1) & SD_ASIDE) *seen += (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    else if (sd_load(&s->control, acquire, A1) & SD_SET_ASIDE) *seen += (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
     else return 0;
   }
   return 1;
@@ -202,7 +202,7 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
 static int drained(sd_dispatcher *d) {
   uint64_t first, second;
   if (!only_held(d, &first)) return 0;
-  return (d->one_pure && !sd_tasks_used(&d->tasks)) || (only_held(d, &second) && first == second);
+  return (d->may_run_inline && !sd_tasks_used(&d->tasks)) || (only_held(d, &second) && first == second);
 }
 
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {

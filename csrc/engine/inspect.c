@@ -132,13 +132,13 @@ static const char *wrong_with(const sd_look *k, uint32_t listed) {
   if (k->pending < 0) return "pending is negative";
   if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
     return "accepted is not handled + dropped + pending";
-  uint32_t places = listed + ((k->control & SD_ASIDE) != 0);
+  uint32_t places = listed + ((k->control & SD_SET_ASIDE) != 0);
   if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
   if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";
   return NULL;
 }
 
-int sd_dispatcher_check(sd_dispatcher *d, uint32_t *strand, char *what) {
+int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
   uint32_t *listed = calloc(d->arena->n_strands, sizeof *listed);
   if (!listed) return SD_E_NO_MEMORY;
   *strand = SD_NONE;

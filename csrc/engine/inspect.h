@@ -28,6 +28,6 @@ int sd_dispatcher_time_strands(sd_dispatcher *d);
 void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records);
 /* The books at rest (nothing publishing, no worker in a visit): rules 2 and 3 of the contract for every strand. Returns
  * SD_OK, or SD_E_CORRUPT with the strand in *strand and what is wrong in `what` (128 bytes). */
-int sd_dispatcher_check(sd_dispatcher *d, uint32_t *strand, char *what);
+int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what);
 
 #endif

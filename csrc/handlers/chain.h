@@ -24,7 +24,7 @@ typedef struct sd_chain_part {
 typedef struct sd_chain {
   uint64_t n;
   uint64_t *alarms; /* by symbol, `alarm_stride` apart: when each part's timer is due, 0: never. NULL: none has any. The
-                           holder's of the symbol's strand */
+                           owner's of the symbol's strand */
   uint64_t alarm_stride; /* so many u64 that symbols share no cache line */
   sd_chain_part part[SD_CHAIN_MOST];
 } sd_chain;

@@ -30,7 +30,7 @@ typedef struct sd_counters {
   sd_a64 handled;          /* records whose handler ran here */
   sd_a64 failed;           /* records whose handler failed here */
   sd_a64 dropped[4];       /* by this publisher: newest, oldest, conflated, quarantined */
-  sd_a64 lost;             /* records a lossy strand's holder had in its hands when it was quarantined */
+  sd_a64 lost;             /* records a lossy strand's owner had in its hands when it was quarantined */
   sd_a64 visits;           /* strands drained */
   sd_a64 handled_inline;   /* records handled inline: where they lay, without enqueueing */
   sd_a64 stolen;           /* strands taken from another's list */

@@ -177,7 +177,7 @@ static sd_position first_pending(sd_dispatcher *d) {
  * is pending it passes them. What is emitted on them after all comes too late, and is left out and counted. */
 static void pass_quarantined(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
-  const uint32_t aside = SD_QUARANTINED | SD_ASIDE;
+  const uint32_t aside = SD_QUARANTINED | SD_SET_ASIDE;
   uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];

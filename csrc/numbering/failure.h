@@ -7,7 +7,7 @@
 void sd_dispatcher_stop(sd_dispatcher *d);
 int sd_dispatcher_stopping(sd_dispatcher *d);
 
-/* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's holder, before it books the
+/* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's owner, before it books the
  * visit. */
 void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int32_t code,
              const char *message);

@@ -8,10 +8,10 @@
 /* Puts an overdue alarm for `time` on a strand that has none: nonzero. Else *until says up to when another sweep has put one there,
  * or 0: there is no room for tasks. */
 static int enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *until) {
-  /* K6: relaxed; of two sweeps one finds 0, and the strand's holder has it by P2. */
+  /* K6: relaxed; of two sweeps one finds 0, and the strand's owner has it by P2. */
   if (!sd_cas(&d->overdue_until[strand], until, time, relaxed, K6)) return 0;
   /* This waits for publishers that hold the strand's lock, so no lock may be held here. */
-  if (sd_task_queue(d, strand, SD_TASK_OVERDUE | time) == SD_OK) return 1;
+  if (sd_task_enqueue(d, strand, SD_TASK_OVERDUE | time) == SD_OK) return 1;
   sd_store(&d->overdue_until[strand], 0, relaxed, K6);
   return 0;
 }
@@ -32,7 +32,7 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
     if (alarm <= time) {
       uint64_t until = sd_load(&d->overdue_until[strand], acquire, K6);
       /* P4: where the task is set aside with its strand nobody can wait for it. */
-      if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_ASIDE)) due++;
+      if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_SET_ASIDE)) due++;
       /* A1 */
       if (leaves && !until && sd_load(&d->strands[strand].pending, acquire, A1) > 0) {
         later = 1;

@@ -24,7 +24,7 @@ enum {
 /* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the segments
  * over those of the records: another thread may change these meanwhile, and rows are found by them. */
 static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
-                                 size_t size, const int far) {
+                                 size_t size, const int cache_cold) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
   uint32_t *group_of = p->group_of, n_groups = 0;
   group *groups = p->groups;
@@ -34,7 +34,7 @@ static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsign
     const uint32_t key = sd_key_at(at);
     if (SD_UNLIKELY(key >= symbols)) break;
     sd_prefetch(at + RECORDS_AHEAD * size);
-    if (far) prefetch_lookups(d, p, at, n - i);
+    if (cache_cold) prefetch_lookups(d, p, at, n - i);
     /* Where every other record begins a group, a branch on it would be mispredicted as often. */
     uint32_t strand = map[key], number = group_of[strand], first = number == 0;
     n_groups += first;
@@ -86,10 +86,10 @@ static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t str
 }
 
 /* The strands of the last chunk, which are likely to be those of the next one. */
-static void open_usual(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
-  for (uint32_t i = 0; i < p->n_usual; i++) {
-    if (i + LOCKS_AHEAD < p->n_usual) prefetch_publisher_line(d, p->usual[i + LOCKS_AHEAD]);
-    meet(d, p, p->usual[i], most);
+static void open_repeat_groups(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
+  for (uint32_t i = 0; i < p->n_repeat_groups; i++) {
+    if (i + LOCKS_AHEAD < p->n_repeat_groups) prefetch_publisher_line(d, p->repeat_groups[i + LOCKS_AHEAD]);
+    meet(d, p, p->repeat_groups[i], most);
   }
 }
 
@@ -160,8 +160,8 @@ static inline void link_open(sd_dispatcher *d, uint32_t participant, sd_publishe
 
 /* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With positions it is
  * numbered there too; those that found no place are left in p->positions. */
-static inline void link_few(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
-                            int64_t n, size_t size, const int far, const int has_positions) {
+static inline void link_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
+                               int64_t n, size_t size, const int cache_cold, const int has_positions) {
   const size_t past = has_positions ? past_records(d, size) : 0;
   sd_position next_position = has_positions ? sd_numbers_begin(d) : (sd_position){0, 0};
   p->number = next_position.number;
@@ -177,7 +177,7 @@ static inline void link_few(sd_dispatcher *d, uint32_t participant, sd_publisher
       const uint32_t key = sd_key_at(at);
       if (SD_LIKELY(key < symbols)) {
         sd_prefetch(at + RECORDS_AHEAD * size);
-        if (far) prefetch_lookups(d, p, at, n - next);
+        if (cache_cold) prefetch_lookups(d, p, at, n - next);
         uint32_t strand = map[key], number = group_of[strand];
         if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
         in_group[next] = (uint16_t)number;
@@ -235,15 +235,15 @@ static void add_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, c
                       uint64_t now) {
   sd_bump(&d->participants[participant].counters.accepted, (uint64_t)p->chunk);
   p->missed = add_groups(d, participant, p, now);
-  if (SD_UNLIKELY(p->missed)) sd_queue_missing(d, participant, p, records, now);
+  if (SD_UNLIKELY(p->missed)) sd_enqueue_missing(d, participant, p, records, now);
 }
 
 /* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
  * operation between two groups would wait for each in turn. */
-static void queue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records, int64_t n,
-                       uint64_t now) {
+static void enqueue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                         int64_t n, uint64_t now) {
   const size_t size = d->pool.record_size;
-  if (d->far) group_records(d, p, records, n, size, 1);
+  if (d->cache_cold) group_records(d, p, records, n, size, 1);
   else group_records(d, p, records, n, size, 0);
   open_groups(d, p);
   if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
@@ -256,51 +256,51 @@ static void queue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p, 
 /* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With positions the
  * numbers are this publisher's from when these locks are held to the last record's: in a strand that it meets and finds unlocked
  * meanwhile there is none that is higher, and nobody who is not through with it has one. */
-static void queue_few(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records, int64_t n,
-                      uint64_t now) {
+static void enqueue_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                           int64_t n, uint64_t now) {
   const size_t size = d->pool.record_size;
-  open_usual(d, p, (uint32_t)n);
-  if (size != 64) link_few(d, participant, p, records, n, size, 0, p->positions != NULL);
-  else if (d->far) link_few(d, participant, p, records, n, 64, 1, p->positions != NULL);
-  else if (p->positions) link_few(d, participant, p, records, n, 64, 0, 1);
-  else link_few(d, participant, p, records, n, 64, 0, 0);
+  open_repeat_groups(d, p, (uint32_t)n);
+  if (size != 64) link_repeat(d, participant, p, records, n, size, 0, p->positions != NULL);
+  else if (d->cache_cold) link_repeat(d, participant, p, records, n, 64, 1, p->positions != NULL);
+  else if (p->positions) link_repeat(d, participant, p, records, n, 64, 0, 1);
+  else link_repeat(d, participant, p, records, n, 64, 0, 0);
   add_chunk(d, participant, p, records, now);
 }
 
 /* Lossy strands, whose heads are under the lock too, go one by one. */
-static void queue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
-                        int64_t n, uint64_t now) {
+static void enqueue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                          int64_t n, uint64_t now) {
   group_records(d, p, records, n, d->pool.record_size, 0);
   if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
   for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
   sd_bump(&d->participants[participant].counters.accepted, (uint64_t)p->chunk);
-  sd_queue_missing(d, participant, p, records, now);
+  sd_enqueue_missing(d, participant, p, records, now);
 }
 
 /* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With positions nobody else can
  * number until it is over: not beside other publishers. */
-static int is_few(const sd_dispatcher *d, uint32_t participant, const sd_publisher *p, int64_t n) {
-  uint64_t groups = p->n_usual + (uint64_t)n;
+static int groups_repeat(const sd_dispatcher *d, uint32_t participant, const sd_publisher *p, int64_t n) {
+  uint64_t groups = p->n_repeat_groups + (uint64_t)n;
   if (groups > d->arena->n_strands) groups = d->arena->n_strands;
-  return p->n_usual != 0 && groups <= p->most_groups && (!p->positions || sd_publishes_alone(d, participant));
+  return p->n_repeat_groups != 0 && groups <= p->most_groups && (!p->positions || sd_publishes_alone(d, participant));
 }
 
 /* Notes the chunk's strands, if they were few and had room. */
-static void keep_usual(sd_publisher *p) {
-  const uint32_t most = p->missed ? 0 : (uint32_t)p->chunk / SD_FEW;
-  uint32_t n_usual = 0;
-  for (uint32_t i = 1; i <= p->n_groups && n_usual < most; i++)
-    if (p->groups[i].n) p->usual[n_usual++] = p->groups[i].strand;
-  p->n_usual = n_usual < most ? n_usual : 0;
+static void keep_repeat_groups(sd_publisher *p) {
+  const uint32_t most = p->missed ? 0 : (uint32_t)p->chunk / SD_REPEAT_RECORDS;
+  uint32_t n_repeat_groups = 0;
+  for (uint32_t i = 1; i <= p->n_groups && n_repeat_groups < most; i++)
+    if (p->groups[i].n) p->repeat_groups[n_repeat_groups++] = p->groups[i].strand;
+  p->n_repeat_groups = n_repeat_groups < most ? n_repeat_groups : 0;
 }
 
-void sd_queue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n) {
+void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now();
-  if (SD_UNLIKELY(d->lossy)) queue_lossy(d, participant, p, records, n, now);
-  else if (is_few(d, participant, p, n)) queue_few(d, participant, p, records, n, now);
-  else queue_many(d, participant, p, records, n, now);
-  keep_usual(p);
+  if (SD_UNLIKELY(d->lossy)) enqueue_lossy(d, participant, p, records, n, now);
+  else if (groups_repeat(d, participant, p, n)) enqueue_repeat(d, participant, p, records, n, now);
+  else enqueue_many(d, participant, p, records, n, now);
+  keep_repeat_groups(p);
   sd_forget_groups(p);
   sd_list_chains(d, participant, p);
 }

@@ -6,6 +6,6 @@
 
 /* Queues a chunk of the call's next records, at most n > 0: up to the first key that is out of range. Those that find no room
  * wait, n_waiting groups of them. */
-void sd_queue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n);
+void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n);
 
 #endif

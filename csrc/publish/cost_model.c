@@ -146,7 +146,7 @@ void sd_learn_inline(sd_publisher *p, uint64_t counts, int64_t n) {
 
 int64_t sd_records_inline(sd_dispatcher *d, sd_publisher *p) {
   int64_t left = p->n - p->at;
-  if (!d->one_pure || !d->config.publisher_drains || p->nested || left < INLINE_MINIMUM) return 0;
+  if (!d->may_run_inline || !d->config.publisher_drains || p->nested || left < INLINE_MINIMUM) return 0;
   if (p->interval == 0) {
     p->interval = FIRST_INTERVAL;
     p->on_trial = 1;

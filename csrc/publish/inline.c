@@ -1,6 +1,6 @@
 /* Inline execution: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
  * their publish locks and handles the records itself: from a copy, where another thread could change them. Order holds: a strand is
- * handled inline only when nothing of it is queued or in a worker's hands, and stays owned until all its records of the run are done.
+ * handled inline only when nothing of it is queued or in a worker's possession, and stays owned until all its records of the run are done.
  */
 #include "publish/inline.h"
 
@@ -57,7 +57,7 @@ static void settle(sd_dispatcher *d, uint32_t participant, const sd_publisher *p
   uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
   while (sd_help(d, participant) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
     if (sd_now() - start > most) break;
-    if (p->one_core) sd_give_way();
+    if (p->one_core) sd_yield();
     sd_pause();
   }
   sd_bump(&d->participants[participant].counters.waited, sd_now() - start);
@@ -84,9 +84,9 @@ static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) {
 
 /* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows; copies them
  * to p->copy, unless p->own. Returns the position of the first key that is out of range, else n. `left`: the call's records
- * from the first one on; size: theirs; far: d->far; own: p->own. */
+ * from the first one on; size: theirs; cache_cold: d->cache_cold; own: p->own. */
 static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
-                                    int64_t left, const size_t size, const int far, const int own) {
+                                    int64_t left, const size_t size, const int cache_cold, const int own) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
   const size_t key_offset = d->arena->key_offset, stride = d->arena->row_stride;
   uint32_t *counts = p->group_of, n_groups = p->n_groups;
@@ -102,11 +102,11 @@ static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const uns
       memcpy(to + key_offset, &key, sizeof key);
     }
     sd_prefetch_write(d->rows + key * stride);
-    if (far) prefetch_lookups(d, p, at, left - i);
+    if (cache_cold) prefetch_lookups(d, p, at, left - i);
     const uint32_t strand = map[key];
     if (SD_LIKELY(counts[strand]++ != 0)) continue;
     p->groups[++n_groups].strand = strand;
-    if (far) prefetch_strand(d, strand);
+    if (cache_cold) prefetch_strand(d, strand);
   }
   p->n_groups = n_groups;
   return i;
@@ -115,7 +115,8 @@ static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const uns
 /* The same of ticks. */
 static inline int64_t count_ticks(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                   int64_t left, const int own) {
-  return d->far ? count_records(d, p, records, n, left, 64, 1, own) : count_records(d, p, records, n, left, 64, 0, own);
+  return d->cache_cold ? count_records(d, p, records, n, left, 64, 1, own)
+                       : count_records(d, p, records, n, left, 64, 0, own);
 }
 
 /* Takes n records of the slice out of their counts again. */
@@ -132,8 +133,8 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publi
   if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
   p->slice = p->own ? records : p->copy;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
-  const int64_t left = d->far ? p->n - (records - p->records) / (int64_t)size : 0;
-  if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->far, p->own);
+  const int64_t left = d->cache_cold ? p->n - (records - p->records) / (int64_t)size : 0;
+  if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->cache_cold, p->own);
   else if (p->own) n = count_ticks(d, p, records, n, left, 1);
   else n = count_ticks(d, p, records, n, left, 0);
   if (SD_LIKELY(p->n_groups == known) || own_groups(d, participant, p, known)) return n;

@@ -164,8 +164,8 @@ static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uin
   return dealt;
 }
 
-void sd_queue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
-                      uint64_t now) {
+void sd_enqueue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                        uint64_t now) {
   uint32_t places = 0, left = 0;
   for (uint32_t i = 1; i <= p->n_groups; i++) {
     waiting_group *w = &p->waiting[i - 1];
@@ -189,7 +189,7 @@ void sd_queue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p, c
   p->n_waiting = left;
 }
 
-uint64_t sd_queue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+uint64_t sd_enqueue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now(), dealt = 0;
   uint32_t left = 0;

@@ -56,7 +56,7 @@ int sd_publishers_create(sd_dispatcher *d) {
     /* These are written before they are read, so most of their pages are never made. */
     p->in_group = malloc(batch * sizeof *p->in_group);
     p->keys = malloc(batch * sizeof *p->keys);
-    p->usual = malloc((batch / SD_FEW + 1) * sizeof *p->usual);
+    p->repeat_groups = malloc((batch / SD_REPEAT_RECORDS + 1) * sizeof *p->repeat_groups);
     p->order = malloc(batch * sizeof *p->order);
     p->waiting = malloc(p->most_groups * sizeof *p->waiting);
     p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
@@ -68,7 +68,8 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->chains = calloc(d->n_participants, sizeof *p->chains);
     if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
     if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
-    if (!p->group_of || !p->in_group || !p->keys || !p->usual || !p->order || !p->groups || !p->waiting || !p->chains)
+    if (!p->group_of || !p->in_group || !p->keys || !p->repeat_groups || !p->order || !p->groups || !p->waiting ||
+        !p->chains)
       return SD_E_NO_MEMORY;
   }
   return SD_OK;
@@ -83,7 +84,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->in_group);
     free(p->keys);
     free(p->copy);
-    free(p->usual);
+    free(p->repeat_groups);
     free(p->order);
     free(p->groups);
     free(p->waiting);
@@ -174,7 +175,7 @@ static int wait_for_room(sd_dispatcher *d, uint32_t participant, sd_publisher *p
       code = SD_E_STOPPED;
       break;
     }
-    if (sd_queue_waiting(d, participant, p)) continue;
+    if (sd_enqueue_waiting(d, participant, p)) continue;
     const int helped = d->all_native && d->config.publisher_drains && sd_help(d, participant);
     if (sd_now() - start > slice) {
       code = SD_AGAIN;
@@ -189,12 +190,12 @@ static int wait_for_room(sd_dispatcher *d, uint32_t participant, sd_publisher *p
 }
 
 /* Queues the next chunk. SD_E_KEY: its first record's key is out of range. */
-static int queue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+static int enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   uint64_t start = sd_now();
   help_while_ahead(d, participant, p);
   int64_t left = p->n - p->at, most = d->config.batch_records;
   if (most > p->most_groups) most = p->most_groups;
-  sd_queue_chunk(d, participant, p, left < most ? left : most);
+  sd_enqueue_chunk(d, participant, p, left < most ? left : most);
   /* What comes before a bad key goes in; the next turn meets it at the front. */
   if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
   p->since_look += (uint64_t)p->chunk;
@@ -288,7 +289,7 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
       p->at += handled;
       if (handled && p->positions) progress(d, participant, p, p->numbered);
       if (handled) continue;
-      code = queue_chunk(d, participant, p);
+      code = enqueue_chunk(d, participant, p);
       if (code) break;
     }
     code = finish_chunk(d, participant, p, slice_ns);

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { SPLICE = 2, SD_FEW = 1 };
+enum { SPLICE = 2, SD_REPEAT_RECORDS = 1 };
 #else
 enum {
-  SPLICE = 64, /* strands listed at one go */
-  SD_FEW = 8   /* strands are few where a chunk has more than so many records of each */
+  SPLICE = 64,          /* strands listed at one go */
+  SD_REPEAT_RECORDS = 8 /* strands are few where a chunk has more than so many records of each */
 };
 #endif
 enum {
@@ -74,9 +74,9 @@ struct sd_publisher {
   sd_conflation conflation;
   group *groups; /* 1 .. n_groups */
   uint32_t n_groups, most_groups;
-  uint32_t *usual;  /* the strands of the last chunk, ... */
-  uint32_t n_usual; /* if they were few */
-  int missed;       /* a record of the chunk found no place at first */
+  uint32_t *repeat_groups;  /* the strands of the last chunk, ... */
+  uint32_t n_repeat_groups; /* if they were few */
+  int missed;               /* a record of the chunk found no place at first */
   waiting_group *waiting;
   uint32_t n_waiting;
   ready_chain *chains; /* a participant: strands to list with it */

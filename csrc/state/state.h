@@ -36,7 +36,7 @@ typedef struct sd_config {
 typedef struct sd_handler {
   sd_handler_fn fn;
   const void *params;
-  int32_t pure; /* never publishes: may run under the publish locks of the strands it serves */
+  int32_t never_publishes; /* never publishes: may run under the publish locks of the strands it serves */
   uint32_t n_outputs;
   const uint32_t *outputs; /* what it declares, by their place in sd_dispatcher_outputs */
   sd_wake_fn wake;         /* NULL: it has no timers */
@@ -51,7 +51,7 @@ typedef struct sd_outputs sd_outputs;
 /* What a Python worker is given. */
 enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3 };
 
-/* A strand in a Python worker's hands. */
+/* A strand in a Python worker's possession. */
 typedef struct sd_py_batch {
   uint32_t strand;
   uint32_t handler;
@@ -72,7 +72,7 @@ typedef struct sd_watch {
   uint64_t since; /* when its head was seen first, in clock counts */
 } sd_watch;
 
-/* What visits to a strand took, where that is kept. One writer at a time, the holder. */
+/* What visits to a strand took, where that is kept. One writer at a time, the owner. */
 typedef struct sd_strand_time {
   sd_a64 counts; /* of the clock, in handlers */
   sd_a64 records;
@@ -94,12 +94,12 @@ typedef struct sd_dispatcher {
   uint32_t n_participants, n_workers;
   sd_config config;
   uint64_t budget_counts;
-  int all_native; /* every strand's handler is native: publishers may help */
-  int one_pure;   /* every strand has the same, pure, native handler: publishers may handle records where they lie */
-  int far;        /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
-  int lossy;      /* strands drop what waits at their bound, or conflate it */
-  int shed;       /* empty strands give their segment back: there are more strands than segments to spare */
-  sd_watch **watches;              /* a participant: what it knows of the others */
+  int all_native;     /* every strand's handler is native: publishers may help */
+  int may_run_inline; /* every strand has the same native handler, which never publishes */
+  int cache_cold;     /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
+  int lossy;          /* strands drop what waits at their bound, or conflate it */
+  int shed;           /* empty strands give their segment back: there are more strands than segments to spare */
+  sd_watch **watches; /* a participant: what it knows of the others */
   unsigned char **scratch;         /* a budget of records a worker */
   const sd_py_batch **py_batches;  /* a participant: what Python has in hand */
   sd_position **scratch_positions; /* and of their positions */

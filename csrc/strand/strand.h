@@ -1,11 +1,11 @@
 /* A strand: an ordered queue that one thread at a time may drain, and the protocol that says who.
  *
  * The token. `pending` counts records published and not yet handled, and tasks (strand/tasks.h), and its changes hand out the right to drain:
- *   - the add that finds 0 makes its caller the holder, who has to list the strand (or drain it himself);
- *   - a worker that takes the strand off a list becomes the holder;
+ *   - the add that finds 0 makes its caller the owner, who has to list the strand (or drain it himself);
+ *   - a worker that takes the strand off a list becomes the owner;
  *   - the subtraction, after the handlers ran, that leaves 0 lets the token go; any other re-lists the strand.
- * A strand with pending > 0 is therefore in exactly one place (contract, rule 3). The owner word names the holder while
- * handlers run. It is given back before the subtraction, so the next holder always finds it 0: a failing CAS means that
+ * A strand with pending > 0 is therefore in exactly one place (contract, rule 3). The owner word names the owner while
+ * handlers run. It is given back before the subtraction, so the next owner always finds it 0: a failing CAS means that
  * the protocol is broken, and is reported as such, never waited out.
  *
  * The publish lock orders publishers of one strand. Records are linked and added under it, so a publisher that holds it
@@ -18,7 +18,7 @@
  * Who may do what beside what:
  *                       publish   drain   pause/resume   look (sd_strand_look)
  *   publish             L         yes     yes            yes
- *   drain (the holder)  yes       no      yes            yes
+ *   drain (the owner)  yes       no      yes            yes
  *   own_idle            L         no      yes            yes
  * L: the publish lock serialises them. no: the token does.
  */
@@ -32,7 +32,7 @@
 enum {
   SD_PAUSED = 1,
   SD_QUARANTINED = 2,
-  SD_ASIDE = 4, /* the token is set aside in the strand; who clears the bit holds it */
+  SD_SET_ASIDE = 4, /* the token is set aside in the strand; who clears the bit holds it */
   SD_HELD = SD_PAUSED | SD_QUARANTINED
 };
 
@@ -47,14 +47,14 @@ typedef struct sd_strand {
   sd_ai64 pending;
   sd_a64 owner;   /* 0, or participant + 1 */
   sd_a32 control; /* SD_PAUSED ... */
-  /* the holder's; head and at are atomic only because the next worker guesses from them what to prefetch */
+  /* the owner's; head and at are atomic only because the next worker guesses from them what to prefetch */
   sd_a32 head;               /* first segment, SD_NONE before the first record */
   sd_a32 at;                 /* next record in it */
   SD_PLAIN(uint32_t) last;   /* participant that last drained it: where it is listed next */
   SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
-  sd_a64 handled;            /* one writer at a time, the holder */
-  sd_a32 failed;             /* records whose handler failed; the holder's */
-  sd_a32 lost;               /* records of a lossy strand in the holder's hands when it was quarantined; the holder's */
+  sd_a64 handled;            /* one writer at a time, the owner */
+  sd_a32 failed;             /* records whose handler failed; the owner's */
+  sd_a32 lost;               /* records of a lossy strand in the owner's hands when it was quarantined; the owner's */
   /* immutable once workers run */
   uint16_t handler;
   uint8_t on_full;
@@ -83,16 +83,16 @@ _Static_assert(offsetof(sd_strand, publish_lock) == SD_LINE, "the publisher's fi
  * and must list the strand. */
 static inline int sd_strand_add(sd_strand *s, int64_t n) {
   /* P2: acq_rel. Release pairs with W2: what the drain side sees once it counts these records is the records and the
-   * segments that hold them. Acquire pairs with W4: finding 0 makes this thread the holder, and the last holder's writes to
+   * segments that hold them. Acquire pairs with W4: finding 0 makes this thread the owner, and the last owner's writes to
    * head, at, last and the rows come before it. */
   return sd_fetch_add(&s->pending, n, acq_rel, P2) == 0;
 }
 
-/* By the holder, before it touches the queue. Zero: the protocol is broken. */
+/* By the owner, before it touches the queue. Zero: the protocol is broken. */
 static inline int sd_strand_take(sd_strand *s, uint32_t participant) {
   uint64_t idle = 0;
-  /* W1: acquire; pairs with W3 of the last holder. Redundant beside the token (W4, P2, the list's lock), kept so that the
-   * owner word alone already orders one holder after another. */
+  /* W1: acquire; pairs with W3 of the last owner. Redundant beside the token (W4, P2, the list's lock), kept so that the
+   * owner word alone already orders one owner after another. */
   return sd_cas(&s->owner, &idle, (uint64_t)participant + 1, acquire, W1);
 }
 
@@ -102,13 +102,13 @@ static inline int64_t sd_strand_pending(sd_strand *s) {
   return sd_load(&s->pending, acquire, W2);
 }
 
-/* By the holder after its handlers ran over n records. Nonzero: records are left and the caller, still the holder, must
+/* By the owner after its handlers ran over n records. Nonzero: records are left and the caller, still the owner, must
  * list the strand again. */
 static inline int sd_strand_release(sd_strand *s, int64_t n) {
   /* W3: release; pairs with W1. */
   sd_store(&s->owner, 0, release, W3);
-  /* W4: acq_rel. Release pairs with P2 (a publisher that finds 0) and P3: the holder's writes come before the next
-   * holder's. Acquire pairs with P2: when records are left, they are seen by whoever takes the strand from this thread. */
+  /* W4: acq_rel. Release pairs with P2 (a publisher that finds 0) and P3: the owner's writes come before the next
+   * owner's. Acquire pairs with P2: when records are left, they are seen by whoever takes the strand from this thread. */
   return sd_fetch_sub(&s->pending, n, acq_rel, W4) != n;
 }
 
@@ -118,7 +118,7 @@ static inline int sd_strand_release(sd_strand *s, int64_t n) {
  * sd_strand_disown(). Never waits. */
 static inline int sd_strand_own_idle(sd_strand *s, uint32_t participant) {
   if (!sd_try_lock(&s->publish_lock)) return 0;
-  /* P3: acquire; pairs with W4: 0 means that the last holder is done, and its writes to the rows come before ours.
+  /* P3: acquire; pairs with W4: 0 means that the last owner is done, and its writes to the rows come before ours.
    * P4: relaxed; a paused or quarantined strand must queue. A pause that comes later takes effect after this. */
   if (sd_load(&s->pending, acquire, P3) != 0 || sd_load(&s->control, relaxed, P4) != 0) {
     sd_unlock(&s->publish_lock);
@@ -130,7 +130,7 @@ static inline int sd_strand_own_idle(sd_strand *s, uint32_t participant) {
 }
 
 static inline void sd_strand_disown(sd_strand *s) {
-  /* P6: release; pairs with W1, though the lock (L3) and P2 already order the rows' writes before the next holder. */
+  /* P6: release; pairs with W1, though the lock (L3) and P2 already order the rows' writes before the next owner. */
   sd_store(&s->owner, 0, release, P6);
   sd_unlock(&s->publish_lock);
 }
@@ -143,8 +143,8 @@ static inline int sd_strand_set_aside(sd_strand *s) {
   /* S2: relaxed; the CAS decides. */
   uint32_t seen = sd_load(&s->control, relaxed, S2);
   while (seen & SD_HELD) {
-    /* S1: release; pairs with S3: who resumes the strand takes the token, and with it the holder's view of the queue. */
-    if (sd_cas(&s->control, &seen, seen | SD_ASIDE, release, S1)) return 1;
+    /* S1: release; pairs with S3: who resumes the strand takes the token, and with it the owner's view of the queue. */
+    if (sd_cas(&s->control, &seen, seen | SD_SET_ASIDE, release, S1)) return 1;
   }
   return 0;
 }
@@ -161,10 +161,10 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
   uint32_t seen = sd_load(&s->control, relaxed, S2), next;
   do {
     next = seen & ~why;
-    if (!(next & SD_HELD)) next &= ~(uint32_t)SD_ASIDE;
+    if (!(next & SD_HELD)) next &= ~(uint32_t)SD_SET_ASIDE;
     /* S3: acq_rel; acquire pairs with S1, release hands it on when something else still holds the strand. */
   } while (!sd_cas(&s->control, &seen, next, acq_rel, S3));
-  return (seen & SD_ASIDE) && !(next & SD_ASIDE);
+  return (seen & SD_SET_ASIDE) && !(next & SD_SET_ASIDE);
 }
 
 /* ---- the queue ------------------------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static inline void sd_strand_prefetch_segment(const sd_pool *pool, const sd_segm
 #endif
 }
 
-/* Drops n records from the front, giving segments passed back to the pool. By the holder (or, on a lossy strand, under the
+/* Drops n records from the front, giving segments passed back to the pool. By the owner (or, on a lossy strand, under the
  * publish lock). */
 static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, uint32_t n) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
@@ -274,7 +274,7 @@ static inline void sd_strand_gather_positions(sd_strand *s, sd_pool *pool, uint3
 }
 #endif
 
-/* An empty strand's last segment goes back to the pool. With the publish lock, by the holder or while nobody is. */
+/* An empty strand's last segment goes back to the pool. With the publish lock, by the owner or while nobody is. */
 static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
   uint32_t head = sd_load(&s->head, relaxed, Q1);
   if (head == SD_NONE || head != s->tail || sd_load(&s->at, relaxed, Q2) != s->fill) return;
@@ -283,7 +283,7 @@ static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_segment
   sd_segment_put(pool, cache, head);
 }
 
-/* So that a million quiet strands pin no memory. By the holder, when it has handled all it counted; does nothing when a
+/* So that a million quiet strands pin no memory. By the owner, when it has handled all it counted; does nothing when a
  * publisher is at work: that one will have linked more, or finds no segment and calls sd_strand_reclaim. */
 static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
   if (!sd_try_lock(&s->publish_lock)) return;
@@ -304,7 +304,7 @@ static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_segment_cache
   if (segment == SD_NONE) return 0;
   sd_strand_prefetch_segment(pool, cache);
   if (tail == SD_NONE) {
-    /* Nobody holds the token of a strand without a segment, or the holder is done with head and at. */
+    /* Nobody holds the token of a strand without a segment, or the owner is done with head and at. */
     sd_store(&s->head, segment, relaxed, Q1);
     sd_store(&s->at, 0u, relaxed, Q2);
   } else {

@@ -4,8 +4,8 @@
  * or conflates records has nothing to drop here, and records lie in their segments as if there were no tasks.
  *
  * `pending` counts tasks too: a task alone makes its strand ready, and is covered by whatever waits for 0. The chain grows
- * under the publish lock, before the add (P2); it shrinks by the holder alone, under the lock, before the subtraction (W4).
- * A holder that has read pending (W2) and then finds no chain (K2) therefore knows that all he counted are records, all of
+ * under the publish lock, before the add (P2); it shrinks by the owner alone, under the lock, before the subtraction (W4).
+ * An owner that has read pending (W2) and then finds no chain (K2) therefore knows that all he counted are records, all of
  * them published before any task; so who never has tasks pays for one load of a line he has. A task that is given up stays in
  * the chain as one that does nothing, until it is reached or used again by the next one on the same strand.
  */
@@ -71,13 +71,13 @@ static inline void sd_task_free(const sd_task_pool *pool, uint32_t task) {
 static inline uint32_t sd_tasks_live(const sd_task_pool *pool) { return sd_load(&pool->list->live, relaxed, K3); }
 static inline int sd_tasks_used(const sd_task_pool *pool) { return sd_load(&pool->list->unused, relaxed, K3) != 0; }
 
-/* Whether the strand has tasks. After sd_strand_pending() the holder knows by a 0 that it counted records only. */
+/* Whether the strand has tasks. After sd_strand_pending() the owner knows by a 0 that it counted records only. */
 static inline uint32_t sd_strand_tasks(sd_strand *s) {
-  /* K2: relaxed; what pending counts was linked before (P2, W2), and only the holder takes it out again. */
+  /* K2: relaxed; what pending counts was linked before (P2, W2), and only the owner takes it out again. */
   return sd_load(&s->tasks, relaxed, K2);
 }
 
-/* Records that came in, and that a holder is done with. */
+/* Records that came in, and that an owner is done with. */
 static inline uint64_t sd_strand_in(sd_strand *s) {
   return sd_load(&s->accepted, relaxed, C2) - sd_load(&s->dropped[SD_DROPPED_NEWEST], relaxed, C2) -
          sd_load(&s->dropped[SD_DROPPED_QUARANTINED], relaxed, C2);
@@ -137,13 +137,13 @@ static inline uint32_t sd_task_count(const sd_task_pool *pool, sd_strand *s) {
   return n;
 }
 
-/* How many records come before the strand's first task, of which there is one. By the holder, with the publish lock. */
+/* How many records come before the strand's first task, of which there is one. By the owner, with the publish lock. */
 static inline uint64_t sd_task_ahead(const sd_task_pool *pool, sd_strand *s) {
   const sd_task *t = &pool->tasks[sd_strand_tasks(s) - 1];
   return s->lossy ? (uint64_t)t->at : t->at - sd_strand_out(s);
 }
 
-/* Takes the first task out: it has run, or was given up. By the holder, with the publish lock; sd_strand_release(s, 1) and
+/* Takes the first task out: it has run, or was given up. By the owner, with the publish lock; sd_strand_release(s, 1) and
  * sd_task_free() have to follow. */
 static inline uint32_t sd_task_unlink(const sd_task_pool *pool, sd_strand *s) {
   uint32_t task = sd_strand_tasks(s);

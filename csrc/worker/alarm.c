@@ -64,7 +64,7 @@ uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t
 }
 
 void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {
-  /* K6: release; what the strand's holder arms from here on is not taken for covered. */
+  /* K6: release; what the strand's owner arms from here on is not taken for covered. */
   sd_store(&d->overdue_until[strand], 0, release, K6);
 }
 

@@ -1,7 +1,7 @@
 /* Timers: what handlers ask for by wake_at, in the feed's time.
  *
- * A symbol has one alarm at most, in its strand's tree (alarms/tree.h), written by the strand's holder alone. It is fired
- *   - by the holder, before the strand's first record whose position is at or after it, with all others that are due there: the run
+ * A symbol has one alarm at most, in its strand's tree (alarms/tree.h), written by the strand's owner alone. It is fired
+ *   - by the owner, before the strand's first record whose position is at or after it, with all others that are due there: the run
  *     is split at that record. All records of the symbol that come before it have been handled, being of the same strand;
  *   - else by an overdue alarm (strand/tasks.h) that is put on the strand when the feed's time has passed it. All records of an earlier
  *     time are linked by then, and those linked later have their position at or after it.
@@ -25,13 +25,13 @@
 /* For handlers: the alarm of a record's symbol, or of the one whose timer runs. */
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
-/* Of n records of a strand in hand those before the first one that a timer comes before. */
+/* Of n records of an owned strand those before the first one that a timer comes before. */
 int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_position *positions, int64_t n);
 /* A symbol of the strand whose alarm is at or before `time`, the earliest one first; SD_NONE: there is none. */
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm);
-/* The overdue alarm of a strand in hand has fired all that it was there for, and ends. */
+/* The overdue alarm of an owned strand has fired all that it was there for, and ends. */
 void sd_overdue_done(sd_dispatcher *d, uint32_t strand);
-/* A symbol's next alarm, by the strand's holder; 0: it has none any more. */
+/* A symbol's next alarm, by the strand's owner; 0: it has none any more. */
 void sd_arm(sd_dispatcher *d, uint32_t key, uint64_t alarm);
 /* The same where its leaf is known. */
 void sd_arm_leaf(sd_dispatcher *d, const sd_alarm_tree *t, uint32_t leaf, uint64_t ns);

@@ -1,4 +1,4 @@
-/* Calling a native handler. By the thread that is participant `participant`, with the strand in its hands. */
+/* Calling a native handler. By the thread that is participant `participant`, with the owned strand. */
 #ifndef SD_WORKER_CALL_H
 #define SD_WORKER_CALL_H
 
@@ -12,7 +12,7 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t str
 
 /* Symbols of n records have had some. */
 void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);
-/* Fires the timers of a strand in hand up to `time`. Nonzero, and ctx->stopped: not all of them, because one failed, which has
+/* Fires the timers of an owned strand up to `time`. Nonzero, and ctx->stopped: not all of them, because one failed, which has
  * been reported, or ctx->until is over. */
 int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time);
 

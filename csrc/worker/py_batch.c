@@ -55,7 +55,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   batch->n = n;
 }
 
-/* Whether a strand in hand whose batch came out empty has a timer before its first record. */
+/* Whether an owned strand whose batch came out empty has a timer before its first record. */
 static int timer_first(sd_dispatcher *d, uint32_t index, sd_py_batch *batch) {
   const sd_strand *s = &d->strands[index];
   sd_position position;

@@ -1,4 +1,4 @@
-/* The turn of a strand's tasks, for whoever has the strand in hand. Of their chains strand/tasks.h knows. */
+/* The turn of a strand's tasks, for whoever has the owned strand. Of their chains strand/tasks.h knows. */
 #include "worker/task.h"
 
 #include "base/clock.h"
@@ -6,7 +6,7 @@
 #include "worker/call.h"
 #include "worker/visit.h"
 
-/* Ends the first task of a strand in hand, whose publish lock the caller has and loses, and the visit with it. */
+/* Ends the first task of an owned strand, whose publish lock the caller has and loses, and the visit with it. */
 static void end_locked(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   uint32_t task = sd_task_unlink(&d->tasks, s);
@@ -21,7 +21,7 @@ static void end_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   end_locked(d, participant, index);
 }
 
-/* A strand in hand with a task whose publish lock is in use. A publisher holds it while it copies a whole chunk: there are other
+/* A owned strand with a task whose publish lock is in use. A publisher holds it while it copies a whole chunk: there are other
  * strands to handle meanwhile. */
 static int come_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];

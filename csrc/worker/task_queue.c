@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
-int sd_task_queue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
+int sd_task_enqueue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
   if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[strand];
   uint32_t task = sd_task_new(&d->tasks), list = 0;

@@ -1,4 +1,4 @@
-/* Visits: a native handler over a strand in hand, what is booked of it, and the strand let go or listed again.
+/* Visits: a native handler over an owned strand, what is booked of it, and the strand let go or listed again.
  *
  * worker/worker.c begins them; worker/task.c and worker/py_batch.c, which visit in their own ways, end theirs here.
  */
@@ -9,7 +9,7 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-/* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the holder. */
+/* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the owner. */
 static void book(sd_dispatcher *d, uint32_t participant, sd_strand *s, int64_t n, int failed, uint64_t start,
                  uint64_t end) {
   sd_counters *c = &d->participants[participant].counters;
@@ -80,7 +80,7 @@ int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position) {
   return n > 0;
 }
 
-/* What a lossy strand's holder cannot put back when it stops short. */
+/* What a lossy strand's owner cannot put back when it stops short. */
 static void lose(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n) {
   sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, release, M7);
   sd_bump(&d->participants[participant].counters.lost, n);
@@ -174,7 +174,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_segment_at(&d->pool, head)->next, relaxed, Q3);
     if (next != SD_NONE) prefetch_segment(d, next, n - done - run);
     const sd_position *positions = sd_segment_position(&d->pool, head, sd_load(&s->at, relaxed, Q2));
-    if (d->far) prefetch_rows(d, records, run);
+    if (d->cache_cold) prefetch_rows(d, records, run);
     int64_t ran = sd_run_handler(d, handler, index, records, positions, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))

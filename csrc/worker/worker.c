@@ -16,7 +16,7 @@ enum {
   STEAL_LENGTH = 2,
   STEAL_TURNS = 2,
   BACKOFF_TURNS = 3,
-  GIVE_WAY_TURNS = 1,
+  YIELD_TURNS = 1,
   PARK_TURNS = 1,
   EAGER_TURNS = 1,
   LOOK_ROUND = 3,
@@ -29,7 +29,7 @@ enum {
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
   BACKOFF_TURNS = 4064,
-  GIVE_WAY_TURNS = 16, /* looks before a core is offered to the merger; to others after EAGER_TURNS */
+  YIELD_TURNS = 16, /* looks before a core is offered to the merger; to others after EAGER_TURNS */
   PARK_TURNS = 64,
   /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
   EAGER_TURNS = 256,
@@ -167,8 +167,8 @@ static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
     return park(d, participant);
   /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
    * waiting. */
-  if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? GIVE_WAY_TURNS : EAGER_TURNS)) {
-    sd_give_way();
+  if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? YIELD_TURNS : EAGER_TURNS)) {
+    sd_yield();
     return 0;
   }
   const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
@@ -220,7 +220,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       if (turn_of == TASK_BUSY) {
         /* Nothing else may be ready, and the publisher may have lost its core. */
         if (++busy % BUSY_TURNS) sd_pause();
-        else sd_give_way();
+        else sd_yield();
         continue;
       }
     }

@@ -100,7 +100,7 @@ class Engine:
     def _fill(self, entry: Any, function: NativeFunction) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         self._keep.append((function, params))
-        entry.fn, entry.params, entry.pure = function.pointer, params, function.never_publishes
+        entry.fn, entry.params, entry.never_publishes = function.pointer, params, function.never_publishes
         entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         entry.yields = function.yields
 
@@ -167,9 +167,9 @@ class Engine:
             handler.wake, handler.finish = ffi.NULL, ffi.NULL
         return handler
 
-    def queue_task(self, strand: int, tag: int) -> int:
+    def enqueue_task(self, strand: int, tag: int) -> int:
         """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
-        return int(lib.sd_task_queue(self._d, strand, tag))
+        return int(lib.sd_task_enqueue(self._d, strand, tag))
 
     def give_up_task(self, strand: int, tag: int) -> bool:
         """Whether a task will not run any more."""
@@ -361,5 +361,5 @@ class Engine:
         """The books at rest. Raises EngineError naming the strand where they do not balance."""
         strand = ffi.new("uint32_t *")
         what = ffi.new("char[128]")
-        if code := lib.sd_dispatcher_check(self._d, strand, what):
+        if code := lib.sd_dispatcher_verify(self._d, strand, what):
             raise refusal(code, f"strand {strand[0]}: {text_of(what)}")

@@ -130,7 +130,7 @@ class Calls:
         tag = next(self._tags)
         future = CallFuture(self, strand, tag, self._state.table.name(index))
         self._waiting[tag] = (future, index, function, arguments)
-        while self._engine.queue_task(strand, tag) == Code.AGAIN:
+        while self._engine.enqueue_task(strand, tag) == Code.AGAIN:
             if time.monotonic() >= deadline or self._engine.stopping:
                 self._waiting.pop(tag, None)
                 raise BackpressureError("too many calls wait for their strands: 1,024 at least")

@@ -112,7 +112,7 @@ static void make(const sd_config *config, int kind, int timed, uint32_t record_b
   uint32_t map[SYMBOLS];
   uint16_t handlers[SYMBOLS] = {0};
   sd_handler one = {.fn = kind == PYTHON ? NULL : handler,
-                    .pure = kind == PURE,
+                    .never_publishes = kind == PURE,
                     .n_outputs = record_bytes != 0,
                     .outputs = first,
                     .wake = timed && kind != PYTHON ? wake : NULL,
@@ -308,7 +308,7 @@ static void hold_script(void *unused, unsigned fiber) {
   until_asleep(1);
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
   publish(enter(), "a");
-  while (!W.handled && !(sd_load(&W.d->strands[0].control, relaxed, X1) & SD_ASIDE)) sd_pause();
+  while (!W.handled && !(sd_load(&W.d->strands[0].control, relaxed, X1) & SD_SET_ASIDE)) sd_pause();
   until_asleep(1);
   expect(!W.handled, "a paused strand is handled");
   sd_dispatcher_resume(W.d, 0, SD_PAUSED);
@@ -326,7 +326,7 @@ static const char *held_waits(void) {
 
 static void task_script(void *unused, unsigned fiber) {
   until_asleep(1);
-  expect(sd_task_queue(W.d, 0, 1) == SD_OK, "no place for a task");
+  expect(sd_task_enqueue(W.d, 0, 1) == SD_OK, "no place for a task");
   while (!W.tasks) sd_pause();
   stop();
 }
@@ -671,7 +671,7 @@ static const char *watermark_holds(void) {
 static void waiting_task_script(void *unused, unsigned fiber) {
   uint32_t participant = enter();
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
-  sd_task_queue(W.d, 0, 1);
+  sd_task_enqueue(W.d, 0, 1);
   publish(participant, "b");
   while (sd_help(W.d, participant)) {
   }
@@ -691,7 +691,7 @@ static void locked_script(void *unused, unsigned fiber) {
   sd_a32 *lock = &W.d->strands[0].publish_lock;
   uint32_t participant = enter();
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
-  sd_task_queue(W.d, 0, 1);
+  sd_task_enqueue(W.d, 0, 1);
   publish(participant, "ab");
   while (sd_help(W.d, participant)) {
   }
@@ -705,7 +705,7 @@ static void locked_script(void *unused, unsigned fiber) {
   until_handled(2);
   while (!at_rest()) sd_pause();
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
-  sd_task_queue(W.d, 0, 1);
+  sd_task_enqueue(W.d, 0, 1);
   sd_lock(lock);
   W.position = sd_watermark(W.d);
   sd_unlock(lock);

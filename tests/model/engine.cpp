@@ -183,7 +183,7 @@ template <typename rules, bool inlined> struct merging : rl::test_suite<merging<
   }
 };
 
-/* The same with timers, which the holder, a publisher or the merger finds due. */
+/* The same with timers, which the owner, a publisher or the merger finds due. */
 template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlined, merges>, 3> {
   engine e;
   void before() {
@@ -237,7 +237,7 @@ struct lowered_first {
   }
 };
 
-/* The holder asks for a timer while somebody looks for alarms: either the look sees it, or the next one will. */
+/* The owner asks for a timer while somebody looks for alarms: either the look sees it, or the next one will. */
 template <typename rules> struct arming : rl::test_suite<arming<rules>, 2> {
   engine e;
   void before() {

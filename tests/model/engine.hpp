@@ -197,7 +197,7 @@ struct engine {
     d.tasks.list = &a->task_list, d.tasks.tasks = tasks;
     declared = 0;
     memset(&handler, 0, sizeof handler);
-    handler.fn = handle, handler.pure = 1;
+    handler.fn = handle, handler.never_publishes = 1;
     handler.n_outputs = emits, handler.outputs = &declared;
     handler.wake = timed ? wake : NULL;
     d.handlers = &handler, d.n_handlers = 1, d.n_workers = WORKERS, d.n_participants = PARTICIPANTS;
@@ -208,7 +208,7 @@ struct engine {
     d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.budget_records = 2;
     d.config.batch_records = BATCH, d.config.ahead_records = 1000, d.config.publisher_drains = inlined;
     d.budget_counts = 1000000;
-    d.all_native = 1, d.one_pure = inlined, d.far = d.lossy = d.shed = 0;
+    d.all_native = 1, d.may_run_inline = inlined, d.cache_cold = d.lossy = d.shed = 0;
     for (auto &s : strands) {
       s.capacity = d.config.capacity, s.on_full = SD_BLOCK, s.lossy = 0, s.handler = 0;
       last_number[&s - strands] = 0;

@@ -2,7 +2,7 @@
 #include "model.hpp"
 
 struct right_lossy {
-  /* The token counts what is queued and what is in the holder's hands: one add of the difference, never through 0. */
+  /* The token counts what is queued and what is in the owner's hands: one add of the difference, never through 0. */
   static int add(sd_strand *q, int64_t linked, int64_t discarded) { return sd_strand_add(q, linked - discarded); }
 };
 

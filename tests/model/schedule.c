@@ -297,14 +297,14 @@ static void worker(void *unused, unsigned index) {
   R.workers_left--;
 }
 
-static void queue_task(uint32_t source) {
+static void enqueue_task(uint32_t source) {
   if (R.n_tasks == TASKS) return;
   uint32_t number = R.n_tasks++;
   task *t = &R.tasks[number];
   t->strand = sd_scheduler_random(R.n_strands);
   t->source = source;
   for (uint32_t key = 0; key < R.n_symbols; key++) t->before[key] = R.next[key][source] - 1;
-  if (sd_task_queue(R.d, t->strand, number + 1)) broken("no place for a task");
+  if (sd_task_enqueue(R.d, t->strand, number + 1)) broken("no place for a task");
   t->queued = 1;
   if (sd_scheduler_random(3)) return;
   for (uint32_t i = sd_scheduler_random(6); i; i--) sd_pause();
@@ -324,7 +324,7 @@ static void publisher(void *unused, unsigned index) {
       sd_pause();
       continue;
     }
-    for (uint32_t i = R.tasking ? sd_scheduler_random(3) : 0; i; i--) queue_task(source);
+    for (uint32_t i = R.tasking ? sd_scheduler_random(3) : 0; i; i--) enqueue_task(source);
     memset(batch, 0, sizeof batches[source]);
     for (int64_t i = 0; i < n; i++) {
       record *r = at(batch, i);
@@ -447,10 +447,10 @@ static int prepare(void) {
     R.map[i] = i % R.n_strands;
     for (uint32_t j = 0; j < SOURCES; j++) R.next[i][j] = 1;
   }
-  int is_pure = !R.nesting && sd_scheduler_random(2);
+  int quiet = !R.nesting && sd_scheduler_random(2);
   static const uint32_t its_outputs[1] = {0};
   const uint32_t bytes = sizeof(emission);
-  sd_handler handlers[2] = {{is_pure ? pure : native, NULL, is_pure, R.emits, its_outputs,
+  sd_handler handlers[2] = {{quiet ? pure : native, NULL, quiet, R.emits, its_outputs,
                              .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
                             {NULL, NULL, 0, R.emits, its_outputs, .wakes = (int32_t)R.timed}};
   /* Between the times of two records all symbols' timers may fire. */
@@ -472,7 +472,7 @@ static int prepare(void) {
 static const char *check(void) {
   uint32_t strand;
   static char what[160];
-  if (sd_dispatcher_check(R.d, &strand, what)) return what;
+  if (sd_dispatcher_verify(R.d, &strand, what)) return what;
   sd_totals t;
   sd_dispatcher_totals(R.d, &t);
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];

@@ -5,7 +5,7 @@
 enum { MODEL_TASKS = 3 };
 
 struct right_tasks {
-  /* How many records the holder may handle. */
+  /* How many records the owner may handle. */
   static int64_t count(const sd_task_pool *pool, sd_strand *q) {
     int64_t pending = sd_strand_pending(q);
     if (!sd_strand_tasks(q)) return pending;
@@ -67,7 +67,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     sd_unlock(&q->publish_lock);
     if (mine) w.put_on_list(0);
   }
-  void queue_task(uint32_t tag, uint32_t published) {
+  void enqueue_task(uint32_t tag, uint32_t published) {
     sd_strand *q = &w.strand[0];
     uint32_t task = sd_task_new(&pool);
     RL_ASSERT(task);
@@ -151,11 +151,11 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
   void thread(unsigned index) {
     if (index == 0) {
       publish(2, 0, 1, 1);
-      queue_task(1, 1);
+      enqueue_task(1, 1);
       publish(2, 0, 2, 2);
-      queue_task(2, 3);
+      enqueue_task(2, 3);
       give_up(2);
-      queue_task(3, 3);
+      enqueue_task(3, 3);
       publish(2, 0, 4, 1);
       w.o.published++;
     } else if (index == 1) {

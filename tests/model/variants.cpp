@@ -193,7 +193,7 @@ struct looks_without_locks : rl::test_suite<looks_without_locks, 2> {
   }
 };
 
-/* ---- 10: a holder that looks for tasks before it counts what is pending: one may be among what it counts */
+/* ---- 10: an owner that looks for tasks before it counts what is pending: one may be among what it counts */
 struct looks_before_it_counts : right_tasks {
   static int64_t count(const sd_task_pool *pool, sd_strand *q) {
     uint32_t tasks = sd_strand_tasks(q);
@@ -202,7 +202,7 @@ struct looks_before_it_counts : right_tasks {
   }
 };
 
-/* ---- 11: who gives a task up takes it out and subtracts it: the holder may have counted it as a record */
+/* ---- 11: who gives a task up takes it out and subtracts it: the owner may have counted it as a record */
 struct takes_it_out_at_once : right_tasks {
   static int64_t count(const sd_task_pool *pool, sd_strand *q) {
     int64_t pending = sd_strand_pending(q);

@@ -269,13 +269,13 @@ static void *merger(void *unused) {
 }
 
 /* Puts a task behind what this publisher has published of a symbol; some are given up at once. */
-static void queue_task(source *me) {
+static void enqueue_task(source *me) {
   if (me->n_tasks == TASKS) return;
   uint64_t tag = ((uint64_t)me->index << 16) | (me->n_tasks + 1);
   task *t = &me->tasks[me->n_tasks++];
   t->key = draw(&me->random, S.n_symbols);
   t->sequence = me->next[t->key];
-  if (sd_task_queue(S.d, S.map[t->key], tag)) sd_store(&S.bad, 1u, relaxed, X1);
+  if (sd_task_enqueue(S.d, S.map[t->key], tag)) sd_store(&S.bad, 1u, relaxed, X1);
   if (draw(&me->random, 4) == 0) t->given_up = sd_task_give_up(S.d, S.map[t->key], tag) == SD_OK;
 }
 
@@ -298,7 +298,7 @@ static void *publisher(void *argument) {
     me->accepted += n - rejected;
     sd_publisher_leave(S.d, (uint32_t)participant);
     if (code == SD_E_STOPPED) break;
-    if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) queue_task(me);
+    if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) enqueue_task(me);
     if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
   }
   sd_fetch_sub(&S.publishing, 1u, acq_rel, X1);
@@ -484,7 +484,7 @@ static int play(uint32_t round) {
   }
   uint32_t strand;
   char what[160];
-  if (sd_dispatcher_check(S.d, &strand, what)) return fail(what, round);
+  if (sd_dispatcher_verify(S.d, &strand, what)) return fail(what, round);
   sd_totals t;
   sd_dispatcher_totals(S.d, &t);
   uint64_t stride, due_timers = 0, timers = 0, handled = 0, emitted = 0, errors = 0,

@@ -102,7 +102,7 @@ static int play(game *g) {
   pthread_t worker, publisher;
   if (pthread_create(&worker, NULL, work, g)) return SD_E_NO_MEMORY;
   /* BL4: acquire; pairs with BL3. */
-  while (!sd_load(&g->up, acquire, BL4)) sd_give_way();
+  while (!sd_load(&g->up, acquire, BL4)) sd_yield();
   int code = g->worker_code;
   if (!code) {
     if (pthread_create(&publisher, NULL, publish, g)) code = SD_E_NO_MEMORY;

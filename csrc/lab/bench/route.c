@@ -187,7 +187,7 @@ static int muster(crew *c, uint32_t workers) {
     }
   }
   /* BR2: acquire; pairs with BR1. */
-  while (sd_load(&c->ready, acquire, BR2) < workers) sd_give_way();
+  while (sd_load(&c->ready, acquire, BR2) < workers) sd_yield();
   return SD_OK;
 }
 

@@ -110,7 +110,7 @@ class TickRecord(np.void):  # type: ignore[misc]
 
 #: One tick, 64 bytes. Times are ns since the UNIX epoch, prices are in units of 1e-9, sizes in units that the feed
 #: names, ``instrument_id`` is the dense index into the feed's symbol table, ``action`` and ``side`` are single ASCII
-#: letters (docs/design.md, 7). What is measured is signed, so that numpy's differences are those of arithmetic.
+#: letters (docs/internals/ticks.md). What is measured is signed, so that numpy's differences are those of arithmetic.
 TICK: Final = np.dtype(
     (
         TickRecord,

@@ -1,0 +1,303 @@
+"""A new policy, feed, handler, sink and command go where CONTRIBUTING.md says, and work there."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from engine_support import CSRC, ticks_for
+
+import strand
+from strand import feeds
+from strand.cli import COMMANDS, cli
+from strand.feeds import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.formats import registry
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.handlers import BUILTIN, NativeHandler
+from strand.handlers.builtin.definition import Builtin, built_in
+from strand.output import files
+
+pytestmark = pytest.mark.python
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTION = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## A new part\n")[1].split("\n## ")[0]
+PARTS = dict(re.findall(r"^\| (\w+) \| (.* \| .* \| .*) \|$", SECTION, flags=re.MULTILINE)[1:])
+
+
+def test_the_recipe_has_a_row_for_each_kind_of_part_and_names_files_that_are_there() -> None:
+    assert list(PARTS) == ["policy", "feed", "handler", "sink", "command"]
+    for row in PARTS.values():
+        paths = [path for path in re.findall(r"`([\w./]+/[\w./]*)`", row) if "NAME/" not in path]
+        assert len(paths) >= 3
+        # NAME is the new part: of that the folder is there.
+        where = [(ROOT / path).parent if "NAME" in path else ROOT / path for path in paths]
+        assert [path for path in where if not path.exists()] == []
+
+
+# ---- policy
+
+POLICY = """
+#include "schedule/policy.h"
+
+static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n) {
+  for (uint32_t i = n; i-- > 0;) sd_list_push(&ready->lists[list], sd_ring(ready, list), &strands[i], 1);
+}
+
+static uint32_t pick(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share) {
+  return sd_list_pop(&ready->lists[list], sd_ring(ready, list), strands, maximum, share);
+}
+
+const sd_policy sd_policy_backwards = {"backwards", list_strands, pick};
+"""
+#: What the engine does with a policy: it goes through the table alone.
+TRIAL = """
+#include "schedule/policy.h"
+
+extern const sd_policy sd_policy_backwards;
+
+uint32_t order_of(int which, uint32_t n, uint32_t *picked) {
+  static const sd_policy *const policies[] = {&sd_policy_fifo, &sd_policy_backwards};
+  static sd_list lists[2];
+  static sd_a32 rings[2][64];
+  const sd_policy *policy = policies[which];
+  uint32_t strands[64], got = 0;
+  for (int i = 0; i < 2; i++) lists[i] = (sd_list){.mask = 63, .ring = (uint64_t)i * sizeof rings[0]};
+  const sd_ready ready = {lists, (unsigned char *)rings};
+  for (uint32_t i = 0; i < n; i++) strands[i] = i;
+  policy->ready(&ready, 1, strands, n);
+  while (policy->pick(&ready, 1, &picked[got], 1, 4)) got++;
+  return policy->pick(&ready, 0, &picked[got], 1, 4) ? 0 : got;
+}
+
+const char *name_of(int which) { return which ? sd_policy_backwards.name : sd_policy_fifo.name; }
+"""
+
+
+def test_a_policy_written_against_the_table_compiles_and_orders_ready_strands(tmp_path: Path) -> None:
+    (tmp_path / "backwards.c").write_text(POLICY)
+    (tmp_path / "trial.c").write_text(TRIAL)
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    assert compiler is not None, "a C compiler"
+    options = [
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        f"-I{CSRC}",
+        "-o",
+        tmp_path / "trial.so",
+    ]
+    sources = [tmp_path / "trial.c", tmp_path / "backwards.c", CSRC / "schedule" / "fifo.c"]
+    subprocess.run([compiler, *options, *sources], check=True)
+    built = ctypes.CDLL(str(tmp_path / "trial.so"))
+    built.name_of.restype = ctypes.c_char_p
+    picked = (ctypes.c_uint32 * 64)()
+    orders = {}
+    for which in (0, 1):
+        n = built.order_of(which, 5, picked)
+        orders[built.name_of(which)] = picked[:n]
+    assert orders == {b"fifo": [0, 1, 2, 3, 4], b"backwards": [4, 3, 2, 1, 0]}
+
+
+# ---- feed
+
+HEAD = b"two words a line\n"
+
+
+class LinesFeed(BaseFeed):
+    """A file of lines, a symbol and a size on each; the reader of a format as ``strand.feeds.open`` makes it."""
+
+    symbols: Sequence[str] = ("AA", "BB")
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self._path = Path(path)
+
+    @property
+    def info(self) -> FeedInfo:
+        return FeedInfo("lines", str(self._path))
+
+    def batches(self) -> Iterator[TickBatch]:
+        lines = [line.split() for line in self._path.read_text().splitlines()[1:]]
+        ticks = ticks_for([self.symbols.index(symbol) for symbol, _ in lines], kind=2)
+        ticks["size"] = [int(size) for _, size in lines]
+        ticks["action"] = b"T"
+        yield ticks
+
+
+def recognise(head: bytes) -> bool:
+    return head.startswith(HEAD)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "day.lines"
+    path.write_bytes(HEAD + b"AA 100\nBB 7\nAA 50\n")
+    return path
+
+
+def test_a_feed_of_ones_own_is_replayed_as_it_is(lines: Path) -> None:
+    result = strand.replay(LinesFeed(lines), "count", workers=1, cores=None)
+    assert result.ticks == 3
+    assert {name: int(result.rows[name]["volume"]) for name in ("AA", "BB")} == {"AA": 150, "BB": 7}
+
+
+def test_a_format_is_one_line_in_the_registry_and_is_recognised_by_its_content(
+    lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(strand.errors.UnknownFormatError):
+        feeds.open(lines)
+    line = registry.Format("lines", "lines of two words", "lines", "LinesFeed", (".lines",))
+    monkeypatch.setattr(registry, "_FORMATS", (*registry.formats(), line))
+    monkeypatch.setitem(sys.modules, "strand.feeds.formats.lines", sys.modules[__name__])
+    with feeds.open(lines) as feed:
+        assert isinstance(feed, LinesFeed)
+        assert sum(len(batch) for batch in feed) == 3
+    assert feeds.open(lines, format="lines").info.format == "lines"
+
+
+# ---- handler
+
+LARGEST = """
+#include "sd_handler.h"
+
+typedef struct largest_row { int64_t size; } largest_row;
+
+int64_t on_largest(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    largest_row *row = (largest_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
+    if (ticks[i].size > row->size) row->size = ticks[i].size;
+  }
+  return n;
+}
+"""
+EMITTED = np.dtype([("size", "<i8")])
+
+
+@strand.batch_handler(state=[("ticks", "<i8")], outputs={"sizes": EMITTED})
+def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    del symbol
+    sizes = np.empty(len(ticks), EMITTED)
+    sizes["size"] = ticks["size"]
+    ctx.emit(sizes, at=np.arange(len(ticks)))
+    row["ticks"] += len(ticks)
+
+
+def run_cli(*words: str) -> str:
+    done = CliRunner().invoke(cli, [*words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_handler_of_ones_own_is_named_by_its_module_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "recipe_handlers.py").write_text(
+        "import strand\n"
+        "@strand.batch_handler(state=[('ticks', '<i8')])\n"
+        "def mine(symbol, ticks, row):\n"
+        "    row['ticks'] += len(ticks)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("replay", str(sample_path()), "--date", str(SAMPLE_DATE), "--limit", "500", "--json")
+    found = json.loads(run_cli(*words, "--handler", "recipe_handlers:mine"))
+    assert found["ticks"] == found["statistics"]["handled"] == 500
+
+
+def test_a_built_in_handler_is_a_function_and_one_line_and_has_a_name_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "largest.c").write_text(LARGEST)
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    assert compiler is not None, "a C compiler"
+    library = tmp_path / "largest.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", f"-I{strand.get_include()}", "-o", library, tmp_path / "largest.c"], check=True
+    )
+
+    @built_in
+    def largest() -> NativeHandler:
+        """The largest size of a symbol."""
+        return strand.native(str(library), "on_largest", state=[("size", "<i8")], never_publishes=True)
+
+    monkeypatch.setitem(BUILTIN, "largest", Builtin(largest))
+    assert "The largest size of a symbol." in run_cli("handlers")
+    assert json.loads(run_cli("handlers", "largest", "--json"))["row"] == ["size"]
+    ticks = ticks_for([0, 1, 0, 1])
+    ticks["size"] = [3, 5, 9, 1]
+    with strand.Dispatcher(["AA", "BB"], "largest", workers=1, cores=None) as dispatcher:
+        dispatcher.publish(ticks)
+    assert {name: int(dispatcher.rows[name]["size"]) for name in ("AA", "BB")} == {"AA": 9, "BB": 5}
+
+
+# ---- sink
+
+
+def test_a_sink_of_ones_own_iterates_over_the_output(lines: Path) -> None:
+    with strand.Dispatcher(["AA", "BB"], on_ticks, workers=1, cores=None) as dispatcher:
+        for batch in LinesFeed(lines):
+            dispatcher.publish(batch)
+    taken = [size for batch in dispatcher.outputs["sizes"] for size in batch["size"].tolist()]
+    assert taken == [100, 7, 50]
+
+
+class TextSink:
+    """A writer of lines."""
+
+    def __init__(self, file: BinaryIO, table: Any, names: Any) -> None:
+        del table
+        self._file, self._names = file, names
+
+    def write(self, batch: Any) -> None:
+        for record in batch:
+            self._file.write(f"{self._names.name(int(record['instrument_id']))} {record['size']}\n".encode())
+
+    def close(self) -> None:
+        self._file.write(b"end\n")
+
+    def give_up(self) -> None:
+        """Nothing waits to be written."""
+
+
+def test_a_sink_is_a_writer_and_one_line_for_its_ending(
+    lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "sizes.text"
+    with pytest.raises(strand.errors.ConfigurationError, match="does not end in one of"):
+        strand.replay(LinesFeed(lines), on_ticks, workers=1, cores=None, out={"sizes": out})
+    monkeypatch.setitem(files._WRITERS, ".text", TextSink)  # type: ignore[arg-type]
+    result = strand.replay(LinesFeed(lines), on_ticks, workers=1, cores=None, out={"sizes": out})
+    assert out.read_text() == "AA 100\nBB 7\nAA 50\nend\n"
+    assert result.written["sizes"][1] == 3
+
+
+# ---- command
+
+
+@click.command("hello")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def hello(as_json: bool) -> None:
+    """Says hello."""
+    click.echo(json.dumps({"hello": "world"}) if as_json else "hello world")
+
+
+def test_a_command_is_a_module_and_one_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CliRunner().invoke(cli, ["hello"]).exit_code == 2
+    monkeypatch.setitem(COMMANDS, "hello", (__name__, "Say hello."))
+    assert "Say hello." in run_cli("--help")
+    assert run_cli("hello") == "hello world\n"
+    assert json.loads(run_cli("hello", "--json")) == {"hello": "world"}

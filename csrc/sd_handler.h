@@ -77,7 +77,7 @@ typedef struct sd_emitted {
   uint32_t link; /* 0; then the engine's */
 } sd_emitted;
 
-/* A alarm as the engine keeps it, of a handler that is at feed time `now`: 0 forgets it, a time that is not after `now` is taken
+/* An alarm as the engine keeps it, of a handler that is at feed time `now`: 0 forgets it, a time that is not after `now` is taken
  * for the next ns, and the greatest one stands for never, also where a record says it. */
 static inline uint64_t sd_alarm_after(int64_t ns, int64_t now) {
   if (ns == 0) return 0;

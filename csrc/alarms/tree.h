@@ -40,7 +40,7 @@ static inline uint64_t sd_alarm_next(const sd_alarm_tree *t) {
   return sd_load(&t->node[1], relaxed, K4);
 }
 
-/* The last time at which a alarm may be due: the greatest stands for never, also where the feed's time says it. */
+/* The last time at which an alarm may be due: the greatest stands for never, also where the feed's time says it. */
 static inline uint64_t sd_alarm_until(uint64_t time) { return time - (time == SD_NEVER); }
 
 /* Sets a leaf. Nonzero: the root is another now. */

@@ -195,7 +195,7 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_volatility_params *p = ctx->params;
   sd_volatility_row *row = row_of(rows, key, ctx);
-  /* A alarm for what is past comes late, perhaps beyond the window's end. */
+  /* An alarm for what is past comes late, perhaps beyond the window's end. */
   sample_new(row, p, row->end && row->end < time ? row->end : time);
   if (row->end && row->end <= time) {
     /* For the window they are returns of zero; the row counts them when a price comes. */

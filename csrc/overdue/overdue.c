@@ -26,7 +26,7 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
   /* K8: acquire; pairs with the release below: the strands that it was set for are seen as they were then. */
   if (sd_load(&d->overdue_later, relaxed, K8)) sd_exchange(&d->overdue_later, 0u, acquire, K8);
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
-    /* K4: acquire; a alarm that is seen is seen after the overdue alarm that came before it. */
+    /* K4: acquire; an alarm that is seen is seen after the overdue alarm that came before it. */
     uint64_t alarm = sd_load(&d->alarms.tree[strand].node[1], acquire, K4);
     if (alarm == SD_NEVER) continue;
     if (alarm <= time) {

@@ -4,7 +4,7 @@
 
 #include "worker/alarm.h"
 
-/* sd_overdue_sweep puts an overdue alarm on each strand with a alarm that the feed's time has passed, and returns how many strands that
+/* sd_overdue_sweep puts an overdue alarm on each strand with an alarm that the feed's time has passed, and returns how many strands that
  * is true of, those included where one is on its way, but for strands that are set aside. From any thread.
  * sd_overdue_scan does so for who publishes and for the merger, who comes back. Where there is a merger, strands with
  * records are left to its next look: most of these fire by themselves before, at a record. */

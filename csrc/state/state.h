@@ -108,7 +108,7 @@ typedef struct sd_dispatcher {
   sd_a32 timed;    /* a handler has timers */
   sd_alarms alarms;
   sd_a64 *overdue_until; /* a strand: up to when the overdue alarm that waits there fires; 0: there is none */
-  sd_a32 overdue_later;  /* strands with a alarm that is due were left to the merger */
+  sd_a32 overdue_later;  /* strands with an alarm that is due were left to the merger */
   unsigned char *seen;   /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
   sd_outputs *outputs;         /* NULL: there are none */

@@ -7,7 +7,7 @@
  *     time are linked by then, and those linked later have their position at or after it.
  * So a timer has the same place among its symbol's records in all cases, and results do not hang on which it was.
  *
- * A alarm lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
+ * An alarm lies after the time of the record that asked for it (or of the timer): one that does not is moved to the next ns. What a
  * timer emits counts before its alarm is taken back: who finds no alarm after it read the watermark, finds what it emitted.
  *
  * next_alarm says when to look: no root that an overdue alarm still has to be queued for is earlier. Who changes a root stores it and

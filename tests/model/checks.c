@@ -1066,7 +1066,7 @@ static const char *looks_for_alarms(void) {
   if (wrong) return wrong;
   for (uint32_t i = 0; i < 2; i++)
     if (sd_load(&W.d->alarms.tree[i].node[1], relaxed, X1) < sd_load(&W.d->arena->next_alarm, relaxed, X1))
-      return "a alarm that nobody would look for";
+      return "an alarm that nobody would look for";
   return NULL;
 }
 

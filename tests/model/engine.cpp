@@ -209,7 +209,7 @@ template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlin
     }
   }
   void after() {
-    /* A alarm that no overdue alarm covers is one that a look still finds. */
+    /* An alarm that no overdue alarm covers is one that a look still finds. */
     for (uint32_t strand = 0; strand < STRANDS; strand++) {
       uint64_t alarm = sd_alarm_next(&e.d.alarms.tree[strand]);
       RL_ASSERT(alarm == SD_NEVER || sd_load(&e.arena.next_alarm, relaxed, K5) <= alarm ||
@@ -272,7 +272,7 @@ struct connecting : rl::test_suite<connecting, 2> {
   void after() { e.end(); }
 };
 
-/* A alarm taken back by an overdue alarm, while all that was published has been handled: who merges finds the alarm, or what its timer
+/* An alarm taken back by an overdue alarm, while all that was published has been handled: who merges finds the alarm, or what its timer
  * emitted. */
 struct taking_back : rl::test_suite<taking_back, 2> {
   engine e;

@@ -286,7 +286,7 @@ static void worker(void *unused, unsigned index) {
     if (R.timed && done == most) {
       uint32_t key = at(batch.records, most - 1)->key;
       uint64_t ns = batch.positions[most - 1].time + 1 + sd_scheduler_random(12);
-      if (sd_py_wake_at(R.d, &batch, most, ns)) broken("a alarm was refused");
+      if (sd_py_wake_at(R.d, &batch, most, ns)) broken("an alarm was refused");
       R.alarm[key] = ns;
       sd_worker_done(R.d, participant, &batch, most, 0, NULL);
       continue;
@@ -450,8 +450,8 @@ static int prepare(void) {
   int quiet = !R.nesting && sd_scheduler_random(2);
   static const uint32_t its_outputs[1] = {0};
   const uint32_t bytes = sizeof(emission);
-  sd_handler handlers[2] = {{quiet ? pure : native, NULL, quiet, R.emits, its_outputs,
-                             .wake = R.timed ? wake : NULL, .yields = (int32_t)R.yields},
+  sd_handler handlers[2] = {{quiet ? pure : native, NULL, quiet, R.emits, its_outputs, .wake = R.timed ? wake : NULL,
+                             .yields = (int32_t)R.yields},
                             {NULL, NULL, 0, R.emits, its_outputs, .wakes = (int32_t)R.timed}};
   /* Between the times of two records all symbols' timers may fire. */
   const uint64_t room = sd_outputs_least(R.d, 1) + one_of(0, 2) * 4000 + (R.timed ? R.n_symbols * 1000 : 0);

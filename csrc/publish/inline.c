@@ -9,6 +9,7 @@
 #include "numbering/watermark.h"
 #include "publish/cost_model.h"
 #include "publish/numbers.h"
+#include "worker/accounting.h"
 #include "worker/call.h"
 #include "worker/worker.h"
 
@@ -169,7 +170,7 @@ static void fail_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, 
   uncount(d, p, done, n - done);
   sd_fail(d, participant, strand, bad, ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
-  sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
+  sd_account_failure(s);
 }
 
 /* Owns strands and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
@@ -206,17 +207,11 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   return at;
 }
 
-static void book_piece(sd_dispatcher *d, uint32_t participant, int64_t n, int failed, uint64_t took) {
-  sd_counters *c = &d->participants[participant].counters;
-  uint64_t records = (uint64_t)n, handled = (uint64_t)(n - failed);
-  sd_bump(&c->accepted, records);
-  sd_bump(&c->handled, handled);
+static void account_piece(sd_counters *c, int64_t n, int failed, uint64_t took) {
+  const uint64_t handled = (uint64_t)(n - failed);
+  sd_bump(&c->accepted, (uint64_t)n);
   sd_bump(&c->handled_inline, handled);
-  if (failed) sd_bump(&c->failed, 1);
-  sd_bump(&c->busy, took);
-  sd_record(&c->wait, 0, records);
-  sd_record(&c->handler, took / records, records);
-  sd_record(&c->end_to_end, took, records);
+  sd_account_records(c, handled, (uint64_t)failed, 0, took);
 }
 
 static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
@@ -229,11 +224,10 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
     const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);
-    sd_bump_finished(&s->handled, n);
+    sd_account_visit(&d->participants[participant].counters, s, n);
     if (p->positions) d->last_number[strand] = p->number + p->numbered - 1;
     sd_strand_disown(s);
   }
-  sd_bump(&d->participants[participant].counters.visits, p->n_groups);
   sd_forget_groups(p);
 }
 
@@ -255,7 +249,7 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
     uint64_t before = now;
     now = sd_now();
     if (n) {
-      book_piece(d, participant, n, failed, now - before);
+      account_piece(&d->participants[participant].counters, n, failed, now - before);
       p->cheap = now - before < (uint64_t)n * dear_counts;
     }
     at += n;

@@ -6,31 +6,22 @@
 
 #include "base/clock.h"
 #include "numbering/failure.h"
+#include "worker/accounting.h"
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-/* Books a visit to strand s that handled n records, and failed on one more if `failed`. By the owner. */
-static void book(sd_dispatcher *d, uint32_t participant, sd_strand *s, int64_t n, int failed, uint64_t start,
-                 uint64_t end) {
+/* Accounts for a visit to strand s that handled n records, and failed on one more if `failed`. By the owner. */
+static void account(sd_dispatcher *d, uint32_t participant, sd_strand *s, int64_t n, int failed, uint64_t start,
+                    uint64_t end) {
   sd_counters *c = &d->participants[participant].counters;
-  uint64_t took = end - start, waited = start > s->oldest ? start - s->oldest : 0, records = (uint64_t)(n + failed);
-  sd_bump_finished(&s->handled, (uint64_t)n);
-  sd_bump(&c->handled, (uint64_t)n);
-  if (failed) {
-    sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
-    sd_bump(&c->failed, 1);
-  }
-  sd_bump(&c->visits, 1);
-  sd_bump(&c->busy, took);
+  sd_account_visit(c, s, (uint64_t)n);
+  if (failed) sd_account_failure(s);
   if (SD_UNLIKELY(d->strand_time != NULL)) {
     sd_strand_time *time = &d->strand_time[s - d->strands];
-    sd_bump(&time->counts, took);
-    sd_bump(&time->records, records);
+    sd_bump(&time->counts, end - start);
+    sd_bump(&time->records, (uint64_t)(n + failed));
   }
-  if (!records) return;
-  sd_record(&c->wait, waited, records);
-  sd_record(&c->handler, took / records, records);
-  sd_record(&c->end_to_end, waited + took, records);
+  sd_account_records(c, (uint64_t)n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
 }
 
 void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
@@ -124,7 +115,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t ind
     end = sd_now();
     /* Where there are timers records come one at a time. */
   } while (handler->wake && !failed && out < d->config.budget_records && end <= ctx.until);
-  book(d, participant, s, done, failed, start, end);
+  account(d, participant, s, done, failed, start, end);
   if (out > done + failed) lose(d, participant, s, (uint64_t)(out - done - failed));
   finish_lossy(d, participant, index, out, start);
   return end;
@@ -191,14 +182,14 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   end = sd_now();
   if (SD_UNLIKELY(end - start > d->budget_counts)) *most = *most > 1 ? *most / 2 : 1;
   else if (SD_UNLIKELY(*most < records_per_segment)) *most = 2 * *most;
-  book(d, participant, s, done, failed, start, end);
+  account(d, participant, s, done, failed, start, end);
   finish(d, participant, index, done + failed, pending, start);
   return end;
 }
 
 void sd_visit_over(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t n, int failed) {
   sd_strand *s = &d->strands[batch->strand];
-  book(d, participant, s, n, failed, batch->start, sd_now());
+  account(d, participant, s, n, failed, batch->start, sd_now());
   if (s->lossy) {
     if (batch->n > n + failed) lose(d, participant, s, (uint64_t)(batch->n - n - failed));
     finish_lossy(d, participant, batch->strand, batch->n, batch->start);

@@ -145,8 +145,9 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publi
 }
 
 /* Gives the numbers of the last n records of a slice of `all` back, so that the records get them again. Not beside other
- * publishers, whose lower bounds may lie above them. */
-static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t n, uint32_t all) {
+ * publishers, whose lower bounds may lie above them. `time`: the feed's time from now on. Timers up to it have fired, so it cannot be
+ * less; and if it were more, the records would get a later time than their own. */
+static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t n, uint32_t all, uint64_t time) {
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
@@ -155,7 +156,7 @@ static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, ui
   sd_lock(&a->number_lock);
   if (sd_publishes_alone(d, participant) && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
-    if (all > n) sd_store(&a->feed_time, p->end_time, relaxed, N1);
+    sd_store(&a->feed_time, time, relaxed, N1);
   }
   sd_unlock(&a->number_lock);
   sd_unlock(&a->numbering);
@@ -191,13 +192,14 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p
     int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->positions, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
       /* A timer failed, or timers took too long: the record before which they come is still to be handled. */
-      unnumber(d, participant, p, (uint32_t)(slice - done), (uint32_t)slice);
+      unnumber(d, participant, p, (uint32_t)(slice - done), (uint32_t)slice, p->positions[done].time);
       uncount(d, p, done, slice - done);
       *stopped = 1;
       return at + done;
     }
     if (SD_UNLIKELY(done < slice)) {
-      if (p->positions) unnumber(d, participant, p, (uint32_t)(slice - done - 1), (uint32_t)slice);
+      if (p->positions)
+        unnumber(d, participant, p, (uint32_t)(slice - done - 1), (uint32_t)slice, p->positions[done].time);
       fail_slice(d, participant, p, slice, done, ctx);
       *failed = 1;
       return at + done + 1;
@@ -214,7 +216,9 @@ static void account_piece(sd_counters *c, int64_t n, int failed, uint64_t took) 
   sd_account_records(c, handled, (uint64_t)failed, 0, took);
 }
 
-static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+/* Lets go of the strands. `stopped`: at the timers before a record. They have fired up to its time, so no record of a number below its
+ * own may follow there with that number. */
+static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int stopped) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
     if (i + OWNED_AHEAD <= p->n_groups) {
       const uint32_t next = p->groups[i + OWNED_AHEAD].strand;
@@ -225,7 +229,7 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);
     sd_account_visit(&d->participants[participant].counters, s, n);
-    if (p->positions) d->last_number[strand] = p->number + p->numbered - 1;
+    if (p->positions) d->last_number[strand] = p->number + p->numbered - !stopped;
     sd_strand_disown(s);
   }
   sd_forget_groups(p);
@@ -264,7 +268,7 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
       piece *= 2;
     }
   }
-  end_run(d, participant, p);
+  end_run(d, participant, p, stopped);
   sd_learn_inline(p, sd_now() - start, at);
   return at;
 }

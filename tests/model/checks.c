@@ -31,10 +31,11 @@ typedef struct world {
   sd_dispatcher *d;
   int (*each)(const record *t, int64_t i, sd_context *ctx); /* what the handler does with a record; nonzero: it fails */
   uint64_t time, given;
+  uint64_t woken[SYMBOLS]; /* the time of each symbol's last timer */
   uint64_t handled, handled_of[SYMBOLS];
   uint64_t tasks, wakes, merged;
   uint32_t participant; /* that handled the last record */
-  uint32_t publishing, working, meeting, swept;
+  uint32_t publishing, n_publishers, working, meeting, swept;
   int failing, nesting, finishes, endless;
   uint64_t position, last_number[SYMBOLS];
   uint64_t looks[MOST_LOOKS][2], n_looks; /* what the watermark said, and the time there */
@@ -91,6 +92,7 @@ static int64_t handler(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_schedule_point("timer");
   W.wakes++;
+  W.woken[key] = (uint64_t)time;
   ctx->wake_at(ctx, key, W.endless ? time + 1 : sd_scheduler_random(2) ? time + one_of(1, 4) : 0);
   return 0;
 }
@@ -971,6 +973,56 @@ static const char *endless_timers_leave_others_their_turn(void) {
   return run();
 }
 
+/* A record has its own time, which no timer of its symbol has passed. */
+static int asks_again(const record *t, int64_t i, sd_context *ctx) {
+  const uint64_t time = ctx->positions[i].time;
+  expect(time >= W.woken[t->key], "a record is handled behind a timer that it comes before");
+  expect(W.n_publishers > 1 || time == t->time, "a record has a later time than its own");
+  ctx->wake_at(ctx, t->key, (int64_t)time + one_of(1, 3));
+  return 0;
+}
+
+/* Calls of one or two records. Now and then time takes a leap, in which a timer fires so often that a publisher that handles
+ * records inline stops before the record. */
+static void leaping_publisher(void *unused, unsigned fiber) {
+  uint32_t participant = enter();
+  for (int i = 0; i < 5; i++) {
+    char symbols[3] = {(char)('a' + sd_scheduler_random(2)), (char)('a' + sd_scheduler_random(2)), 0};
+    symbols[one_of(1, 2)] = 0;
+    const void *records = records_of(participant, symbols);
+    for (size_t j = 0; symbols[j]; j++)
+      ((record *)records)[j].time = W.time += sd_scheduler_random(4) ? one_of(0, 3) : 100;
+    /* Another publisher, of later records, may be first: until it stops among its timers. */
+    const uint64_t wakes = W.wakes;
+    for (uint32_t pauses = sd_scheduler_random(2) * 60; pauses && W.wakes == wakes; pauses--) sd_pause();
+    for (uint64_t seen = wakes; W.wakes != seen; sd_pause()) seen = W.wakes;
+    int code = sd_publish(W.d, participant, records, (int64_t)strlen(symbols), SLICE_NS);
+    while (code == SD_AGAIN) {
+      sd_pause();
+      code = sd_publish_more(W.d, participant, SLICE_NS);
+    }
+  }
+  sd_publisher_leave(W.d, participant);
+  if (--W.publishing) return;
+  while (sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS) == SD_AGAIN) sd_pause();
+  stop();
+}
+
+static const char *records_keep_their_place_among_timers(void) {
+  sd_config c = usual(2, 1, one_of(1, 3));
+  c.sizes.n_strands = one_of(1, 2);
+  c.sizes.has_positions = 1;
+  c.publisher_drains = c.one_core = 1;
+  c.batch_records = one_of(1, 4);
+  make(&c, PURE, 1, 0);
+  W.each = asks_again;
+  W.endless = 1;
+  add_workers(1);
+  W.publishing = W.n_publishers = c.sizes.n_publishers;
+  for (uint32_t i = 0; i < W.publishing; i++) sd_scheduler_add(leaping_publisher, NULL);
+  return run();
+}
+
 /* The tree of a strand against a plain list. */
 static const char *alarm_trees_are_right(void) {
   static const uint32_t strand_of[SYMBOLS] = {0, 1, 0, 0, 1, 0, 0, 0};
@@ -1102,6 +1154,7 @@ static const struct check {
     {"merges-what-the-end-emits", merges_what_the_end_emits, 1},
     {"merger-looks-for-timers", merger_looks_for_timers, 1},
     {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
+    {"records-keep-their-place-among-timers", records_keep_their_place_among_timers, 3000},
     {"alarm-trees-are-right", alarm_trees_are_right, 20},
     {"looks-for-alarms", looks_for_alarms, 4000},
     {"looks-wait-for-no-other", looks_wait_for_no_other, 50},

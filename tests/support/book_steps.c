@@ -24,6 +24,7 @@ static inline size_t counted(size_t bytes) {
 #include "handlers/pool.c"
 #ifdef OF_DEPTH
 #include "handlers/depth.c"
+#include "handlers/depth_side.c"
 #else
 #include "handlers/book.c"
 #include "handlers/book_events.c"

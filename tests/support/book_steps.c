@@ -28,7 +28,9 @@ static inline size_t counted(size_t bytes) {
 #else
 #include "handlers/book.c"
 #include "handlers/book_events.c"
+#include "handlers/book_levels.c"
 #include "handlers/book_store.c"
+#include "handlers/book_table.c"
 #include "handlers/publishers.c"
 #endif
 

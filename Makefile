@@ -94,6 +94,7 @@ bench: install
 
 lint: dev
 	$(BIN)/python tools/arrows.py
+	$(BIN)/python tools/sizes.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)

@@ -112,6 +112,32 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         console.print(f"[yellow]{UNDATED}[/]")
     if s.unpinned is not None:
         console.print(f"[yellow]{escape(s.unpinned)}[/]")
+    _print_tables(console, result)
+    if (pacing := result.pacing) is not None:
+        late = pacing.lateness
+        console.print(
+            f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
+            f"p99 {duration(late.percentiles[99.0])}, at most {duration(late.maximum_ns)}; "
+            f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
+        )
+    dropped = {reason: n for reason, n in s.dropped.items() if n}
+    console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    print_skipped(console, skipped_as_dict(result.skipped))
+    for failure in result.failures:
+        console.print(f"[red]quarantined:[/] {escape(failure)}")
+    _print_parts(console, result)
+    console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
+    if out is not None:
+        console.print(f"rows written to {escape(str(out))}")
+    for name, (path, records) in result.written.items():
+        console.print(f"{name}: {records:,} records written to {escape(str(path))}")
+    for name, array in result.outputs.items():
+        console.print(f"{name}: {len(array):,} records, not written (--out {name}=FILE)")
+
+
+def _print_tables(console: Console, result: RunResult) -> None:
+    """What each worker did, and the latencies."""
+    s = result.statistics
     table = Table("worker", "core", "ticks", "busy", "visits", "steals", "parks", title=f"imbalance {s.imbalance:.2f}")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -126,18 +152,10 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
         table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
     console.print(table)
-    if (pacing := result.pacing) is not None:
-        late = pacing.lateness
-        console.print(
-            f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
-            f"p99 {duration(late.percentiles[99.0])}, at most {duration(late.maximum_ns)}; "
-            f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
-        )
-    dropped = {reason: n for reason, n in s.dropped.items() if n}
-    console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
-    print_skipped(console, skipped_as_dict(result.skipped))
-    for failure in result.failures:
-        console.print(f"[red]quarantined:[/] {escape(failure)}")
+
+
+def _print_parts(console: Console, result: RunResult) -> None:
+    """The fingerprints of days, and of what was handled up to each interval."""
     for number, day in enumerate(result.days, 1):
         begun = datetime.fromtimestamp(day.start_ns / 1e9, UTC)
         console.print(
@@ -151,13 +169,6 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
             highlight=False,
             soft_wrap=True,
         )
-    console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
-    if out is not None:
-        console.print(f"rows written to {escape(str(out))}")
-    for name, (path, records) in result.written.items():
-        console.print(f"{name}: {records:,} records written to {escape(str(path))}")
-    for name, array in result.outputs.items():
-        console.print(f"{name}: {len(array):,} records, not written (--out {name}=FILE)")
 
 
 def print_info(console: Console, found: dict[str, Any]) -> None:

@@ -2,19 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "handlers/deep.h"
-#include "handlers/ladder.h"
-#include "handlers/pool.h"
-
-/* One side: keys, as ladder.h has them, and behind all there is room for, the sizes in the same order. Levels beyond the best
- * SD_NEAR lie in chunks. */
-typedef struct sd_depth_side {
-  uint64_t *keys; /* NULL: it never had a level */
-  uint32_t n, room;
-  sd_deep deep;
-} sd_depth_side;
+#include "handlers/depth_side.h"
 
 typedef struct sd_depth {
   sd_depth_side side[2];
@@ -47,94 +36,6 @@ void sd_depths_destroy(sd_depths *depths) {
   free(depths);
 }
 
-/* ---- one side */
-
-static uint64_t side_bytes(uint32_t room) {
-  return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(int64_t)) : 0;
-}
-
-static int64_t *sizes_of(const sd_depth_side *s) { return (int64_t *)s->keys + s->room; }
-
-static int grow(sd_depth_side *s, sd_pool *pool, uint32_t most) {
-  uint32_t room = sd_ladder_room(s->room);
-  if (room > most) room = most;
-  if (room > SD_NEAR) room = SD_NEAR;
-  uint64_t *piece = sd_pool_take(pool, side_bytes(room));
-  if (!piece) return 0;
-  uint64_t *keys = sd_ladder_begin(piece);
-  if (s->n) {
-    memcpy(keys, s->keys, s->n * sizeof *keys);
-    memcpy(keys + room, sizes_of(s), s->n * sizeof(int64_t));
-  }
-  if (s->keys) sd_pool_give(pool, s->keys - SD_LADDER_BEST, side_bytes(s->room));
-  s->keys = keys;
-  s->room = room;
-  return 1;
-}
-
-static uint32_t place_of(const sd_depth_side *s, uint64_t key) { return s->n ? sd_ladder_find(s->keys, s->n, key) : 0; }
-
-/* Takes n levels out, from `at` on. */
-static void cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
-  uint32_t after = s->n - at - n;
-  memmove(&s->keys[at], &s->keys[at + n], after * sizeof *s->keys);
-  memmove(&sizes_of(s)[at], &sizes_of(s)[at + n], after * sizeof(int64_t));
-  s->n -= n;
-}
-
-static void put_in(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
-  int64_t *sizes = sizes_of(s);
-  memmove(&s->keys[at + 1], &s->keys[at], (s->n - at) * sizeof *s->keys);
-  memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
-  s->keys[at] = key;
-  sizes[at] = size;
-  s->n++;
-}
-
-static uint32_t levels_of(const sd_depth_side *s) { return s->n + s->deep.levels; }
-
-/* Gives the worst of a full array to the chunks, which have reserved. */
-static void spill(sd_depth_side *s) {
-  sd_chunk *chunk = sd_deep_push(&s->deep, s->keys[0], SD_CHUNK);
-  memcpy(chunk->keys, s->keys, SD_CHUNK * sizeof *s->keys);
-  memcpy(chunk->values, sizes_of(s), SD_CHUNK * sizeof *s->keys);
-  cut_out(s, 0, SD_CHUNK);
-}
-
-/* The other way round, where the array has become short. It may be empty. */
-static void refill(sd_depth_side *s) {
-  while (s->deep.levels && s->n < SD_NEAR_LEAST) {
-    const sd_chunk *chunk = sd_deep_best(&s->deep);
-    int64_t *sizes = sizes_of(s);
-    memmove(&s->keys[chunk->n], s->keys, s->n * sizeof *s->keys);
-    memmove(&sizes[chunk->n], sizes, s->n * sizeof *sizes);
-    memcpy(s->keys, chunk->keys, chunk->n * sizeof *s->keys);
-    memcpy(sizes, chunk->values, chunk->n * sizeof *sizes);
-    s->n += (uint32_t)chunk->n;
-    sd_deep_pop(&s->deep);
-  }
-}
-
-/* Room for one more level. Zero: no memory. */
-static int make_room(sd_depth_side *s, sd_pool *pool, uint32_t most) {
-  if (s->n == s->room && s->room < SD_NEAR) return grow(s, pool, most);
-  if (s->n < SD_NEAR && !s->deep.levels) return 1;
-  if (!sd_deep_reserve(&s->deep, pool)) return 0;
-  if (s->n < SD_NEAR) return 1;
-  spill(s);
-  return sd_deep_reserve(&s->deep, pool);
-}
-
-static void drop_worst(sd_depth_side *s) {
-  if (!s->deep.levels) {
-    cut_out(s, 0, 1);
-    return;
-  }
-  sd_deep_place place;
-  sd_deep_find(&s->deep, sd_deep_worst(&s->deep), &place);
-  sd_deep_remove(&s->deep, &place);
-}
-
 /* ---- one tick */
 
 enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3 };
@@ -161,8 +62,8 @@ static void clear(sd_depth_change *c, int side) {
 
 /* A level that is not there, in a book that may have one more. Zero: no memory. */
 static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int64_t size) {
-  if (!make_room(s, c->pool, c->max_levels)) return 0;
-  const uint32_t at = place_of(s, key);
+  if (!sd_depth_make_room(s, c->pool, c->max_levels)) return 0;
+  const uint32_t at = sd_depth_place(s, key);
   if (at == 0 && s->deep.levels) {
     sd_deep_place place;
     sd_deep_find(&s->deep, key, &place);
@@ -170,7 +71,7 @@ static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int
     touch(c, side, s->n);
     return 1;
   }
-  put_in(s, at, key, size);
+  sd_depth_put_in(s, at, key, size);
   touch(c, side, s->n - 1 - at);
   return 1;
 }
@@ -187,10 +88,10 @@ static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key
   } else if (there) {
     *sd_deep_value(&place) = size;
   } else {
-    if (levels_of(s) == c->max_levels) {
+    if (sd_depth_side_levels(s) == c->max_levels) {
       c->row->beyond++;
       if (key < sd_deep_worst(&s->deep)) return 1;
-      drop_worst(s);
+      sd_depth_drop_worst(s);
     }
     return put(c, s, side, key, size);
   }
@@ -201,7 +102,7 @@ static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key
 static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
   sd_depth_side *s = &c->book->side[side];
   uint64_t key = sd_ladder_key(side, price);
-  uint32_t at = place_of(s, key);
+  uint32_t at = sd_depth_place(s, key);
   int there = at < s->n && s->keys[at] == key;
   if (!there && at == 0 && s->deep.levels) return set_deep(c, s, side, key, size);
   if (size == 0) {
@@ -210,19 +111,19 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
       return 1;
     }
     touch(c, side, s->n - 1 - at);
-    cut_out(s, at, 1);
-    refill(s);
+    sd_depth_cut_out(s, at, 1);
+    sd_depth_refill(s);
     return 1;
   }
   if (there) {
-    sizes_of(s)[at] = size;
+    sd_depth_sizes(s)[at] = size;
     touch(c, side, s->n - 1 - at);
     return 1;
   }
-  if (levels_of(s) == c->max_levels) {
+  if (sd_depth_side_levels(s) == c->max_levels) {
     c->row->beyond++;
     if (at == 0) return 1;
-    drop_worst(s);
+    sd_depth_drop_worst(s);
   }
   return put(c, s, side, key, size);
 }
@@ -231,11 +132,11 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
 static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
   sd_depth_side *s = &c->book->side[side];
   const uint64_t key = sd_ladder_key(side, price), last = key - (uint64_t)inclusive;
-  const uint32_t at = place_of(s, key), kept = at + (uint32_t)(!inclusive && at < s->n && s->keys[at] == key);
+  const uint32_t at = sd_depth_place(s, key), kept = at + (uint32_t)(!inclusive && at < s->n && s->keys[at] == key);
   if (kept == s->n) return;
   s->n = kept;
   if (!kept) sd_deep_cut(&s->deep, last);
-  refill(s);
+  sd_depth_refill(s);
   touch(c, side, 0);
 }
 
@@ -316,7 +217,7 @@ static int apply(sd_depth_change *c, const sd_tick *t) {
 
 static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   const sd_depth_side *s = &c->book->side[side];
-  const int64_t *sizes = sizes_of(s);
+  const int64_t *sizes = sd_depth_sizes(s);
   sd_depth_row *row = c->row;
   int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
   for (uint32_t i = c->from[side]; i < top; i++) {
@@ -328,11 +229,11 @@ static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   if (side == SD_BID) {
     row->bid_price = best;
     row->bid_size = size;
-    row->bid_levels = (int32_t)levels_of(s);
+    row->bid_levels = (int32_t)sd_depth_side_levels(s);
   } else {
     row->ask_price = best;
     row->ask_size = size;
-    row->ask_levels = (int32_t)levels_of(s);
+    row->ask_levels = (int32_t)sd_depth_side_levels(s);
   }
 }
 
@@ -385,7 +286,7 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
   uint64_t got = 0;
   for (; got < n && got < s->n; got++) {
     const uint64_t at = s->n - 1 - got;
-    levels[got] = (sd_depth_level){sd_ladder_price(which, s->keys[at]), sizes_of(s)[at]};
+    levels[got] = (sd_depth_level){sd_ladder_price(which, s->keys[at]), sd_depth_sizes(s)[at]};
   }
   sd_deep_cursor cursor = {0};
   uint64_t key;
@@ -397,9 +298,6 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
 uint64_t sd_depths_bytes(const sd_depths *depths) {
   uint64_t bytes = sizeof *depths + depths->n * sizeof(sd_depth);
   for (uint64_t i = 0; i < depths->n; i++)
-    for (int side = 0; side < 2; side++) {
-      const sd_depth_side *s = &depths->book[i].side[side];
-      bytes += side_bytes(s->room) + sd_deep_bytes(&s->deep);
-    }
+    for (int side = 0; side < 2; side++) bytes += sd_depth_side_bytes(&depths->book[i].side[side]);
   return bytes;
 }

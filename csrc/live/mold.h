@@ -24,6 +24,7 @@
 #ifndef SD_LIVE_MOLD_H
 #define SD_LIVE_MOLD_H
 
+#include "live/mold_deliver.h"
 #include "live/mold_look.h"
 #include "live/mold_socket.h"
 #include "live/mold_take.h"

@@ -2,6 +2,7 @@
 #include "live/mold_socket.h"
 
 #include "base/clock.h"
+#include "live/mold_deliver.h"
 #include "live/mold_look.h"
 #include "live/mold_take.h"
 

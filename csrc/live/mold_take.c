@@ -1,7 +1,7 @@
 #include "live/mold_take.h"
 
+#include "live/mold_deliver.h"
 #include "live/mold_track.h"
-#include "memory/counters.h"
 
 #include <stdlib.h>
 
@@ -9,7 +9,6 @@
 
 _Static_assert((SD_MOLD_WINDOW & (SD_MOLD_WINDOW - 1)) == 0, "slots are found by masking");
 _Static_assert(SD_MOLD_WINDOW > SD_MOLD_PACKET / 3, "a packet's messages fit the window");
-_Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
 
 sd_mold *sd_mold_make(const sd_mold_options *options) {
   sd_mold *m = options->first_sequence <= SD_MOLD_SEQUENCE_MAX ? calloc(1, sizeof *m) : NULL;
@@ -47,97 +46,6 @@ void sd_mold_unmake(sd_mold *m) {
   free(m);
 }
 
-/* ---- delivery */
-
-static inline int limit_reached(const sd_mold *m) {
-  return m->options.message_limit != 0 && m->counts.delivered >= m->options.message_limit;
-}
-
-static void note_run(sd_mold *m, uint64_t sequence, uint64_t ts_recv) {
-  m->runs[m->run_count++] = (sd_mold_run){m->counts.delivered + 1, sequence, ts_recv};
-}
-
-static inline void note_latency(sd_mold *m, uint64_t ts_recv, uint64_t messages) {
-  uint64_t age = m->realtime_ns > ts_recv ? m->realtime_ns - ts_recv : 0;
-  m->counts.latency[sd_bucket_of(age)] += messages;
-}
-
-static void release(sd_mold *m, mold_slot *slot) {
-  mold_packet *packet = &m->packets[slot->packet];
-  slot->state = SLOT_FREE;
-  m->counts.held--;
-  if (--packet->users == 0) m->free_packets[m->free_count++] = slot->packet;
-}
-
-/* Everything held from the next message on, as far as there is room. */
-static void deliver(sd_mold *m) {
-  uint32_t last_packet = UINT32_MAX;
-  while (m->counts.held > 0 && mold_is_held(m, m->counts.next_sequence) && !limit_reached(m)) {
-    mold_slot *slot = mold_slot_of(m, m->counts.next_sequence);
-    const mold_packet *packet = &m->packets[slot->packet];
-    uint64_t bytes = 2 + sd_be16(packet->bytes + slot->at);
-    if (bytes > m->out_bytes - m->out_used) break;
-    if (slot->packet != last_packet) {
-      if (m->run_count == m->run_capacity) break;
-      note_run(m, m->counts.next_sequence, packet->ts_recv);
-      last_packet = slot->packet;
-    }
-    memcpy(m->out + m->out_used, packet->bytes + slot->at, bytes);
-    note_latency(m, packet->ts_recv, 1);
-    m->out_used += bytes;
-    m->counts.delivered++;
-    m->counts.next_sequence++;
-    release(m, slot);
-  }
-  if (m->gap_to < m->counts.next_sequence) m->gap_to = m->counts.next_sequence;
-}
-
-/* Where the head gap ends. The message held right behind it says since when it has been one. */
-static void find_gap(sd_mold *m) {
-  uint64_t next = m->counts.next_sequence;
-  uint64_t end = mold_window_end(m);
-  m->gap_to = next;
-  if (next >= m->counts.high || mold_is_held(m, next)) return;
-  if (m->counts.held > 0) {
-    for (uint64_t s = next + 1; s < end; s++) {
-      if (!mold_is_held(m, s)) continue;
-      m->gap_to = s;
-      m->gap_since_ns = m->packets[mold_slot_of(m, s)->packet].arrived_ns;
-      return;
-    }
-  }
-  m->gap_to = m->counts.high;
-  m->gap_since_ns = m->high_since_ns;
-}
-
-static void after_progress(sd_mold *m) {
-  if (m->counts.stopped_at_gap) return;
-  deliver(m);
-  if (m->gap_to <= m->counts.next_sequence) find_gap(m);
-  if (m->counts.next_sequence >= m->end_sequence || limit_reached(m)) m->counts.ended = 1;
-}
-
-static void give_up(sd_mold *m) {
-  uint64_t from = m->counts.next_sequence;
-  uint64_t to = m->gap_to;
-  sd_ranges_add(&m->gaps, from, to);
-  m->counts.next_sequence = to;
-  if (m->options.stop_at_gap) m->counts.stopped_at_gap = m->counts.ended = 1;
-  after_progress(m);
-}
-
-static void take_suspect(sd_mold *m, mold_suspect *s, uint64_t now_ns);
-
-void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
-  mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
-  if (first && now_ns >= first->arrived_ns && now_ns - first->arrived_ns >= m->options.gap_timeout_ns)
-    take_suspect(m, first, now_ns);
-  after_progress(m);
-  while (m->gap_to > m->counts.next_sequence && now_ns - m->gap_since_ns >= m->options.gap_timeout_ns &&
-         now_ns >= m->gap_since_ns && !m->counts.ended)
-    give_up(m);
-}
-
 /* ---- packets in */
 
 static void start(sd_mold *m, const sd_mold_header *h) {
@@ -166,29 +74,6 @@ static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
       (!m->options.any_session && memcmp(m->options.session, h->session, SD_MOLD_SESSION) != 0)) {
     c->line[line].other_session++;
     return 0;
-  }
-  return 1;
-}
-
-static void heard_of(sd_mold *m, uint64_t high, uint64_t now_ns) {
-  if (high <= m->counts.high) return;
-  if (m->gap_to == m->counts.high && m->gap_to > m->counts.next_sequence && m->counts.held == 0) {
-    m->gap_to = high; /* the gap's end was only heard of: it goes on, and is as old as it was */
-  }
-  m->counts.high = high;
-  m->high_since_ns = now_ns;
-}
-
-/* Room for `to` in the window and for one packet more; false: there is none while the output is full. */
-static int make_room(sd_mold *m, uint64_t to) {
-  while (!m->counts.ended && (m->free_count == 0 || to > m->counts.next_sequence + WINDOW)) {
-    uint64_t before = m->counts.next_sequence;
-    deliver(m);
-    find_gap(m);
-    if (m->counts.next_sequence != before) continue;
-    if (m->gap_to <= before) return 0;
-    m->counts.forced++;
-    give_up(m);
   }
   return 1;
 }
@@ -252,8 +137,8 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
     /* An end before the first message wanted is one too; one before what was heard since is an old packet. */
     if (h.end && h.sequence < m->end_sequence && (h.sequence >= c->high || c->high == m->counts.first_sequence))
       m->end_sequence = h.sequence;
-    heard_of(m, to, now_ns);
-    after_progress(m);
+    mold_heard_of(m, to, now_ns);
+    sd_mold_deliver(m);
     return;
   }
   line->packets++;
@@ -269,20 +154,20 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
   if (LIKELY(h.sequence == c->next_sequence && c->held == 0 && h.body_len <= m->out_bytes - m->out_used &&
              m->run_count < m->run_capacity &&
              (m->options.message_limit == 0 || h.count <= m->options.message_limit - c->delivered))) {
-    note_run(m, h.sequence, ts_recv);
+    mold_note_run(m, h.sequence, ts_recv);
     memcpy(m->out + m->out_used, bytes + SD_MOLD_HEADER, h.body_len);
     m->out_used += h.body_len;
-    note_latency(m, ts_recv, h.count);
+    mold_note_latency(m, ts_recv, h.count);
     c->delivered += h.count;
     line->first += h.count;
     c->next_sequence = to;
-    heard_of(m, to, now_ns);
-    after_progress(m);
+    mold_heard_of(m, to, now_ns);
+    sd_mold_deliver(m);
     return;
   }
   /* Not yet of its own messages: until they are held they would look like a part of the gap before them. */
-  heard_of(m, h.sequence, now_ns);
-  if (!make_room(m, to)) {
+  mold_heard_of(m, h.sequence, now_ns);
+  if (!sd_mold_make_room(m, to)) {
     line->overflowed++;
     line->unwanted += h.count;
     return;
@@ -292,8 +177,8 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
     return;
   }
   hold(m, line, &h, bytes, len, ts_recv, now_ns);
-  heard_of(m, to, now_ns);
-  after_progress(m);
+  mold_heard_of(m, to, now_ns);
+  sd_mold_deliver(m);
 }
 
 /* The packet set aside that this one vouches for; NULL: none. A copy of it on its own line, as a network may make, does
@@ -376,6 +261,16 @@ void sd_mold_take(sd_mold *m, int line_index, const uint8_t *bytes, uint64_t len
   else doubt(m, line_index, &h, bytes, len, ts_recv, now_ns);
 }
 
+void sd_mold_tick(sd_mold *m, uint64_t now_ns) {
+  mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
+  if (first && now_ns >= first->arrived_ns && now_ns - first->arrived_ns >= m->options.gap_timeout_ns)
+    take_suspect(m, first, now_ns);
+  sd_mold_deliver(m);
+  while (m->gap_to > m->counts.next_sequence && now_ns - m->gap_since_ns >= m->options.gap_timeout_ns &&
+         now_ns >= m->gap_since_ns && !m->counts.ended)
+    sd_mold_give_up(m);
+}
+
 int sd_mold_finish(sd_mold *m) {
   mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
   if (first) take_suspect(m, first, first->arrived_ns);
@@ -386,25 +281,11 @@ int sd_mold_finish(sd_mold *m) {
     if (t->fd >= 0 || m->counts.line[i].packets > 0)
       mold_track_decide(t, m->end_sequence != UINT64_MAX ? m->end_sequence : t->high);
   }
-  after_progress(m);
-  while (m->counts.next_sequence < m->counts.high && !limit_reached(m) && !m->counts.stopped_at_gap) {
-    find_gap(m);
+  sd_mold_deliver(m);
+  while (m->counts.next_sequence < m->counts.high && !mold_limit_reached(m) && !m->counts.stopped_at_gap) {
+    sd_mold_find_gap(m);
     if (m->gap_to <= m->counts.next_sequence) return SD_AGAIN;
-    give_up(m);
+    sd_mold_give_up(m);
   }
   return SD_OK;
-}
-
-/* ---- output */
-
-void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
-                    uint64_t realtime_ns) {
-  m->out = out;
-  m->out_bytes = out_bytes;
-  m->out_used = 0;
-  m->runs = runs;
-  m->run_capacity = run_capacity;
-  m->run_count = 0;
-  m->realtime_ns = realtime_ns;
-  if (m->counts.started) after_progress(m);
 }

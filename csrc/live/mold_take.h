@@ -1,4 +1,4 @@
-/* What comes in is put in order, goes out, or is given up. What a receiver says of itself is mold_look.h's. */
+/* What comes in is believed or not, and put in order. How it goes out is mold_deliver.h's. */
 #ifndef SD_LIVE_MOLD_TAKE_H
 #define SD_LIVE_MOLD_TAKE_H
 
@@ -7,10 +7,6 @@
 /* A receiver without sockets, NULL where there is no memory; first_sequence is at most SD_MOLD_SEQUENCE_MAX. */
 sd_mold *sd_mold_make(const sd_mold_options *options);
 void sd_mold_unmake(sd_mold *m);
-
-/* Where what is delivered goes until the next call: bytes of frames, and runs. What did not fit before goes first. */
-void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
-                    uint64_t realtime_ns);
 
 /* A packet of `line`; `now_ns` is a clock that does not jump. */
 void sd_mold_take(sd_mold *m, int line, const uint8_t *packet, uint64_t len, uint64_t ts_recv, uint64_t now_ns);

@@ -103,22 +103,22 @@ def replay(
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.
-        stopped: ReplayResult | None = getattr(interrupt, "partial", None)
-        if stopped is not None:
-            shown = stopped
-            paging.write(stopped, "interrupted")
-            plain = report.as_dict(shown) | {"error": "interrupted"}
-            show(as_json, plain, lambda console: report.print_replay(console, shown, None))
+        _report_partial(getattr(interrupt, "partial", None), "interrupted", paging, as_json)
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.
-        if error.partial is not None:
-            partial = error.partial
-            paging.write(partial, "" if isinstance(error, StrictError) else str(error))
-            plain = report.as_dict(partial) | {"error": str(error)}
-            show(as_json, plain, lambda console: report.print_replay(console, partial, None))
+        _report_partial(error.partial, error, paging, as_json)
         raise
     if out is not None:
         report.write_rows(out, result, escape_formulas=writes.escape_formulas)
     paging.write(result)
     show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
+
+
+def _report_partial(partial: ReplayResult | None, why: Exception | str, paging: Paging, as_json: bool) -> None:
+    """What was handled before a run ended early, where it got so far as to say."""
+    if partial is None:
+        return
+    paging.write(partial, "" if isinstance(why, StrictError) else str(why))
+    plain = report.as_dict(partial) | {"error": str(why)}
+    show(as_json, plain, lambda console: report.print_replay(console, partial, None))

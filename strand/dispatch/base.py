@@ -50,17 +50,14 @@ class RunBase:
         handler: HandlerLike | None,
         handlers: Mapping[str, HandlerLike] | None,
         *,
-        dtype: np.dtype[Any],
-        key: str,
-        columns: Mapping[str, str | Mapping[str, Any] | None] | None,
-        column_options: Mapping[str, Any] | None,
+        reader: RecordReader,
         feed: TicksAre | None,
         out: Mapping[str, str | os.PathLike[str]] | None,
         escape_formulas: bool,
     ) -> None:
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
-        self._reader = RecordReader(dtype, key, columns, column_options)
+        self._reader = reader
         self._handlers, self._handler_of_symbol = assign_handlers(
             self._table, handler, handlers, self._reader.dtype, feed
         )

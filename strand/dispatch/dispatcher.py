@@ -31,6 +31,7 @@ from strand.handlers import HandlerLike
 from strand.numbers import whole
 from strand.options import options_of, refuse_unknown
 from strand.policies import Fifo, Policy
+from strand.records import RecordReader
 from strand.stats import Statistics
 from strand.ticks import TICK
 
@@ -122,10 +123,7 @@ class Dispatcher(RunBase):
             symbols,
             handler,
             handlers,
-            dtype=dtype,
-            key=key,
-            columns=columns,
-            column_options=column_options,
+            reader=RecordReader(dtype, key, columns, column_options),
             feed=feed,
             out=out,
             escape_formulas=escape_formulas,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
@@ -19,7 +19,7 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
-from strand.handlers.watches import STATES, Events, watches_of
+from strand.handlers.watches import STATES, Events, Watch, watches_of
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
 __all__ = ["METHODS", "ObjectHandler", "Tick", "Trade", "is_object_class", "object_handler"]
@@ -264,14 +264,7 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
         for watch in watches:
             watch.look(context.after, events)
         trades = {} if on_trade is None else _trades_by_place(context.trades)
-        positions: Iterable[int] = range(len(ticks))
-        chosen = ticks
-        if only is not None:
-            wanted = only[ticks["kind"]]
-            wanted[list(events)] = True
-            wanted[list(trades)] = True
-            at = np.flatnonzero(wanted)
-            chosen, positions = ticks[at], at.tolist()
+        chosen, positions = _chosen(ticks, only, events, trades)
         i = 0
         try:
             for i, fields in zip(positions, _FIELDS.iter_unpack(chosen.tobytes()), strict=True):
@@ -301,18 +294,31 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
             row["ticks"] += handled
         return None if handled == len(ticks) else handled
 
-    def changed() -> None:
-        """At a timer or the end, where ``after`` has one row."""
-        events: Events = {}
-        for watch in watches:
-            watch.look(context.after, events)
-            watch.stand(context.after, 0)
-        for method, value in events.get(0, ()):
-            method(value)
+    changed = partial(_tell_changes, watches, context) if watches else None
+    return SymbolFunctions(call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed)
 
-    return SymbolFunctions(
-        call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed if watches else None
-    )
+
+def _chosen(
+    ticks: npt.NDArray[Any], only: npt.NDArray[np.bool_] | None, *places: Iterable[int]
+) -> tuple[npt.NDArray[Any], Iterable[int]]:
+    """The ticks of the kinds in ``only``, and those at ``places``; and where each is. None: all of them."""
+    if only is None:
+        return ticks, range(len(ticks))
+    wanted = only[ticks["kind"]]
+    for each in places:
+        wanted[list(each)] = True
+    at = np.flatnonzero(wanted)
+    return ticks[at], at.tolist()
+
+
+def _tell_changes(watches: Sequence[Watch], context: Context) -> None:
+    """At a timer or the end, where ``after`` has one row."""
+    events: Events = {}
+    for watch in watches:
+        watch.look(context.after, events)
+        watch.stand(context.after, 0)
+    for method, value in events.get(0, ()):
+        method(value)
 
 
 def _trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:

@@ -28,6 +28,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
+from strand.records import RecordReader
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
@@ -80,10 +81,7 @@ class SerialLoop(RunBase):
             symbols,
             handler,
             handlers,
-            dtype=dtype,
-            key=key,
-            columns=columns,
-            column_options=column_options,
+            reader=RecordReader(dtype, key, columns, column_options),
             feed=feed,
             out=out,
             escape_formulas=escape_formulas,

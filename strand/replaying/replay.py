@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from strand import feeds
@@ -14,7 +13,7 @@ from strand.dispatch.configuration import RENAMED, yes_or_no
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, skipped_of, unknown_symbol
+from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
 from strand.feeds.opening import APART
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
@@ -24,7 +23,6 @@ from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.observe.sampler import NoSampler, Sampler
 from strand.options import check_apart, options_of, refuse_unknown
-from strand.output.output import output_digests
 from strand.pacing import Pacer
 from strand.reference.loop import SerialLoop
 from strand.replaying.header import run_header
@@ -105,13 +103,9 @@ def replay(
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
     check_apart("feed_options", feed_options or {}, APART)
     refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
-    flags = {
-        "timeline": timeline, "pin_publisher": pin_publisher, "per_day": per_day, "allow_empty": allow_empty,
-        "strict": strict,
-    }  # fmt: skip
-    for flag, given_flag in flags.items():
-        if given_flag is not None:
-            yes_or_no(flag, given_flag)
+    _check_flags(
+        timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict
+    )
     given = handler
     if handler is not None:
         handler = resolve(handler)
@@ -169,34 +163,7 @@ def replay(
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
     days.end(run.by_symbol)
-    result = ReplayResult(
-        info=feed.info,
-        symbols=dispatcher.symbols,
-        rows=dispatcher.rows,
-        ticks=run.ticks,
-        ticks_by_symbol=run.by_symbol,
-        seen=run.seen.counts(),
-        unpriced=run.unpriced,
-        wall_s=wall_s,
-        setup_s=setup_s,
-        feed_s=batches.spent_s,
-        input_wait_s=feed_statistics.get("wait_ns", 0) / 1e9,
-        workers=dispatcher.workers,
-        n_strands=dispatcher.n_strands,
-        statistics=dispatcher.statistics(),
-        feed_statistics=feed_statistics,
-        skipped=skipped_of(feed),
-        failures=tuple(str(f) for f in dispatcher.failures),
-        outputs={name: output.array() for name, output in dispatcher.outputs.items() if output.path is None},
-        written={name: (output.path, output.records) for name, output in dispatcher.outputs.items() if output.path},
-        books=dispatcher.books if dispatcher.keeps_books else None,
-        pacing=None if pacer is None else pacer.statistics(),
-        objects=dispatcher.objects,
-        timeline=sampler.timeline(run.by_symbol, dispatcher.symbols),
-        intervals=recorder.intervals,
-        days=days.days,
-        _digests=partial(output_digests, dispatcher.outputs),
-    )
+    result = run.result(wall_s, setup_s, batches.spent_s, feed_statistics, pacer)
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
     if failed is None and run.ticks != limit:
         failed = unknown_symbol(feed, wanted) or _unwatched(watch, result)
@@ -220,6 +187,12 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     if speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
     return pacer
+
+
+def _check_flags(**flags: bool | None) -> None:
+    for name, value in flags.items():
+        if value is not None:
+            yes_or_no(name, value)
 
 
 def _unwatched(watch: int | Sequence[str] | None, result: ReplayResult) -> UnknownSymbolError | None:

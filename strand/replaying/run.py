@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -16,11 +17,14 @@ from strand.dispatch.flow import Flow
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
+from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
 from strand.observe.sampler import NoSampler, Sampler
+from strand.output.output import output_digests
 from strand.output.outputs import Outputs
+from strand.pacing import Pacer
 from strand.reference.loop import SerialLoop
 from strand.replaying.recorder import NoRecorder
+from strand.replaying.result import ReplayResult
 from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 
@@ -139,6 +143,45 @@ class Run:
         self._recorder.ending(self.by_symbol, self.ended_by)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
         self.unpriced = self._dispatcher._take_unpriced()
+
+    def result(
+        self,
+        wall_s: float,
+        setup_s: float,
+        feed_s: float,
+        feed_statistics: dict[str, int],
+        pacer: Pacer | None,
+    ) -> ReplayResult:
+        """What it has come to, once it has ended and the dispatcher knows all symbols."""
+        dispatcher, outputs = self._dispatcher, self._dispatcher.outputs
+        return ReplayResult(
+            info=self._feed.info,
+            symbols=dispatcher.symbols,
+            rows=dispatcher.rows,
+            ticks=self.ticks,
+            ticks_by_symbol=self.by_symbol,
+            seen=self.seen.counts(),
+            unpriced=self.unpriced,
+            wall_s=wall_s,
+            setup_s=setup_s,
+            feed_s=feed_s,
+            input_wait_s=feed_statistics.get("wait_ns", 0) / 1e9,
+            workers=dispatcher.workers,
+            n_strands=dispatcher.n_strands,
+            statistics=dispatcher.statistics(),
+            feed_statistics=feed_statistics,
+            skipped=skipped_of(self._feed),
+            failures=tuple(str(f) for f in dispatcher.failures),
+            outputs={name: output.array() for name, output in outputs.items() if output.path is None},
+            written={name: (output.path, output.records) for name, output in outputs.items() if output.path},
+            books=dispatcher.books if dispatcher.keeps_books else None,
+            pacing=None if pacer is None else pacer.statistics(),
+            objects=dispatcher.objects,
+            timeline=self._sampler.timeline(self.by_symbol, dispatcher.symbols),
+            intervals=self._recorder.intervals,
+            days=self._days.days,
+            _digests=partial(output_digests, outputs),
+        )
 
     def _count(self, ticks: TickBatch) -> None:
         tally(ticks, self.by_symbol, self.seen)

@@ -9,6 +9,7 @@
 #define SD_MOLD_WINDOW_LOG2 12
 #define SD_MOLD_HELD_PACKETS_LOG2 3
 
+#include "live/mold_deliver.c"
 #include "live/mold_look.c"
 #include "live/mold_take.c"
 

@@ -24,10 +24,13 @@ static inline size_t counted(size_t bytes) {
 #include "handlers/pool.c"
 #ifdef OF_DEPTH
 #include "handlers/depth.c"
+#include "handlers/depth_side.c"
 #else
 #include "handlers/book.c"
 #include "handlers/book_events.c"
+#include "handlers/book_levels.c"
 #include "handlers/book_store.c"
+#include "handlers/book_table.c"
 #include "handlers/publishers.c"
 #endif
 

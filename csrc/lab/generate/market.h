@@ -9,6 +9,7 @@
 #ifndef SD_LAB_GENERATE_MARKET_H
 #define SD_LAB_GENERATE_MARKET_H
 
+#include "lab/generate/market_order.h"
 #include "sd_tick.h"
 
 enum { SD_MARKET_MAX_SYMBOLS = 1000000, SD_MARKET_MESSAGES_A_HALT = 100 };
@@ -43,14 +44,6 @@ typedef struct sd_market sd_market;
 int sd_market_create(const sd_market_config *config, const uint64_t *weights, const uint32_t *run_lengths,
                      sd_market **out);
 void sd_market_destroy(sd_market *market);
-
-/* The order that an event is about, as it was before: what formats need in which an event repeats it. */
-typedef struct sd_market_order {
-  int64_t price; /* units of 1e-9 */
-  uint32_t shares;
-  char side; /* A or B; 0 when the event is about no order that was there */
-  uint8_t unused[3];
-} sd_market_order;
 
 /* Makes up to n events. `types`, when not NULL, receives the ITCH 5.0 message type of each, of A F E C X D U P Q H I;
  * `orders`, when not NULL, the order each E, C, X, D and U is about. Returns how many were made, 0 at the end of the

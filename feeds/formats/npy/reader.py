@@ -129,34 +129,27 @@ class NpyFeed(BaseFeed):
         self._closed = False
         self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
 
-        names: tuple[str, ...] | None = None
-        if symbol is not None and symbols is not None:
-            raise ConfigurationError("symbol, symbols: give the one name, or all of them")
-        if symbol is not None:
-            names = (check_name("symbol", symbol),)
-        elif symbols is not None:
-            if isinstance(symbols, str) or not isinstance(symbols, Iterable):
-                raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
-            names = tuple(check_name("symbols", name) for name in symbols)
-        elif has_names:
+        names = _given_names(symbol, symbols)
+        if names is None and has_names:
             names = read_names(self._path)
-        elif isinstance(self._map, HftEvents):
+        elif names is None and isinstance(self._map, HftEvents):
             names = (symbol_of(self._path),)
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:
             raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
-        if capacity is not None and names is not None and whole("capacity", capacity, 1) < len(names):
-            raise ConfigurationError(f"capacity is {capacity}, and there are {len(names)} symbols")
         # Until it is known the only bound is the field's own.
         self._capacity = 1 << 32
-        if capacity is not None:
-            self._capacity = whole("capacity", capacity, 1)
-        elif names is not None:
-            self._capacity = max(1, len(names))
-        else:
-            self._capacity = self._scan()
+        self._capacity = self._capacity_for(capacity, names)
         names = names or ()
         self._symbols = names + ("",) * (self._capacity - len(names))
+
+    def _capacity_for(self, given: int | None, names: tuple[str, ...] | None) -> int:
+        """What is given; else as many as there are names, or as the keys of the file need."""
+        if given is None:
+            return self._scan() if names is None else max(1, len(names))
+        if whole("capacity", given, 1) < len(names or ()):
+            raise ConfigurationError(f"capacity is {given}, and there are {len(names or ())} symbols")
+        return given
 
     def _own_map(self) -> RecordColumns | None:
         dtype = self._place.dtype
@@ -339,6 +332,19 @@ class NpyFeed(BaseFeed):
                 at, f"instrument_id is {highest}: give capacity= if the file really has so many instruments"
             )
         return max(1, highest + 1)
+
+
+def _given_names(symbol: str | None, symbols: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names that the options say, if they say any."""
+    if symbol is not None and symbols is not None:
+        raise ConfigurationError("symbol, symbols: give the one name, or all of them")
+    if symbol is not None:
+        return (check_name("symbol", symbol),)
+    if symbols is None:
+        return None
+    if isinstance(symbols, str) or not isinstance(symbols, Iterable):
+        raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
+    return tuple(check_name("symbols", name) for name in symbols)
 
 
 def _refuse(given: Mapping[str, object], *names: str) -> None:

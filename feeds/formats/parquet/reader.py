@@ -20,7 +20,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
 from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
-from strand.feeds.formats.own_metadata import OWN_KEY, own_from
+from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
 from strand.feeds.formats.parquet.arrays import mask_of
 from strand.feeds.formats.parquet.arrow_source import ARROW_MAGIC, is_arrow_stream
 from strand.feeds.formats.parquet.column import arrow_column
@@ -172,22 +172,29 @@ class ParquetFeed(BaseFeed):
         self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
+        unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
+        self._info = self._info_of(own, catalogue, unit, said.ticks)
+
+    def _info_of(
+        self, own: Own | None, catalogue: NautilusSource | None, unit: float | None, ticks: TicksAre | None
+    ) -> FeedInfo:
         details = {
             "rows": self._source.rows,
             "row_groups": self._source.row_groups,
             "columns": dict(self._columns.of),
         }
         name = "parquet" if self._source.row_groups is not None else "arrow"
-        unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
-        if own is None:
-            venue = None if catalogue is None else catalogue.symbol.rpartition(".")[2]
-            assumed = said.ticks is None and catalogue is None
-            self._info = FeedInfo(
-                name, str(self._path), venue=venue, details=details, size_unit=unit, ticks=said.ticks or "plain",
-                ticks_assumed=assumed,
-            )  # fmt: skip
-        else:
-            self._info = own.info.info(name, str(self._path), details, unit, said.ticks)
+        if own is not None:
+            return own.info.info(name, str(self._path), details, unit, ticks)
+        return FeedInfo(
+            name,
+            str(self._path),
+            venue=None if catalogue is None else catalogue.symbol.rpartition(".")[2],
+            details=details,
+            size_unit=unit,
+            ticks=ticks or "plain",
+            ticks_assumed=ticks is None and catalogue is None,
+        )
 
     @property
     def info(self) -> FeedInfo:

@@ -1,0 +1,235 @@
+#include "handlers/book_levels.h"
+
+#include <string.h>
+
+enum { MOST_RECORDS = 1 << 29 };
+
+/* Before the ladders of a book whose ladders are as long as they may be. */
+typedef struct sd_book_deep {
+  sd_deep side[2];
+  uint64_t records; /* there is memory for so many levels */
+} sd_book_deep;
+
+/* Of both sides, with what lies before them. */
+static uint64_t ladder_bytes(uint32_t room) {
+  const uint64_t keys = 2 * ((uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
+  return room == SD_NEAR ? keys + sizeof(sd_book_deep) : keys;
+}
+
+static sd_book_deep *deep_of(const sd_book *b) {
+  return b->room == SD_NEAR ? (sd_book_deep *)((unsigned char *)b->levels - ladder_bytes(SD_NEAR)) : NULL;
+}
+
+static uint64_t records_of(const sd_book *b) { return b->room == SD_NEAR ? deep_of(b)->records : 2 * b->room; }
+
+static uint64_t level_bytes(uint32_t room, uint64_t records) {
+  return room ? ladder_bytes(room) + records * sizeof(sd_level) : 0;
+}
+
+uint64_t sd_book_level_bytes(const sd_book *b) {
+  const sd_book_deep *deep = deep_of(b);
+  const uint64_t chunks = deep ? sd_deep_bytes(&deep->side[SD_ASK]) + sd_deep_bytes(&deep->side[SD_BID]) : 0;
+  return level_bytes(b->room, records_of(b)) + chunks;
+}
+
+/* A level is nobody's. */
+static void give_record(sd_book *b, uint32_t level) {
+  b->levels[level].orders = 0;
+  b->levels[level].side = b->free;
+  b->free = level + 1;
+}
+
+/* Zero: no memory. */
+static int move_levels(sd_book *b, sd_pool *pool, uint32_t room, uint64_t records) {
+  const sd_book old = *b;
+  const uint64_t old_records = records_of(&old);
+  unsigned char *piece = records > MOST_RECORDS ? NULL : sd_pool_take(pool, level_bytes(room, records));
+  if (!piece) return 0;
+  b->levels = (sd_level *)(piece + ladder_bytes(room));
+  b->room = (uint16_t)room;
+  if (room == SD_NEAR) {
+    sd_book_deep *deep = deep_of(b);
+    if (old.room == SD_NEAR) *deep = *deep_of(&old);
+    else memset(deep, 0, sizeof *deep);
+    deep->records = records;
+  }
+  if (old.room) memcpy(b->levels, old.levels, old_records * sizeof(sd_level));
+  for (int side = 0; side < 2 && old.room; side++) {
+    memcpy(sd_book_keys(b, side), sd_book_keys(&old, side), b->n[side] * sizeof(int64_t));
+    memcpy(sd_book_numbers(b, side), sd_book_numbers(&old, side), b->n[side] * sizeof(uint32_t));
+  }
+  for (int side = 0; side < 2; side++) sd_ladder_begin(sd_book_keys(b, side) - SD_LADDER_BEST);
+  for (uint64_t i = records; i-- > old_records;) give_record(b, (uint32_t)i);
+  if (old.room)
+    sd_pool_give(pool, (unsigned char *)old.levels - ladder_bytes(old.room), level_bytes(old.room, old_records));
+  return 1;
+}
+
+/* Gives the worst of a full ladder to the chunks. */
+static void spill(sd_book *b, int side, sd_deep *deep) {
+  uint64_t *keys = sd_book_keys(b, side);
+  uint32_t *numbers = sd_book_numbers(b, side);
+  sd_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
+  const uint16_t left = b->n[side] = (uint16_t)(b->n[side] - SD_CHUNK);
+  for (uint32_t i = 0; i < SD_CHUNK; i++) {
+    chunk->keys[i] = keys[i];
+    chunk->values[i] = numbers[i];
+  }
+  memmove(keys, &keys[SD_CHUNK], left * sizeof *keys);
+  memmove(numbers, &numbers[SD_CHUNK], left * sizeof *numbers);
+  b->easy = 0;
+}
+
+/* The other way round, where the ladder has become short. */
+static void refill(sd_book *b, int side, sd_book_deep *all) {
+  sd_deep *deep = &all->side[side];
+  uint64_t *keys = sd_book_keys(b, side);
+  uint32_t *numbers = sd_book_numbers(b, side);
+  while (deep->levels && b->n[side] < SD_NEAR_LEAST) {
+    const sd_chunk *chunk = sd_deep_best(deep);
+    const uint16_t more = (uint16_t)chunk->n;
+    memmove(&keys[more], keys, b->n[side] * sizeof *keys);
+    memmove(&numbers[more], numbers, b->n[side] * sizeof *numbers);
+    for (uint32_t i = 0; i < more; i++) {
+      keys[i] = chunk->keys[i];
+      numbers[i] = (uint32_t)chunk->values[i];
+    }
+    b->n[side] = (uint16_t)(b->n[side] + more);
+    sd_deep_pop(deep);
+  }
+  if (!all->side[SD_ASK].levels && !all->side[SD_BID].levels) b->easy = b->room;
+}
+
+int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side) {
+  if (b->room < SD_NEAR) {
+    const uint32_t room = sd_ladder_room(b->room);
+    if (!move_levels(b, pool, room, 2 * room)) return 0;
+    b->easy = b->room;
+    return 1;
+  }
+  sd_deep *deep = &deep_of(b)->side[side];
+  if (!sd_deep_reserve(deep, pool)) return 0;
+  if (b->n[side] == SD_NEAR) {
+    spill(b, side, deep);
+    if (!sd_deep_reserve(deep, pool)) return 0;
+  }
+  return b->free || move_levels(b, pool, SD_NEAR, records_of(b) / 2 * 3);
+}
+
+uint32_t sd_book_deep_levels(const sd_book *b, int side) { return deep_of(b)->side[side].levels; }
+
+int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint32_t *level) {
+  if (cursor->read < b->n[side]) {
+    *level = sd_book_numbers(b, side)[b->n[side] - ++cursor->read];
+    return 1;
+  }
+  if (b->easy == b->room) return 0;
+  const sd_deep *deep = &deep_of(b)->side[side];
+  uint64_t key;
+  int64_t number;
+  if (!sd_deep_next(deep, &cursor->deep, &key, &number)) return 0;
+  *level = (uint32_t)number;
+  return 1;
+}
+
+static uint32_t take_record(sd_book *b, int side, int64_t price) {
+  const uint32_t level = b->free - 1;
+  sd_level *l = &b->levels[level];
+  b->free = l->side;
+  *l = (sd_level){price, 0, 0, (uint32_t)side};
+  b->changed |= SD_LADDER;
+  return level;
+}
+
+static uint32_t make_deep_level(sd_book *b, int side, int64_t price) {
+  sd_deep *deep = &deep_of(b)->side[side];
+  const uint64_t key = sd_ladder_key(side, price);
+  sd_deep_place place;
+  if (sd_deep_find(deep, key, &place)) return (uint32_t)*sd_deep_value(&place);
+  const uint32_t level = take_record(b, side, price);
+  sd_deep_insert(deep, &place, key, level);
+  return level;
+}
+
+enum { FEW = 16 };
+
+/* Makes a gap before `after` levels, or closes the one that is there: most are near the end, where a call would cost more. */
+static inline void make_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
+  if (SD_UNLIKELY(after > FEW)) {
+    memmove(&keys[1], keys, after * sizeof *keys);
+    memmove(&numbers[1], numbers, after * sizeof *numbers);
+    return;
+  }
+  for (uint32_t i = after; i; i--) {
+    keys[i] = keys[i - 1];
+    numbers[i] = numbers[i - 1];
+  }
+}
+
+static inline void close_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
+  if (SD_UNLIKELY(after > FEW)) {
+    memmove(keys, &keys[1], after * sizeof *keys);
+    memmove(numbers, &numbers[1], after * sizeof *numbers);
+    return;
+  }
+  for (uint32_t i = 0; i < after; i++) {
+    keys[i] = keys[i + 1];
+    numbers[i] = numbers[i + 1];
+  }
+}
+
+uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
+  uint64_t *keys = sd_book_keys(b, side);
+  uint32_t *numbers = sd_book_numbers(b, side);
+  const uint64_t key = sd_ladder_key(side, price);
+  if (SD_UNLIKELY(b->easy != b->room) && key < keys[0] && sd_book_deep_levels(b, side))
+    return make_deep_level(b, side, price);
+  const uint32_t at = sd_ladder_find(keys, b->n[side], key);
+  if (at < b->n[side] && keys[at] == key) return numbers[at];
+  const uint32_t level = take_record(b, side, price), after = b->n[side]++ - at;
+  make_gap(&keys[at], &numbers[at], after);
+  keys[at] = key;
+  numbers[at] = level;
+  b->top[side] = numbers[b->n[side] - 1];
+  return level;
+}
+
+void sd_book_drop_level(sd_book *b, int side, uint32_t level) {
+  uint64_t *keys = sd_book_keys(b, side);
+  uint32_t *numbers = sd_book_numbers(b, side);
+  const uint64_t key = sd_ladder_key(side, b->levels[level].price);
+  const uint32_t at = sd_ladder_find(keys, b->n[side], key);
+  if (SD_LIKELY(keys[at] == key)) {
+    const uint32_t after = --b->n[side] - at;
+    close_gap(&keys[at], &numbers[at], after);
+    if (SD_UNLIKELY(b->easy != b->room) && b->n[side] < SD_NEAR_LEAST) refill(b, side, deep_of(b));
+    if (b->n[side]) b->top[side] = numbers[b->n[side] - 1];
+  } else {
+    sd_book_deep *deep = deep_of(b);
+    sd_deep_place place;
+    sd_deep_find(&deep->side[side], key, &place);
+    sd_deep_remove(&deep->side[side], &place);
+    if (!deep->side[SD_ASK].levels && !deep->side[SD_BID].levels) b->easy = b->room;
+  }
+  b->changed |= SD_LADDER;
+  give_record(b, level);
+}
+
+uint32_t sd_book_find_level(const sd_book *b, int side, int64_t price) {
+  const uint32_t near = sd_book_level_of(b, side, price, SD_NO_LEVEL);
+  if (near != SD_NO_LEVEL || b->easy == b->room || !sd_book_deep_levels(b, side)) return near;
+  const sd_deep *deep = &deep_of(b)->side[side];
+  sd_deep_place place;
+  return sd_deep_find(deep, sd_ladder_key(side, price), &place) ? (uint32_t)*sd_deep_value(&place) : SD_NO_LEVEL;
+}
+
+void sd_book_clear_levels(sd_book *b) {
+  for (int side = 0; side < 2; side++) {
+    sd_level_cursor cursor = {0};
+    for (uint32_t level; sd_book_next_level(b, side, &cursor, &level);) give_record(b, level);
+    if (b->easy != b->room) sd_deep_clear(&deep_of(b)->side[side]);
+    b->n[side] = 0;
+  }
+  b->easy = b->room;
+  b->changed = SD_TOP(SD_ASK) | SD_TOP(SD_BID) | SD_LADDER;
+}

@@ -1,0 +1,96 @@
+/* The price levels of a book: their records, and a ladder a side.
+ *
+ * Before the levels lie the keys of asks and of bids, each with SD_LADDER_BEST before them that are worse than any, and before
+ * these the numbers of their levels. A level's number is its own until it has no order. `level`, where a function takes one, is
+ * a guess at the number of a price.
+ */
+#ifndef SD_HANDLERS_BOOK_LEVELS_H
+#define SD_HANDLERS_BOOK_LEVELS_H
+
+#include "handlers/book_layout.h"
+#include "handlers/deep.h"
+#include "handlers/ladder.h"
+#include "handlers/pool.h"
+
+/* Room for one more level of a side. Zero: no memory, and the book is as it was. */
+int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side);
+/* Takes all levels out, and leaves the orders as they are. */
+void sd_book_clear_levels(sd_book *b);
+/* Bytes of its levels. */
+uint64_t sd_book_level_bytes(const sd_book *b);
+
+#define SD_NO_LEVEL UINT32_MAX
+
+/* Where they begin, also of a book without any: to be asked for. */
+static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
+  const uintptr_t room = (uintptr_t)b->room + SD_LADDER_BEST;
+  return (uintptr_t)b->levels - ((room << side) - SD_LADDER_BEST) * sizeof(int64_t);
+}
+
+static inline uintptr_t sd_book_numbers_at(const sd_book *b, int side) {
+  const uintptr_t room = b->room, keys = 2 * (room + SD_LADDER_BEST) * sizeof(int64_t);
+  return (uintptr_t)b->levels - keys - (room << side) * sizeof(uint32_t);
+}
+
+static inline uint64_t *sd_book_keys(const sd_book *b, int side) { return (uint64_t *)sd_book_keys_at(b, side); }
+
+static inline uint32_t *sd_book_numbers(const sd_book *b, int side) { return (uint32_t *)sd_book_numbers_at(b, side); }
+
+/* The level of a price in the ladder, or `none`. */
+static inline uint32_t sd_book_level_of(const sd_book *b, int side, int64_t price, uint32_t none) {
+  const uint64_t key = sd_ladder_key(side, price), *keys = sd_book_keys(b, side);
+  const uint32_t n = b->n[side];
+  if (SD_UNLIKELY(n == 0)) return none;
+  const uint32_t found = sd_ladder_find(keys, n, key), at = found - (found == n);
+  const uint32_t level = sd_book_numbers(b, side)[at], is = -(uint32_t)(keys[at] == key);
+  return (level & is) | (none & ~is);
+}
+
+static inline int sd_book_is_level(const sd_book *b, int side, int64_t price, uint32_t level) {
+  if (level == SD_NO_LEVEL) return 0;
+  const sd_level *l = &b->levels[level];
+  return l->price == price && l->side == (uint32_t)side && l->orders;
+}
+
+/* How many there are, and their numbers from the best one on, by a cursor that begins as zeros. Zero: there are no more. */
+typedef struct sd_level_cursor {
+  uint64_t read;
+  sd_deep_cursor deep;
+} sd_level_cursor;
+
+uint32_t sd_book_deep_levels(const sd_book *b, int side);
+
+static inline uint32_t sd_book_count_levels(const sd_book *b, int side) {
+  return b->n[side] + (SD_LIKELY(b->easy == b->room) ? 0 : sd_book_deep_levels(b, side));
+}
+
+int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint32_t *level);
+
+/* The level of a price, in the ladder or beyond it; SD_NO_LEVEL: there is none. */
+uint32_t sd_book_find_level(const sd_book *b, int side, int64_t price);
+
+/* A new level, without orders, for which there has to be room; and the end of one. */
+uint32_t sd_book_make_level(sd_book *b, int side, int64_t price);
+void sd_book_drop_level(sd_book *b, int side, uint32_t level);
+
+/* Notes a change of a level. */
+static inline void sd_book_touch(sd_book *b, int side, uint32_t level) {
+  b->changed |= (uint32_t)(level == b->top[side]) << side;
+}
+
+/* More of a price; its level is made if it is not there, for which there has to be room. Returns the level. */
+static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, int64_t size, uint32_t level) {
+  if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) level = sd_book_make_level(b, side, price);
+  b->levels[level].size += size;
+  b->levels[level].orders++;
+  sd_book_touch(b, side, level);
+  return level;
+}
+
+static inline void sd_book_take_from_level(sd_book *b, int side, uint32_t level, int64_t size) {
+  sd_book_touch(b, side, level);
+  b->levels[level].size -= size;
+  if (--b->levels[level].orders == 0) sd_book_drop_level(b, side, level);
+}
+
+#endif

@@ -1,0 +1,63 @@
+#include "handlers/depth_side.h"
+
+static uint64_t array_bytes(uint32_t room) {
+  return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(int64_t)) : 0;
+}
+
+uint64_t sd_depth_side_bytes(const sd_depth_side *s) { return array_bytes(s->room) + sd_deep_bytes(&s->deep); }
+
+static int grow(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
+  uint32_t room = sd_ladder_room(s->room);
+  if (room > max_levels) room = max_levels;
+  if (room > SD_NEAR) room = SD_NEAR;
+  uint64_t *piece = sd_pool_take(pool, array_bytes(room));
+  if (!piece) return 0;
+  uint64_t *keys = sd_ladder_begin(piece);
+  if (s->n) {
+    memcpy(keys, s->keys, s->n * sizeof *keys);
+    memcpy(keys + room, sd_depth_sizes(s), s->n * sizeof(int64_t));
+  }
+  if (s->keys) sd_pool_give(pool, s->keys - SD_LADDER_BEST, array_bytes(s->room));
+  s->keys = keys;
+  s->room = room;
+  return 1;
+}
+
+/* Gives the worst of a full array to the chunks, which have reserved. */
+static void spill(sd_depth_side *s) {
+  sd_chunk *chunk = sd_deep_push(&s->deep, s->keys[0], SD_CHUNK);
+  memcpy(chunk->keys, s->keys, SD_CHUNK * sizeof *s->keys);
+  memcpy(chunk->values, sd_depth_sizes(s), SD_CHUNK * sizeof *s->keys);
+  sd_depth_cut_out(s, 0, SD_CHUNK);
+}
+
+int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
+  if (s->n == s->room && s->room < SD_NEAR) return grow(s, pool, max_levels);
+  if (!sd_deep_reserve(&s->deep, pool)) return 0;
+  if (s->n < SD_NEAR) return 1;
+  spill(s);
+  return sd_deep_reserve(&s->deep, pool);
+}
+
+void sd_depth_fill(sd_depth_side *s) {
+  while (s->deep.levels && s->n < SD_NEAR_LEAST) {
+    const sd_chunk *chunk = sd_deep_best(&s->deep);
+    int64_t *sizes = sd_depth_sizes(s);
+    memmove(&s->keys[chunk->n], s->keys, s->n * sizeof *s->keys);
+    memmove(&sizes[chunk->n], sizes, s->n * sizeof *sizes);
+    memcpy(s->keys, chunk->keys, chunk->n * sizeof *s->keys);
+    memcpy(sizes, chunk->values, chunk->n * sizeof *sizes);
+    s->n += (uint32_t)chunk->n;
+    sd_deep_pop(&s->deep);
+  }
+}
+
+void sd_depth_drop_worst(sd_depth_side *s) {
+  if (!s->deep.levels) {
+    sd_depth_cut_out(s, 0, 1);
+    return;
+  }
+  sd_deep_place place;
+  sd_deep_find(&s->deep, sd_deep_worst(&s->deep), &place);
+  sd_deep_remove(&s->deep, &place);
+}

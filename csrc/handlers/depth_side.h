@@ -1,0 +1,69 @@
+/* One side of a book of price levels. What most ticks need is inlined.
+ *
+ * A level is a key, as ladder.h has it, and a size. The best SD_NEAR levels lie in an array, the others in chunks (deep.h). A
+ * side that is all zero is empty. Its memory goes with the pools.
+ */
+#ifndef SD_HANDLERS_DEPTH_SIDE_H
+#define SD_HANDLERS_DEPTH_SIDE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "handlers/deep.h"
+#include "handlers/ladder.h"
+#include "handlers/pool.h"
+
+/* Behind all keys there is room for lie the sizes, in the same order. */
+typedef struct sd_depth_side {
+  uint64_t *keys; /* NULL: it never had a level */
+  uint32_t n, room;
+  sd_deep deep;
+} sd_depth_side;
+
+static inline int64_t *sd_depth_sizes(const sd_depth_side *s) { return (int64_t *)s->keys + s->room; }
+
+static inline uint32_t sd_depth_side_levels(const sd_depth_side *s) { return s->n + s->deep.levels; }
+
+/* Where a key is in the array, or belongs. */
+static inline uint32_t sd_depth_place(const sd_depth_side *s, uint64_t key) {
+  return s->n ? sd_ladder_find(s->keys, s->n, key) : 0;
+}
+
+/* Takes n levels out, from `at` on. */
+static inline void sd_depth_cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
+  uint32_t after = s->n - at - n;
+  memmove(&s->keys[at], &s->keys[at + n], after * sizeof *s->keys);
+  memmove(&sd_depth_sizes(s)[at], &sd_depth_sizes(s)[at + n], after * sizeof(int64_t));
+  s->n -= n;
+}
+
+static inline void sd_depth_put_in(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
+  int64_t *sizes = sd_depth_sizes(s);
+  memmove(&s->keys[at + 1], &s->keys[at], (s->n - at) * sizeof *s->keys);
+  memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
+  s->keys[at] = key;
+  sizes[at] = size;
+  s->n++;
+}
+
+/* Fills an array that has become short from the chunks. */
+void sd_depth_fill(sd_depth_side *s);
+
+static inline void sd_depth_refill(sd_depth_side *s) {
+  if (SD_UNLIKELY(s->deep.levels) && s->n < SD_NEAR_LEAST) sd_depth_fill(s);
+}
+
+/* Makes the array longer, or room for one more level in the chunks. Zero: no memory. */
+int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels);
+
+/* Room for one more level. Zero: no memory. */
+static inline int sd_depth_make_room(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
+  return SD_LIKELY(s->n < s->room && !s->deep.levels) || sd_depth_make_longer(s, pool, max_levels);
+}
+
+void sd_depth_drop_worst(sd_depth_side *s);
+
+/* Memory of the array, and of the chunks. */
+uint64_t sd_depth_side_bytes(const sd_depth_side *s);
+
+#endif

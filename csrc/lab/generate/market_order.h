@@ -1,0 +1,14 @@
+/* The order that an event is about, as it was before: what formats need in which an event repeats it. */
+#ifndef SD_LAB_GENERATE_MARKET_ORDER_H
+#define SD_LAB_GENERATE_MARKET_ORDER_H
+
+#include <stdint.h>
+
+typedef struct sd_market_order {
+  int64_t price; /* units of 1e-9 */
+  uint32_t shares;
+  char side; /* A or B; 0 when the event is about no order that was there */
+  uint8_t unused[3];
+} sd_market_order;
+
+#endif

@@ -10,7 +10,7 @@
  * they are handed out where they lie, between what references lead to. Participants find out whether they rise as they commit, while
  * the lines are theirs. Only where all handlers are native: what C and Python emit for one tick lies in several buffers.
  *
- * Who calls what: sd_emit* and sd_sinks_* the thread that runs the participant; sd_outputs_round and _take one thread at a time; the rest anyone.
+ * Who calls what: sd_emit* and sd_writers_* the thread that runs the participant; sd_outputs_round and _take one thread at a time; the rest anyone.
  */
 #ifndef SD_MERGE_ROUNDS_H
 #define SD_MERGE_ROUNDS_H

@@ -6,13 +6,13 @@
 
 typedef struct plain_run {
   sd_context ctx;
-  sd_sink sink;
+  sd_output_writer writer;
   uint64_t *alarms; /* by key; 0: none */
   uint64_t now;     /* the feed's time, or the timer's */
 } plain_run;
 
-static int no_more(sd_context *ctx, sd_sink *sink) {
-  (void)ctx, (void)sink;
+static int no_more(sd_context *ctx, sd_output_writer *writer) {
+  (void)ctx, (void)writer;
   return -1;
 }
 
@@ -43,13 +43,13 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
                         unsigned char *out, uint64_t record_bytes, uint64_t room, char *message) {
   plain_run run = {0};
   sd_position *positions = calloc((size_t)n + 1, sizeof *positions);
-  sd_sink *sinks[2] = {&run.sink, &run.sink};
+  sd_output_writer *writers[2] = {&run.writer, &run.writer};
   const uint64_t entry = (sizeof(sd_emitted) + record_bytes + 7) / 8 * 8;
   uint64_t now = 0;
   int64_t i, failed = 0;
   run.alarms = calloc(n_rows, sizeof *run.alarms);
   if (!positions || !run.alarms) abort();
-  run.sink = (sd_sink){out, out + room * entry, (uint32_t)record_bytes, (uint32_t)entry, no_more};
+  run.writer = (sd_output_writer){out, out + room * entry, (uint32_t)record_bytes, (uint32_t)entry, no_more};
   run.ctx.params = params;
   run.ctx.row_stride = stride;
   run.ctx.n_rows = n_rows;
@@ -58,7 +58,7 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   run.ctx.sequence = sd_sequence_at_of(offsetof(sd_tick, instrument_id), offsetof(sd_tick, sequence_low),
                                        offsetof(sd_tick, sequence_high));
   run.ctx.wake_at = timers ? wake_at : NULL;
-  run.ctx.sinks = sinks;
+  run.ctx.writers = writers;
   run.ctx.n_outputs = record_bytes ? 1 : 0;
   for (i = 0; i < n; i++) {
     if (ticks[i].ts_recv > (int64_t)now) now = (uint64_t)ticks[i].ts_recv;
@@ -84,5 +84,5 @@ int64_t plain_run_ticks(sd_handler_fn fn, sd_wake_fn wake, sd_finish_fn finish, 
   memcpy(message, run.ctx.message, sizeof run.ctx.message);
   free(positions);
   free(run.alarms);
-  return failed ? -1 - i : (int64_t)((uint64_t)(run.sink.at - out) / entry);
+  return failed ? -1 - i : (int64_t)((uint64_t)(run.writer.at - out) / entry);
 }

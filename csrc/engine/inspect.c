@@ -74,7 +74,7 @@ void sd_bucket_floors(double *ns) {
   for (unsigned b = 0; b < SD_BUCKETS; b++) ns[b] = (double)sd_bucket_floor(b) * sd_the_clock.ns_per_count;
 }
 
-int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out) {
+int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[strand];
   out->pending = sd_load(&s->pending, acquire, A1);
@@ -126,7 +126,7 @@ static int listed_times(sd_dispatcher *d, uint32_t *times) {
   return SD_OK;
 }
 
-static const char *wrong_with(const sd_look *k, uint32_t listed) {
+static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
   uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3];
   if (k->owner) return "owned although nothing runs";
   if (k->pending < 0) return "pending is negative";
@@ -145,8 +145,8 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
   int code = listed_times(d, listed);
   if (code) snprintf(what, 128, "a list names a strand that does not exist");
   for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
-    sd_look look;
-    sd_strand_look(d, i, &look);
+    sd_inspection look;
+    sd_strand_inspect(d, i, &look);
     const char *wrong = wrong_with(&look, listed[i]);
     if (!wrong) continue;
     snprintf(what, 128, "%s", wrong);

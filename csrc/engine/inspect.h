@@ -16,12 +16,12 @@ enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
 /* Adds a histogram of all participants up: SD_BUCKETS counts; sd_bucket_floors gives the buckets' lower edges in ns. */
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts);
 void sd_bucket_floors(double *ns);
-typedef struct sd_look {
+typedef struct sd_inspection {
   int64_t pending;
   uint64_t owner, accepted, handled, failed, lost, dropped[4];
   uint32_t control, capacity, tasks;
-} sd_look;
-int sd_strand_look(sd_dispatcher *d, uint32_t strand, sd_look *out);
+} sd_inspection;
+int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out);
 /* Before workers run: from now on it is kept what visits to each strand take. */
 int sd_dispatcher_time_strands(sd_dispatcher *d);
 /* For each strand the time its handlers took, in ns, and the records that this was for: of handled_inline ones it is not known. */

@@ -16,7 +16,7 @@
  * publish lock, and a worker copies its budget out before it runs handlers.
  *
  * Who may do what beside what:
- *                       publish   drain   pause/resume   look (sd_strand_look)
+ *                       publish   drain   pause/resume   look (sd_strand_inspect)
  *   publish             L         yes     yes            yes
  *   drain (the owner)  yes       no      yes            yes
  *   own_idle            L         no      yes            yes

@@ -18,7 +18,7 @@ from strand.binding.engine_words import (
     QUARANTINED,
     Failure,
     RunByPython,
-    StrandLook,
+    StrandInspection,
     Until,
 )
 from strand.binding.gate import checked, refusal, text_of
@@ -306,12 +306,12 @@ class Engine:
         lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
         return counts
 
-    def look(self, strand: int) -> StrandLook:
-        k = ffi.new("sd_look *")
-        checked(lib.sd_strand_look(self._d, strand, k), f"there is no strand {strand}")
+    def inspect(self, strand: int) -> StrandInspection:
+        k = ffi.new("sd_inspection *")
+        checked(lib.sd_strand_inspect(self._d, strand, k), f"there is no strand {strand}")
         dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
         owner = int(k.owner) - 1 if k.owner else None
-        return StrandLook(
+        return StrandInspection(
             int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
             bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
         )  # fmt: skip
@@ -328,14 +328,14 @@ class Engine:
         lib.sd_strand_times(self._d, ns, records)
         return times[0], times[1]
 
-    def accepted_at_rest(self, strand: int, scratch: Any) -> int | None:
-        """Records a strand has accepted, where none of them is pending; else None. ``scratch`` from ``new_look``."""
-        if code := lib.sd_strand_look(self._d, strand, scratch):
+    def accepted_if_quiescent(self, strand: int, scratch: Any) -> int | None:
+        """Records a strand has accepted, where none of them is pending; else None. ``scratch``: ``new_inspection()``."""
+        if code := lib.sd_strand_inspect(self._d, strand, scratch):
             raise refusal(code, f"there is no strand {strand}")
         return None if scratch.pending else int(scratch.accepted)
 
-    def new_look(self) -> Any:
-        return ffi.new("sd_look *")
+    def new_inspection(self) -> Any:
+        return ffi.new("sd_inspection *")
 
     def failures(self) -> list[Failure]:
         """The first failures, in the order they happened."""
@@ -357,8 +357,8 @@ class Engine:
             )
         return found
 
-    def check(self) -> None:
-        """The books at rest. Raises EngineError naming the strand where they do not balance."""
+    def verify(self) -> None:
+        """The books of a quiescent engine. Raises EngineError naming the strand where they do not balance."""
         strand = ffi.new("uint32_t *")
         what = ffi.new("char[128]")
         if code := lib.sd_dispatcher_verify(self._d, strand, what):

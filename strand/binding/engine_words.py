@@ -19,7 +19,7 @@ __all__ = [
     "QUARANTINED",
     "Failure",
     "RunByPython",
-    "StrandLook",
+    "StrandInspection",
     "Until",
     "histogram_floors_ns",
     "text_of",
@@ -80,7 +80,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class StrandLook:
+class StrandInspection:
     """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
     ``calls`` that wait or run are not in ``pending``."""
 

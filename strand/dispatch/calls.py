@@ -216,7 +216,7 @@ class Calls:
 
     def _refuse_quarantined(self, index: int, future: CallFuture | None = None) -> None:
         """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
-        if not self._control.look(index).quarantined or (future is not None and not future.cancel()):
+        if not self._control.inspect(index).quarantined or (future is not None and not future.cancel()):
             return
         if self._engine.config.on_error == "stop":
             raise self._state.stopped_error()

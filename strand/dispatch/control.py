@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_words import PAUSED, QUARANTINED, StrandLook
+from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 
@@ -22,7 +22,7 @@ class Control:
         self._engine = state.engine
         self._table = state.table
         self._routing = routing
-        self._look = state.engine.new_look()
+        self._inspection = state.engine.new_inspection()
 
     def pause(self, symbol: str | int) -> None:
         self._engine.hold(self.strand_of(symbol), PAUSED)
@@ -36,8 +36,8 @@ class Control:
     def strand_of(self, symbol: str | int) -> int:
         return int(self._routing.by_counts(None)[self._table.index(symbol)])
 
-    def look(self, symbol: str | int) -> StrandLook:
-        return self._engine.look(self.strand_of(symbol))
+    def inspect(self, symbol: str | int) -> StrandInspection:
+        return self._engine.inspect(self.strand_of(symbol))
 
     def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         if not self._routing.is_known:
@@ -52,8 +52,8 @@ class Control:
         # this thread does not publish meanwhile nobody handles. A handler that publishes is seen by what the strand has
         # accepted since.
         strand = self.strand_of(index)
-        before = self._engine.accepted_at_rest(strand, self._look)
+        before = self._engine.accepted_if_quiescent(strand, self._inspection)
         if before is None:
             return None
         values = [column[index] for column in columns]
-        return values if self._engine.accepted_at_rest(strand, self._look) == before else None
+        return values if self._engine.accepted_if_quiescent(strand, self._inspection) == before else None

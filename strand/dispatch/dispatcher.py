@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Never, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.engine_words import StrandLook
+from strand.binding.engine_words import StrandInspection
 from strand.binding.tally import Seen
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import CallFuture, Calls
@@ -193,6 +193,13 @@ class Dispatcher(RunBase):
         if expected is not None or config.n_strands >= config.n_symbols:
             self._routing.by_counts(expected)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            now = {"look": "inspect", "check": "verify"}.get(name)
+            text = f"Dispatcher.{name} is called {now} now" if now else f"a Dispatcher has no attribute {name!r}"
+            raise AttributeError(text, name=name, obj=self)
+
     # ---- life
 
     def start(self) -> Self:
@@ -302,9 +309,9 @@ class Dispatcher(RunBase):
         """The number of the strand a symbol belongs to."""
         return self._control.strand_of(symbol)
 
-    def look(self, symbol: str | int) -> StrandLook:
+    def inspect(self, symbol: str | int) -> StrandInspection:
         """The books of the symbol's strand."""
-        return self._control.look(symbol)
+        return self._control.inspect(symbol)
 
     def time_handlers(self) -> None:
         """To be called before the start: keeps the time that handlers take, for ``handler_times``."""
@@ -358,6 +365,8 @@ class Dispatcher(RunBase):
         strand.binding.engine_words names the fields."""
         return self._engine.counters_reader()
 
-    def check(self) -> None:
-        """Checks the contract's books at rest, for tests and tools. Raises EngineError where they do not balance."""
-        self._engine.check()
+    def verify(self) -> None:
+        """Verifies the contract's books when all is handled, for tests and tools.
+
+        Raises EngineError where they do not balance."""
+        self._engine.verify()

@@ -487,8 +487,8 @@ static const char *check(void) {
     if (R.tasks[i].kept && !R.tasks[i].ran) return "a task that waits could not be given up";
   }
   for (uint32_t i = 0; i < R.n_strands; i++) {
-    sd_look k;
-    sd_strand_look(R.d, i, &k);
+    sd_inspection k;
+    sd_strand_inspect(R.d, i, &k);
     there += k.tasks;
   }
   if (waiting > there) return "a task is lost";
@@ -544,7 +544,7 @@ static int one(uint64_t seed, int loud) {
            R.stop_early, c->sizes.n_segments, R.stride, (unsigned long long)sd_scheduler_steps(),
            (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
-      /* Not sd_strand_look, which waits for a lock that nobody gives back any more. */
+      /* Not sd_strand_inspect, which waits for a lock that nobody gives back any more. */
       sd_strand *k = &R.d->strands[i];
       printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %u, lost %u\n", i,
              (long long)sd_load(&k->pending, relaxed, X1), (unsigned long long)sd_load(&k->owner, relaxed, X1),

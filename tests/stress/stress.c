@@ -414,8 +414,8 @@ static int fail(const char *what, uint32_t round) {
          c->idle, c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in,
          S.nest_one_in, S.task_one_in, S.timed, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
-    sd_look k;
-    sd_strand_look(S.d, i, &k);
+    sd_inspection k;
+    sd_strand_inspect(S.d, i, &k);
     if (k.pending || k.owner)
       printf("  strand %u: pending %lld owner %llu control %u\n", i, (long long)k.pending, (unsigned long long)k.owner,
              k.control);

@@ -34,7 +34,7 @@ def test_a_million_idle_strands_take_at_most_256_bytes_each_and_all_of_them_work
         for _ in range(2):
             d.publish(ticks_for(keys))
             assert d.drain()
-        d.check()
+        d.verify()
         assert (d.rows.array["ticks"] == 2).all()
         if not SANITIZED:  # which keeps what is freed
             # With a tick through each of them, they still hold no segment: rows, and a little for who published.

@@ -92,7 +92,7 @@ def balanced(dispatcher: Dispatcher) -> None:
     s = dispatcher.statistics()
     assert s.accepted == s.handled + sum(s.dropped.values()) + s.pending
     assert 0 <= s.pending < 2**62
-    dispatcher.check()
+    dispatcher.verify()
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 30.0) -> None:

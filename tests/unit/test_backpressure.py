@@ -41,9 +41,9 @@ def test_drop_newest_keeps_the_first_that_fit(batches: int) -> None:
         d.pause(0)
         for part in np.array_split(ticks_for([0, 1] * 250), batches):
             assert d.publish(part) == len(part)
-        wait_until(lambda: d.look(1).pending == 0)
-        assert d.look(0).dropped == (150, 0, 0, 0)
-        assert d.look(0).pending == 100
+        wait_until(lambda: d.inspect(1).pending == 0)
+        assert d.inspect(0).dropped == (150, 0, 0, 0)
+        assert d.inspect(0).pending == 100
         d.resume(0)
         d.drain()
         assert saw.sequences[0] == list(range(1, 101))
@@ -61,7 +61,7 @@ def test_drop_oldest_keeps_the_last_that_fit(batches: int, capacity: int) -> Non
         for part in np.array_split(ticks_for([0] * 500), batches):
             assert d.publish(part) == len(part)
         assert dropped(d) == {"oldest": 500 - capacity}
-        assert d.look(0).pending == capacity
+        assert d.inspect(0).pending == capacity
         d.resume(0)
         d.drain()
         assert saw.sequences[0] == list(range(501 - capacity, 501))
@@ -84,7 +84,7 @@ def test_conflate_keeps_the_latest_of_each_symbol_in_order(batches: int) -> None
         for part in np.array_split(ticks_for(keys), batches):
             assert d.publish(part) == len(part)
         counts = np.bincount(keys, minlength=12)
-        pending = sum(d.look(i).pending for i in range(12))
+        pending = sum(d.inspect(i).pending for i in range(12))
         assert dropped(d) == {"conflated": 500 - pending}
         for symbol in range(12):
             d.resume(symbol)
@@ -104,7 +104,7 @@ def test_conflate_on_a_shared_strand_keeps_each_symbol_s_latest(batches: int) ->
         d.pause(0)
         for part in np.array_split(ticks, batches):
             d.publish(part)
-        assert d.look(0).pending <= 16
+        assert d.inspect(0).pending <= 16
         d.resume(0)
         d.drain()
         assert d.rows.array["last_sequence"].tolist() == np.bincount(keys, minlength=8).tolist()
@@ -128,7 +128,7 @@ def test_raise_tells_exactly_which_ticks_did_not_go_in() -> None:
         assert caught.value.rejected.tolist() == expected
         assert d.statistics().accepted == 28
         assert dropped(d) == {}
-        assert (d.look(0).pending, d.look(1).pending) == (10, 10)
+        assert (d.inspect(0).pending, d.inspect(1).pending) == (10, 10)
         d.drain()
         balanced(d)
 
@@ -180,7 +180,7 @@ def test_block_waits_until_there_is_room() -> None:
         d.pause(0)
         publisher = threading.Thread(target=d.publish, args=(ticks_for([0] * 1_000),))
         publisher.start()
-        wait_until(lambda: d.look(0).pending == 10)
+        wait_until(lambda: d.inspect(0).pending == 10)
         assert publisher.is_alive()
         d.resume(0)
         publisher.join()
@@ -216,7 +216,7 @@ def test_the_bound_of_a_strand_that_blocks_is_never_passed() -> None:
     @batch_handler(state=[("ticks", "u8")])
     def looks(symbol: str, ticks: Any, row: Any) -> None:
         nonlocal highest
-        highest = max(highest, d.look(0).pending)
+        highest = max(highest, d.inspect(0).pending)
 
     with Dispatcher(1, looks, workers=1, cores=None, capacity_ticks=25, budget_ticks=3) as d:
         threads = [threading.Thread(target=d.publish, args=(ticks_for([0] * 2_000),)) for _ in range(3)]
@@ -241,7 +241,7 @@ def test_strands_together_cannot_take_more_blocks_than_there_are() -> None:
                 taken += d.publish(ticks_for([symbol] * 31))
             except BackpressureError as error:
                 taken += 31 - len(error.rejected)
-        assert taken == sum(d.look(i).pending for i in range(64)) == d.statistics().pending
+        assert taken == sum(d.inspect(i).pending for i in range(64)) == d.statistics().pending
         for symbol in range(64):
             d.resume(symbol)
         d.drain()
@@ -295,7 +295,7 @@ def test_a_bound_is_kept_where_few_strands_have_all_of_a_chunk(on_full: Any) -> 
         else:
             d.publish(ticks_for([0, 1] * 500))
             assert dropped(d) == {"newest": 800}
-        assert [d.look(key).pending for key in (0, 1)] == [100, 100]
+        assert [d.inspect(key).pending for key in (0, 1)] == [100, 100]
         d.resume(0)
         d.resume(1)
         d.drain()

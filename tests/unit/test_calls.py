@@ -56,7 +56,7 @@ def test_each_call_finds_what_a_plain_loop_has_at_its_place(case: Case, data: st
         balanced(d)
         s = d.statistics()
         assert (s.accepted, s.handled, s.pending, sum(s.dropped.values())) == (len(ticks), len(ticks), 0, 0)
-        assert all(d.look(i).calls == 0 for i in range(case.symbols))
+        assert all(d.inspect(i).calls == 0 for i in range(case.symbols))
     for at, symbol, future in asked:
         before = ticks[:at][ticks["instrument_id"][:at] == symbol]
         row = future.result()
@@ -102,7 +102,7 @@ def test_what_waits_before_a_call_when_a_bound_conflates_is_what_it_finds() -> N
         between = [d.submit_call(i, lambda view: view.row["last_sequence"]) for i in range(2)]
         d.publish(ticks_for([0, 0, 0, 0])[1:])
         after = d.submit_call(0, lambda view: view.row["last_sequence"])
-        assert (d.look(0).pending, d.look(0).calls) == (2, 3)
+        assert (d.inspect(0).pending, d.inspect(0).calls) == (2, 3)
         d.resume(0)
         assert ([future.result() for future in between], after.result()) == ([0, 1], 4)
 
@@ -112,7 +112,7 @@ def test_a_bound_counts_no_calls() -> None:
         d.pause(0)
         futures = [d.submit_call(0, ticks_seen) for _ in range(10)]
         d.publish(ticks_for([0, 0]))
-        assert (d.look(0).pending, d.look(0).calls) == (2, 10)
+        assert (d.inspect(0).pending, d.inspect(0).calls) == (2, 10)
         with pytest.raises(BackpressureError):
             d.publish(ticks_for([0]))
         d.resume(0)
@@ -222,7 +222,7 @@ def test_a_call_that_is_given_up_never_runs_and_leaves_nothing_behind() -> None:
         assert later.result() == 0
         d.drain()
         assert ran == []
-        assert d.look(0).calls == 0
+        assert d.inspect(0).calls == 0
         balanced(d)
 
 
@@ -232,7 +232,7 @@ def test_calls_given_up_on_a_paused_strand_pile_up_nothing() -> None:
         d.pause(0)
         for _ in range(3000):
             assert d.submit_call(0, ticks_seen).cancel()
-        assert d.look(0).calls == 1
+        assert d.inspect(0).calls == 1
         waiting = [d.submit_call(0, ticks_seen) for _ in range(500)]
         for future in waiting[::2]:
             future.cancel()
@@ -241,7 +241,7 @@ def test_calls_given_up_on_a_paused_strand_pile_up_nothing() -> None:
         d.resume(0)
         assert [f.result() for f in waiting[1::2]] == [0] * 250
         d.drain()
-        assert d.look(0).calls == 0
+        assert d.inspect(0).calls == 0
 
 
 def test_more_calls_than_there_is_room_for_are_refused_and_those_there_are_answered() -> None:
@@ -345,7 +345,7 @@ def test_a_strand_that_is_quarantined_while_a_call_waits_ends_it(c_handlers: Pat
         threading.Timer(0.05, d.resume, (0,)).start()
         with pytest.raises(QuarantinedError):
             d.call(0, ticks_seen)
-        assert d.look(0).quarantined
+        assert d.inspect(0).quarantined
         d.drain()
         balanced(d)
 
@@ -365,7 +365,7 @@ def test_a_stop_answers_all_that_waits_with_an_error() -> None:
     d.stop()
     with pytest.raises(StoppedError):
         d.submit_call(0, ticks_seen)
-    d.check()
+    d.verify()
 
 
 def test_a_handler_s_failure_that_stops_the_run_is_the_answer_of_all_that_waits(c_handlers: Path) -> None:

@@ -159,11 +159,11 @@ def test_a_handler_publishes_even_while_every_publisher_waits_for_room() -> None
         first = ticks_for([0])
         first["order_id"] = 1
         d.publish(first)
-        wait_until(lambda: d.look("A").owner is not None)
+        wait_until(lambda: d.inspect("A").owner is not None)
         threads = [threading.Thread(target=d.publish, args=(ticks_for([0] * 20),)) for _ in range(2)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: d.look("A").pending == 4)
+        wait_until(lambda: d.inspect("A").pending == 4)
         assert not d.drain(timeout_s=0)
         release.set()
         for thread in threads:
@@ -290,20 +290,20 @@ def test_two_thousand_quick_symbols_are_done_while_a_slow_one_still_runs(c_handl
         first = ticks_for([0] * 50)
         first["action"] = b"W"
         d.publish(first)
-        wait_until(lambda: d.look(0).owner is not None)
+        wait_until(lambda: d.inspect(0).owner is not None)
         try:
             quick = ticks_for(np.tile(np.arange(1, symbols), 20))
             d.publish(quick)
             counts = d.rows.of_handler("on_sum")["ticks"]
             wait_until(lambda: bool((counts[1:] == 20).all()))
-            assert d.look(0).handled == 0
-            assert d.look(0).pending == 50
+            assert d.inspect(0).handled == 0
+            assert d.inspect(0).pending == 50
             assert d.watermark() < 50
         finally:
             gate[0] = 1
         d.drain()
         balanced(d)
-        assert d.look(0).handled == 50
+        assert d.inspect(0).handled == 50
 
 
 @pytest.mark.parametrize("start", [2**32 - 5, 2**64 - 5, 2**63 - 5])
@@ -322,7 +322,7 @@ def test_counters_may_wrap_around(start: int, on_full: str) -> None:
         s = d.statistics()
         assert (s.accepted, s.handled, s.pending) == (30_000, 30_000, 0)
         assert sum(w.handled for w in s.workers) == 30_000
-        assert sum(d.look(i).handled for i in range(9)) == 30_000
+        assert sum(d.inspect(i).handled for i in range(9)) == 30_000
     assert d.rows.array["broken"].sum() == 0
     assert (d.rows.array["value"] == spin_rows(ticks, 9)["value"]).all()
 

@@ -38,7 +38,7 @@ def test_leaving_the_context_drains_and_leaves_no_thread() -> None:
     assert d.rows.array["ticks"].tolist() == [1_000] * 10
     s = d.statistics()
     assert (s.handled, s.pending, sum(s.dropped.values())) == (10_000, 0, 0)
-    d.check()
+    d.verify()
 
 
 @pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
@@ -50,7 +50,7 @@ def test_leaving_by_an_exception_abandons_what_is_pending_and_counts_it(idle: st
     assert worker_threads() == []
     s = d.statistics()
     assert (s.accepted, s.handled, s.dropped["abandoned"], s.pending) == (500, 0, 500, 0)
-    d.check()
+    d.verify()
 
 
 @contextlib.contextmanager
@@ -145,7 +145,7 @@ def test_a_stopped_dispatcher_refuses_and_says_so_and_keeps_its_rows() -> None:
         with pytest.raises(StoppedError, match="stopped"):
             call()
     assert d.rows["A"]["ticks"] == 1
-    assert d.look("A").handled == 1
+    assert d.inspect("A").handled == 1
     assert d.watermark() == 1
     assert d.rows.array["ticks"][0] == 1
 
@@ -261,13 +261,13 @@ def test_pausing_holds_a_symbol_back_and_resuming_lets_it_go_on() -> None:
         d.publish(ticks_for([0, 1] * 50))
         assert d.drain()
         assert (d.rows["A"]["ticks"], d.rows["B"]["ticks"]) == (0, 50)
-        assert d.look("A").paused
+        assert d.inspect("A").paused
         assert d.watermark() == 0
         d.resume("A")
         d.resume("A")
         assert d.drain()
         assert d.rows["A"]["ticks"] == 50
-        assert not d.look("A").paused
+        assert not d.inspect("A").paused
         assert d.watermark() == 100
         balanced(d)
 
@@ -339,7 +339,7 @@ def test_a_time_limit_holds_even_where_all_publishers_slots_are_taken() -> None:
         d.pause(0)
         other = threading.Thread(target=d.publish, args=(ticks_for([0] * 5),))
         other.start()
-        wait_until(lambda: d.look(0).pending == 4)
+        wait_until(lambda: d.inspect(0).pending == 4)
         with pytest.raises(BackpressureError) as caught:
             d.publish(ticks_for([0] * 3), timeout_s=0.01)
         assert caught.value.rejected.tolist() == [0, 1, 2]
@@ -513,7 +513,7 @@ def test_the_interpreter_may_end_while_another_thread_waits_for_room() -> None:
         d = strand.Dispatcher(4, counting, workers=2, cores=None, capacity_ticks=10).start()
         d.pause(0)
         threading.Thread(target=d.publish, args=(ticks,), daemon=True).start()
-        while d.look(0).pending < 10:
+        while d.inspect(0).pending < 10:
             time.sleep(0.001)
         print("ending")
     """)
@@ -548,7 +548,7 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
                 {INTERRUPTED[where]}
         except KeyboardInterrupt:
             s = d.statistics()
-            d.check()
+            d.verify()
             left = [t for t in threading.enumerate() if t.name.startswith("strand")]
             print(s.accepted == s.handled + sum(s.dropped.values()), s.pending, len(left), flush=True)
             raise

@@ -27,13 +27,13 @@ HOLDERS = {
         with held:
             held.publish(ticks_for([0, 1, 2, 3]))
         rows = held.rows.array
-        uses = [held.stop, lambda: held.statistics(), lambda: held.look(0), lambda: held.books, lambda: rows.copy()]
+        uses = [held.stop, lambda: held.statistics(), lambda: held.inspect(0), lambda: held.books, lambda: rows.copy()]
     """,
     "a running dispatcher": """
         warnings.simplefilter("ignore", ResourceWarning)
         held = Dispatcher(4, "book", workers=1, cores=None).start()
         held.publish(ticks_for([0, 1, 2, 3]))
-        uses = [held.statistics, lambda: held.look(0), lambda: held.stop(drain=False)]
+        uses = [held.statistics, lambda: held.inspect(0), lambda: held.stop(drain=False)]
     """,
     "books": """
         from strand.binding.books import BookMemory

@@ -83,18 +83,18 @@ def test_a_quarantined_strand_goes_on_after_the_poison_tick() -> None:
     with Dispatcher(["A", "B"], picky, workers=2, cores=None, on_error="quarantine", budget_ticks=1) as d:
         d.publish(poisoned([0, 0, 0, 0, 1, 1], 2))
         assert d.drain()
-        look = d.look("A")
+        look = d.inspect("A")
         assert look.quarantined
         assert (look.handled, look.failed, look.pending) == (2, 1, 1)
-        assert d.look("B").handled == 2
+        assert d.inspect("B").handled == 2
         balanced(d)
         d.publish(ticks_for([0, 1]))
         assert d.drain()
-        assert d.look("A").pending == 2
+        assert d.inspect("A").pending == 2
         d.release("A")
         assert d.drain()
-        assert (d.look("A").handled, d.look("A").pending) == (4, 0)
-        assert not d.look("A").quarantined
+        assert (d.inspect("A").handled, d.inspect("A").pending) == (4, 0)
+        assert not d.inspect("A").quarantined
         balanced(d)
         assert [(e.symbol, e.sequence) for e in d.failures] == [("A", 3)]
     assert d.statistics().pending == 0
@@ -122,7 +122,7 @@ def test_a_quarantined_strand_at_its_bound_drops_and_stops_no_publisher() -> Non
         d.drain()
         s = d.statistics()
         assert s.dropped["quarantined"] == 12
-        assert d.look("A").pending == 8
+        assert d.inspect("A").pending == 8
         assert d.rows["B"]["ticks"] == 4
         balanced(d)
 
@@ -140,7 +140,7 @@ def test_a_c_handler_that_fails_is_named_with_its_code_and_message(
         (error,) = d.failures
         assert (error.symbol, error.sequence, error.code, error.handler) == ("#1", 51, 42, "on_sum")
         assert "action X at sequence 51" in str(error)
-        assert d.look(1).handled == 50
+        assert d.inspect(1).handled == 50
         d.release(1)
         d.drain()
         balanced(d)
@@ -156,7 +156,7 @@ def test_a_handler_may_fail_on_every_tick_and_each_is_counted(c_handlers: Path) 
         d.publish(ticks_for([0] * 100))
         for done in range(1, 101):
             d.drain()
-            assert d.look(0).failed == done
+            assert d.inspect(0).failed == done
             d.release(0)
         d.drain()
         balanced(d)
@@ -213,7 +213,7 @@ def test_what_a_failing_handler_of_a_lossy_strand_had_in_its_hands_is_counted_as
         d.release(0)
         d.publish(ticks_for([0] * 5))
         d.drain()
-        assert d.look(0).handled == 8
+        assert d.inspect(0).handled == 8
         balanced(d)
 
 

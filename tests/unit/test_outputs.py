@@ -221,7 +221,7 @@ def test_a_tick_a_handler_fails_on_emits_nothing_and_the_others_do(
             d.publish(part)
             while True:
                 d.drain()
-                held = [key for key in range(20) if d.look(key).quarantined]
+                held = [key for key in range(20) if d.inspect(key).quarantined]
                 for key in held:
                     d.release(key)
                 if not held:
@@ -399,7 +399,7 @@ def test_a_quarantined_strand_keeps_nobody_waiting_and_what_it_emits_too_late_is
     with Dispatcher(3, echo(c_handlers), workers=1, cores=None, on_error="quarantine", **options) as d:
         d.publish(ticks, timeout_s=60)
         d.drain()
-        pending = d.look(1).pending
+        pending = d.inspect(1).pending
         assert 0 < pending < np.count_nonzero(ticks["instrument_id"] == 1)
         d.release(1)
     seen = d.outputs["seen"].array()

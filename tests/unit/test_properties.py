@@ -95,7 +95,7 @@ def test_what_a_lossy_policy_lets_through_is_in_order_and_what_it_drops_is_count
         d.drain()
         s = d.statistics()
         assert s.accepted == sum(map(len, case.streams))
-        assert s.pending == sum(d.look(i).pending for i in range(case.symbols))
+        assert s.pending == sum(d.inspect(i).pending for i in range(case.symbols))
         balanced(d)
         for symbol in range(case.symbols):
             d.resume(symbol)

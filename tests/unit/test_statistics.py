@@ -57,7 +57,7 @@ def test_the_books_balance_at_every_moment_and_never_go_back(handler: Any, on_fu
             assert s.handled >= before.handled
             assert all(s.dropped[reason] >= n for reason, n in before.dropped.items())
             assert mark <= s.watermark <= s.accepted - s.pending
-            look = d.look(looks % 20)
+            look = d.inspect(looks % 20)
             assert look.pending >= 0
             before, mark = s, s.watermark
         done.set()
@@ -206,13 +206,13 @@ def test_a_look_at_a_strand_names_its_owner_and_its_books(c_handlers: Path) -> N
         ticks["action"][0] = b"W"
         try:
             d.publish(ticks)
-            wait_until(lambda: d.look(1).owner == 0)
-            look = d.look(1)
+            wait_until(lambda: d.inspect(1).owner == 0)
+            look = d.inspect(1)
             assert (look.accepted, look.handled, look.pending, look.capacity) == (2, 0, 2, 7)
         finally:
             gate[0] = 1
         d.drain()
-        look = d.look("#1")
+        look = d.inspect("#1")
         assert (look.owner, look.accepted, look.handled, look.pending) == (None, 2, 2, 0)
         assert (look.failed, look.lost, look.dropped, look.paused, look.quarantined) == (0, 0, (0,) * 4, False, False)
 
@@ -225,13 +225,13 @@ def test_the_check_is_not_blind(c_handlers: Path) -> None:
         held["action"] = b"W"
         try:
             d.publish(held)
-            wait_until(lambda: d.look(0).owner is not None)
+            wait_until(lambda: d.inspect(0).owner is not None)
             with pytest.raises(Exception, match="strand 0: owned although nothing runs"):
-                d.check()
+                d.verify()
         finally:
             gate[0] = 1
         d.drain()
-        d.check()
+        d.verify()
 
 
 def test_visits_end_at_the_budget_and_are_counted_as_cut() -> None:
@@ -252,3 +252,16 @@ def test_rows_of_symbols_without_a_tick_are_noughts() -> None:
         assert len(d.rows) == 100
         assert COUNT_ROW.names is not None
     assert np.asarray(d.rows)["ticks"][7] == 1
+
+
+def test_old_names_of_the_dispatcher_and_its_statistics_are_refused_with_the_new_ones() -> None:
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        for thing, old, new in (
+            (d, "look", "inspect"),
+            (d, "check", "verify"),
+            (d.statistics(), "claimed", "handled_inline"),
+        ):
+            with pytest.raises(AttributeError, match=f"{old} is called {new} now"):
+                getattr(thing, old)
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            d.nothing  # noqa: B018

@@ -93,13 +93,13 @@ def test_a_timer_s_failure_names_what_and_when_and_its_strand_goes_on_after_a_re
         d.publish(times(list(range(10))))
         d.publish(times([20, 21], key=1))
         d.drain()
-        assert d.look(0).quarantined
+        assert d.inspect(0).quarantined
         (failure, *_) = [f for f in d.failures if f.symbol == "#0"]
         assert "its timer at 5 ns: " in str(failure)
         assert SAID[kind] in str(failure)
         assert failure.handler == ("count+bomb" if chained else "bomb")
         assert isinstance(failure.__cause__, ValueError) == (kind != "numba")
-        assert (d.look(0).handled, d.look(0).failed) == (5, 0)
+        assert (d.inspect(0).handled, d.inspect(0).failed) == (5, 0)
         d.release(0)
         d.drain()
         s = d.statistics()
@@ -157,7 +157,7 @@ def test_a_part_behind_one_whose_timer_failed_has_its_own_after_a_release(c_hand
         with Dispatcher(1, like, workers=1, cores=None, on_error="quarantine") as d:
             d.publish(times(list(range(10))))
             d.drain()
-            while d.look(0).quarantined:
+            while d.inspect(0).quarantined:
                 d.release(0)
                 d.drain()
             assert d.rows[0]["on_bomb"]["ticks"] == 10

@@ -241,8 +241,8 @@ def test_a_timer_s_failure_counts_no_tick_and_its_strand_goes_on_after_a_release
     with Dispatcher(1, handler, workers=1, cores=None, on_error="quarantine") as d:
         d.publish(ticks)
         d.drain()
-        assert d.look(0).quarantined
-        assert (d.look(0).handled, d.look(0).failed) == (5, 0)
+        assert d.inspect(0).quarantined
+        assert (d.inspect(0).handled, d.inspect(0).failed) == (5, 0)
         d.release(0)
         d.drain()
         s = d.statistics()

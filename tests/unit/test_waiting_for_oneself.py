@@ -389,7 +389,7 @@ d = Dispatcher(1, counting, workers=1, cores=None, capacity_ticks=10).start()
 d.pause(0)
 publisher = threading.Thread(target=publish)
 publisher.start()
-while d.look(0).pending < 10:
+while d.inspect(0).pending < 10:
     time.sleep(0.001)
 stopped = d.stop(drain={drain})
 publisher.join()

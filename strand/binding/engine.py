@@ -329,7 +329,7 @@ class Engine:
         return times[0], times[1]
 
     def accepted_if_quiescent(self, strand: int, scratch: Any) -> int | None:
-        """Records a strand has accepted, where none of them is pending; else None. ``scratch``: ``new_inspection()``."""
+        """Records a strand has accepted, where none is pending; else None. ``scratch``: ``new_inspection()``."""
         if code := lib.sd_strand_inspect(self._d, strand, scratch):
             raise refusal(code, f"there is no strand {strand}")
         return None if scratch.pending else int(scratch.accepted)

@@ -18,10 +18,10 @@ from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.fingerprint_file import Interval
-from strand.observe.timeline import Timeline
 from strand.output.emitted import EmittedRecords
 from strand.output.rows import Rows
 from strand.pacing import Pacing
+from strand.replaying.timeline import Timeline
 from strand.run_warnings import RunWarning, warnings_of
 from strand.stats import Statistics
 from strand.symbols import SymbolTable

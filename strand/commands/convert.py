@@ -8,11 +8,12 @@ from typing import Any
 import click
 from rich.console import Console
 
-from strand import report
 from strand.commands.parameters import progress, show
 from strand.commands.reading import Reads, reading
 from strand.feeds.write.conversion import TARGETS
 from strand.feeds.write.conversion import convert as run_convert
+from strand.report.terminal import print_skipped
+from strand.report.to_json import UNDATED, skipped_as_dict
 
 __all__ = ["convert"]
 
@@ -48,14 +49,14 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_
         "symbols": written.symbols,
         "file_bytes": written.bytes,
         "undated": written.undated,
-        "skipped": report.skipped_as_dict(written.skipped),
+        "skipped": skipped_as_dict(written.skipped),
     }
     words = f"{written.path}: {written.ticks:,} ticks of {written.symbols:,} symbols, {written.bytes / 1e6:,.1f} MB"
 
     def human(console: Console) -> None:
         console.print(words, soft_wrap=True, highlight=False, markup=False)
         if written.undated and written.format != "itch":
-            console.print(f"[yellow]{report.UNDATED}[/]")
-        report.print_skipped(console, plain["skipped"])
+            console.print(f"[yellow]{UNDATED}[/]")
+        print_skipped(console, plain["skipped"])
 
     show(as_json, plain, human)

@@ -7,13 +7,15 @@ from typing import Any
 import click
 import numpy as np
 
-from strand import feeds, report
+from strand import feeds
 from strand.binding.tally import tally
 from strand.commands.parameters import progress, show
 from strand.commands.reading import Reads, reading
 from strand.errors import FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.report.terminal import print_info
+from strand.report.to_json import skipped_as_dict
 
 __all__ = ["info"]
 
@@ -57,12 +59,12 @@ def info(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
             except FeedError as error:
                 fault = error
         found = _found(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))
-        found["skipped"] = report.skipped_as_dict(skipped_of(feed))
+        found["skipped"] = skipped_as_dict(skipped_of(feed))
     finally:
         feed.close()
     if fault is not None:
         found["error"] = str(fault)
-    show(as_json, found, lambda console: report.print_info(console, found))
+    show(as_json, found, lambda console: print_info(console, found))
     if fault is not None:
         raise fault
 

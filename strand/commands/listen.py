@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strand import report
 from strand.commands.handling import handling
 from strand.commands.paging import Paging, paged
 from strand.commands.parameters import CoreList, StrandCount, show
@@ -28,6 +27,10 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
+from strand.report.rows_file import write_rows
+from strand.report.terminal import print_replay
+from strand.report.to_json import as_dict
+from strand.report.words import duration
 from strand.ticks import MOST_SEQUENCE
 
 __all__ = ["listen"]
@@ -225,7 +228,7 @@ def listen(
             _report(as_json, feed, error.partial, record, None, str(error))
         raise
     if out is not None:
-        report.write_rows(out, result, escape_formulas=writes.escape_formulas)
+        write_rows(out, result, escape_formulas=writes.escape_formulas)
     paging.write(result)
     _report(as_json, feed, result, record, out, None)
 
@@ -263,12 +266,12 @@ def _report(
     error: str | None,
 ) -> None:
     live = feed.report()
-    plain = {**report.as_dict(result), "live": live, "record": str(record) if record is not None else None}
+    plain = {**as_dict(result), "live": live, "record": str(record) if record is not None else None}
     if error is not None:
         plain["error"] = error
 
     def human(console: Console) -> None:
-        report.print_replay(console, result, out)
+        print_replay(console, result, out)
         if isinstance(feed, MoldFeed):
             _print_lines(console, live)
         else:
@@ -308,8 +311,7 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
     console.print(table)
     if live["latency_ns"]:
         console.print(
-            "receipt to delivery: "
-            + ", ".join(f"{name} {report.duration(ns)}" for name, ns in live["latency_ns"].items())
+            "receipt to delivery: " + ", ".join(f"{name} {duration(ns)}" for name, ns in live["latency_ns"].items())
         )
     if gaps := live["gaps"]:
         shown = ", ".join(f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}" for low, end in gaps[:_SHOWN])

@@ -11,8 +11,8 @@ from typing import Any, Final
 import click
 
 from strand.handlers import Handler
-from strand.observe.page import check_page_path, write_page
 from strand.replaying.result import ReplayResult
+from strand.report.page import check_page_path, write_page
 
 __all__ = ["Paging", "paged"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from strand import report
 from strand.commands.fingerprints import fingerprinting
 from strand.commands.handling import handling
 from strand.commands.paging import Paging, paged
@@ -19,6 +18,9 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
+from strand.report.rows_file import write_rows
+from strand.report.terminal import print_replay
+from strand.report.to_json import as_dict
 
 __all__ = ["replay"]
 
@@ -107,18 +109,18 @@ def replay(
         if stopped is not None:
             shown = stopped
             paging.write(stopped, "interrupted")
-            plain = report.as_dict(shown) | {"error": "interrupted"}
-            show(as_json, plain, lambda console: report.print_replay(console, shown, None))
+            plain = as_dict(shown) | {"error": "interrupted"}
+            show(as_json, plain, lambda console: print_replay(console, shown, None))
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.
         if error.partial is not None:
             partial = error.partial
             paging.write(partial, "" if isinstance(error, StrictError) else str(error))
-            plain = report.as_dict(partial) | {"error": str(error)}
-            show(as_json, plain, lambda console: report.print_replay(console, partial, None))
+            plain = as_dict(partial) | {"error": str(error)}
+            show(as_json, plain, lambda console: print_replay(console, partial, None))
         raise
     if out is not None:
-        report.write_rows(out, result, escape_formulas=writes.escape_formulas)
+        write_rows(out, result, escape_formulas=writes.escape_formulas)
     paging.write(result)
-    show(as_json, report.as_dict(result), lambda console: report.print_replay(console, result, out))
+    show(as_json, as_dict(result), lambda console: print_replay(console, result, out))

@@ -11,10 +11,10 @@ from typing import Any
 import click
 import numpy as np
 
-from strand import report
 from strand.feeds import Feed
 from strand.handlers import Handler
 from strand.output.tables import Table
+from strand.report.rows_file import check_rows_path
 
 __all__ = ["Writes", "writing"]
 
@@ -72,5 +72,5 @@ def _writes(given: tuple[str, ...], *, escape_formulas: bool) -> Writes:
         raise click.UsageError(f"--out: rows can go to one file, not to {' and '.join(rows)}")
     out = Path(rows[0]) if rows else None
     if out is not None:
-        report.check_rows_path(out)
+        check_rows_path(out)
     return Writes(out, written, escape_formulas)

@@ -22,7 +22,6 @@ from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
-from strand.observe.sampler import NoSampler, Sampler
 from strand.options import check_apart, options_of, refuse_unknown
 from strand.output.output import output_digests
 from strand.pacing import Pacer
@@ -31,6 +30,7 @@ from strand.replaying.header import run_header
 from strand.replaying.recorder import recorder_for
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
+from strand.replaying.sampler import NoSampler, Sampler
 from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]

@@ -25,7 +25,7 @@ class ReplayResult(RunResult):
         handler emitted, of ``symbols`` or the busiest four); None: the first four.
         Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
         """
-        from strand.observe.figures import plot
+        from strand.report.figures import plot
 
         return plot(self, kind, symbols=symbols)
 
@@ -35,12 +35,12 @@ class ReplayResult(RunResult):
 
         Raises MissingExtraError without the extra ``report``, FeedError where the file cannot be written.
         """
-        from strand.observe.page import check_page_path, write_page
+        from strand.report.page import check_page_path, write_page
 
         check_page_path(Path(path))
         write_page(Path(path), self, symbols=symbols, handler=handler)
 
     def _repr_html_(self) -> str:
-        from strand.observe.card import card
+        from strand.report.card import card
 
         return card(self)

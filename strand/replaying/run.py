@@ -17,10 +17,10 @@ from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
-from strand.observe.sampler import NoSampler, Sampler
 from strand.output.outputs import Outputs
 from strand.reference.loop import SerialLoop
 from strand.replaying.recorder import NoRecorder
+from strand.replaying.sampler import NoSampler, Sampler
 from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 

@@ -23,7 +23,7 @@ from strand.books import DepthBook
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.profile import Record, read_profile
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.report import write_rows
+from strand.report.rows_file import write_rows
 from strand.ticks import zeros
 
 QUOTE = 3

@@ -30,7 +30,8 @@ from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.feeds.write.npy import write_npy
-from strand.report import as_dict, rows_with_names, write_rows
+from strand.report.rows_file import rows_with_names, write_rows
+from strand.report.to_json import as_dict
 
 pytestmark = pytest.mark.python
 

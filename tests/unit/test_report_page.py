@@ -22,9 +22,9 @@ from strand.errors import ConfigurationError, FeedError, MissingExtraError, Unkn
 from strand.feeds import FeedInfo
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.observe import contents, figures
-from strand.observe.page import page
-from strand.observe.svg import PLACEHOLDERS, inline_svg
+from strand.report import contents, figures
+from strand.report.page import page
+from strand.report.svg import PLACEHOLDERS, inline_svg
 
 pytestmark = pytest.mark.python
 
@@ -315,7 +315,7 @@ def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:
 def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(
     tmp_path: Path, ending: str, undrawn: None
 ) -> None:
-    from strand.observe.bars import bars_of
+    from strand.report.bars import bars_of
 
     path = tmp_path / f"bars{ending}"
     collected = replay(sample_path(), strand.bars("30m"))
@@ -339,8 +339,8 @@ def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(
 
 @pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])
 def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str) -> None:
-    from strand.observe.bars import bars_of
-    from strand.observe.figures import plot
+    from strand.report.bars import bars_of
+    from strand.report.figures import plot
 
     path = tmp_path / "trades.csv"
     lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
@@ -362,7 +362,7 @@ def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path) -> N
 
 
 def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() -> None:
-    from strand.observe import bars
+    from strand.report import bars
 
     records = bars.bars_of(with_bars(700), None)["A"]
     drawn, together = bars.thinned(records)
@@ -408,7 +408,7 @@ def test_a_notebook_shows_a_result_as_a_small_table(day: strand.ReplayResult) ->
 
 
 def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> None:
-    from strand.observe import prices
+    from strand.report import prices
 
     rows = np.zeros(4, [("feed_ns", "u8"), ("bid_price", "i8"), ("ask_price", "i8")])
     rows["feed_ns"] = np.arange(4) * 10**9

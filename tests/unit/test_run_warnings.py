@@ -465,7 +465,7 @@ def test_the_page_has_warnings_below_its_first_line(
 ) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    from strand.observe import contents
+    from strand.report import contents
 
     monkeypatch.setattr(contents, "_figure", lambda *_, **__: "")  # what is looked at stands above them
     path = tmp_path / "page.html"

@@ -14,8 +14,8 @@ import strand
 from strand import Dispatcher, feeds, replay
 from strand.errors import ConfigurationError, HandlerError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.observe import rows_over_time, sampler
-from strand.observe.timeline import Timeline
+from strand.replaying import rows_over_time, sampler
+from strand.replaying.timeline import Timeline
 
 pytestmark = pytest.mark.python
 

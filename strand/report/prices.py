@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.observe.canvas import matplotlib
-from strand.observe.natural import prices_of, sizes_of
-from strand.observe.palette import Palette
-from strand.observe.words import count
+from strand.report.canvas import matplotlib
+from strand.report.natural import prices_of, sizes_of
+from strand.report.palette import Palette
+from strand.report.words import count
 
 __all__ = ["draw_prices", "has_prices"]
 

@@ -18,8 +18,8 @@ class SymbolTimeline:
 
     ``rows``: a read-only structured array, shape (n,): ``feed_ns`` (u8, the feed's time there: ns since the epoch),
     ``position`` (u8, ticks of the run published by then), and those fields of the symbol's row that say something of
-    its market (``FIELDS`` of strand.observe.rows_over_time). Each is the row as it stood after exactly that many ticks,
-    whatever the number of workers.
+    its market (``FIELDS`` of strand.replaying.rows_over_time). Each is the row as it stood after exactly that many
+    ticks, whatever the number of workers.
     """
 
     symbol: str

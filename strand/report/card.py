@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from strand.report import duration
+from strand.report.words import duration
 
 if TYPE_CHECKING:
     from strand.run_result import RunResult

@@ -14,12 +14,12 @@ import numpy as np
 
 from strand.errors import FeedError, MissingExtraError
 from strand.machine import describe
-from strand.observe import figures
-from strand.observe.bars import bars_of
-from strand.observe.final_rows import final_rows
-from strand.observe.prices import has_prices
-from strand.observe.svg import PLACEHOLDERS, inline_svg
-from strand.report import duration
+from strand.report import figures
+from strand.report.bars import bars_of
+from strand.report.final_rows import final_rows
+from strand.report.prices import has_prices
+from strand.report.svg import PLACEHOLDERS, inline_svg
+from strand.report.words import duration
 
 if TYPE_CHECKING:
     from strand.run_result import RunResult

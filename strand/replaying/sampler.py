@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import COUNTERS
 from strand.dispatch.dispatcher import Dispatcher
-from strand.observe.rows_over_time import RowSampler
-from strand.observe.timeline import Timeline
+from strand.replaying.rows_over_time import RowSampler
+from strand.replaying.timeline import Timeline
 from strand.threads import join
 
 __all__ = ["NoSampler", "Sampler"]

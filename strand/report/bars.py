@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.observe.canvas import matplotlib
-from strand.observe.natural import prices_of, sizes_of
-from strand.observe.palette import Palette
-from strand.observe.words import count
-from strand.observe.written import columns_of, written_records
+from strand.report.canvas import matplotlib
+from strand.report.natural import prices_of, sizes_of
+from strand.report.palette import Palette
+from strand.report.words import count
+from strand.report.written import columns_of, written_records
 
 if TYPE_CHECKING:
     from strand.run_result import RunResult

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
-from strand.observe.canvas import matplotlib
-from strand.observe.contents import contents
-from strand.observe.palette import DARK, LIGHT, css
+from strand.report.canvas import matplotlib
+from strand.report.contents import contents
+from strand.report.palette import DARK, LIGHT, css
 
 if TYPE_CHECKING:
     from strand.run_result import RunResult
@@ -60,7 +60,7 @@ def write_page(
 
 
 def _read(name: str) -> str:
-    return (resources.files("strand.observe") / name).read_text("utf-8")
+    return (resources.files("strand.report") / name).read_text("utf-8")
 
 
 def _environment() -> Any:

@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.observe.bars import bars_of, draw_bars
-from strand.observe.canvas import new_figure, styled
-from strand.observe.palette import LIGHT, Palette
-from strand.observe.prices import draw_prices, has_prices
-from strand.observe.words import count
-from strand.report import duration
+from strand.report.bars import bars_of, draw_bars
+from strand.report.canvas import new_figure, styled
+from strand.report.palette import LIGHT, Palette
+from strand.report.prices import draw_prices, has_prices
+from strand.report.words import count, duration
 from strand.stats import Latency
 
 if TYPE_CHECKING:
-    from strand.observe.timeline import Timeline
+    from strand.replaying.timeline import Timeline
     from strand.run_result import RunResult
 
 __all__ = ["KINDS", "draw", "plot"]

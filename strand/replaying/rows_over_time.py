@@ -13,7 +13,7 @@ from strand.binding.tally import tally
 from strand.dispatch.calls import SymbolView
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
-from strand.observe.timeline import SymbolTimeline
+from strand.replaying.timeline import SymbolTimeline
 
 __all__ = ["FIELDS", "RowSampler"]
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from strand.errors import MissingExtraError
-from strand.observe.palette import Palette
+from strand.report.palette import Palette
 
 __all__ = ["matplotlib", "new_figure", "styled"]
 

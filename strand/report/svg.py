@@ -7,8 +7,8 @@ import re
 from dataclasses import fields
 from typing import Any, Final
 
-from strand.observe.canvas import styled
-from strand.observe.palette import Palette
+from strand.report.canvas import styled
+from strand.report.palette import Palette
 
 __all__ = ["PLACEHOLDERS", "inline_svg"]
 

@@ -15,7 +15,7 @@ from strand.bench.report import duration
 from strand.bench.route import RouteOptions, make_job
 from strand.bench.scenarios import SCENARIOS, Percentiles, ScenarioOptions, ScenarioResult, run_scenarios
 from strand.bench.ways import run
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, EngineError, MissingExtraError
 
 pytestmark = pytest.mark.python

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from command_here import run_here
 
-from strand import demo, get_include
-from strand.cli import cli, main
+from strand import get_include
+from strand.command import demo
+from strand.command.cli import cli, main
 from strand.feeds.sample import sample_path
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
@@ -53,7 +54,7 @@ import os, sys
 def refuse(*_):
     raise PermissionError(1, "Operation not permitted")
 os.sched_setaffinity = refuse
-from strand.cli import main
+from strand.command.cli import main
 main()
 """
     replay = ["replay", SAMPLE, "--limit", "1000", "--workers", "1", *options]
@@ -315,7 +316,7 @@ def test_a_request_to_terminate_leaves_nothing_half_done(tmp_path: Path, number:
 def test_a_request_to_terminate_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        monkeypatch.setattr("strand.cli.cli.main", lambda **_: os.kill(os.getpid(), signal.SIGHUP))
+        monkeypatch.setattr("strand.command.cli.cli.main", lambda **_: os.kill(os.getpid(), signal.SIGHUP))
         main()
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -103,11 +103,11 @@ def test_a_full_disk_on_standard_output_is_one_line(args: list[str]) -> None:
 def test_no_memory_is_one_line(failing: str) -> None:
     raising = 'RuntimeError("can\'t start new thread")' if failing == "thread" else failing
     program = f"""
-import strand.cli, strand.commands.replay
+import strand.command.cli, strand.command.replay
 def fails(*_, **__):
     raise {raising}
-strand.commands.replay.run_replay = fails
-strand.cli.main()
+strand.command.replay.run_replay = fails
+strand.command.cli.main()
 """
     done = subprocess.run(
         [sys.executable, "-c", program, *REPLAY], capture_output=True, text=True, timeout=100, check=False
@@ -120,7 +120,7 @@ TELLS = """
 import sys
 class Told:
     def find_spec(self, name, path=None, target=None):
-        if name == "strand.cli":
+        if name == "strand.command.cli":
             open({told!r}, "w").close()
 sys.meta_path.insert(0, Told())
 """

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import strand
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.feeds.write.npy import write_npy
 from strand.ticks import KIND_TRADE, zeros
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from command_here import run_here
 
 import strand
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN, Handler, NativeHandler

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import strand
-from strand.cli import COMMANDS, cli
+from strand.command.cli import COMMANDS, cli
 
 pytestmark = pytest.mark.python
 

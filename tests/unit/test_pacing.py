@@ -18,7 +18,7 @@ from merge_support import ArrayFeed, stamped
 
 import strand
 from strand.binding import pace
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds import TickBatch
 from strand.feeds.write.npy import write_npy

@@ -17,7 +17,7 @@ from engine_support import ticks_for
 
 import strand
 from strand import replay
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.formats.npy.reader import NpyFeed

@@ -17,7 +17,7 @@ from command_here import run_here
 from merge_support import ArrayFeed
 
 import strand
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, StrictError
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.merge.feeds import merge_feeds

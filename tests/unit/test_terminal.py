@@ -10,8 +10,8 @@ import pytest
 from rich.markup import escape
 from rich.table import Table
 
-from strand import cli
-from strand.commands.terminal import TerminalConsole, printable
+from strand.command import cli
+from strand.command.terminal import TerminalConsole, printable
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python

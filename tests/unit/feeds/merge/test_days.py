@@ -24,7 +24,7 @@ from plain_run import plain_run
 
 import strand
 from strand import UNDEF_PRICE, Sessions, bars, book, depth, imbalance, spread, trade_stats, volatility, vwap
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.merge.days import clear_records, is_clear
 from strand.feeds.merge.feeds import merge_feeds

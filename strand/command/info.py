@@ -9,12 +9,12 @@ import numpy as np
 
 from strand import feeds
 from strand.binding.tally import tally
-from strand.commands.parameters import progress, show
-from strand.commands.reading import Reads, reading
+from strand.command.parameters import progress, show
+from strand.command.reading import Reads, reading
 from strand.errors import FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
-from strand.report.terminal import print_info
+from strand.report.tables import print_info
 from strand.report.to_json import skipped_as_dict
 
 __all__ = ["info"]

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strand.commands.handling import handling
-from strand.commands.paging import Paging, paged
-from strand.commands.parameters import CoreList, StrandCount, show
-from strand.commands.reading import names
-from strand.commands.writing import Writes, writing
+from strand.command.handling import handling
+from strand.command.paging import Paging, paged
+from strand.command.parameters import CoreList, StrandCount, show
+from strand.command.reading import names
+from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.formats.json.ticks import FeedEvent
 from strand.feeds.live.mold import MoldFeed
@@ -28,7 +28,7 @@ from strand.handlers import Handler
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.rows_file import write_rows
-from strand.report.terminal import print_replay
+from strand.report.tables import print_replay
 from strand.report.to_json import as_dict
 from strand.report.words import duration
 from strand.ticks import MOST_SEQUENCE

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strand.commands.handling import NAME, given_options
-from strand.commands.parameters import show
+from strand.command.handling import NAME, given_options
+from strand.command.parameters import show
 from strand.handlers import BUILTIN, CompiledHandler
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.loading import Makes, configured, find, needs, options_of

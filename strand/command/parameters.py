@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand.commands.terminal import TerminalConsole
+from strand.command.terminal import TerminalConsole
 from strand.feeds import Feed
 from strand.feeds.input_share import InputShare
 

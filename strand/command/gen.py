@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from strand import feeds
-from strand.commands.parameters import progress, show
+from strand.command.parameters import progress, show
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.files import write_lobster, write_mbo, write_pitch, write_ticks

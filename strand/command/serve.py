@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strand.commands.parameters import progress, show
+from strand.command.parameters import progress, show
+from strand.command.serving import Faults, ServeOptions
+from strand.command.serving import serve as run_serve
 from strand.errors import ConfigurationError
-from strand.serving import Faults, ServeOptions
-from strand.serving import serve as run_serve
 
 __all__ = ["serve"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from strand.commands.parameters import progress, show
-from strand.commands.reading import Reads, reading
+from strand.command.parameters import progress, show
+from strand.command.reading import Reads, reading
 from strand.feeds.write.conversion import TARGETS
 from strand.feeds.write.conversion import convert as run_convert
-from strand.report.terminal import print_skipped
+from strand.report.tables import print_skipped
 from strand.report.to_json import UNDATED, skipped_as_dict
 
 __all__ = ["convert"]

@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from strand.commands.handling import given_options
-from strand.commands.parameters import show
+from strand.command.handling import given_options
+from strand.command.parameters import show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError
 from strand.fingerprint_file import is_fingerprint_file

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from strand.commands.handling import given_options
+from strand.command.handling import given_options
 from strand.errors import ConfigurationError
 from strand.feeds.option_texts import option_values
 

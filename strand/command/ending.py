@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from strand import _starting
+from strand.command import starting
 from strand.errors import StrandError
 
 __all__ = ["run_to_its_end"]
@@ -57,7 +57,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
     terminate; 1: whoever read standard output is gone.
     """
     try:
-        _starting.done()
+        starting.done()
         with _requests_to_terminate():
             command()
         if sys.stdout is not None:  # as it is where it was closed before the start
@@ -73,7 +73,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         request = error.__cause__ if isinstance(error, click.Abort) else error
         if isinstance(request, _Terminated):
             _end("terminated", request.exit_code)
-        _end("interrupted", _starting.INTERRUPTED)
+        _end("interrupted", starting.INTERRUPTED)
     except BrokenPipeError:
         _forget_standard_output()
         sys.exit(1)
@@ -91,7 +91,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 
 
 def _end(message: str, status: int = _BAD_INPUT) -> None:
-    from strand.commands.terminal import printable
+    from strand.command.terminal import printable
 
     with contextlib.suppress(OSError):
         click.echo(printable(message), err=True)

@@ -25,7 +25,7 @@ from strand.replaying.result import ReplayResult
 from strand.report.words import duration
 from strand.ticks import named
 
-__all__ = ["run_demo"]
+__all__ = ["demo"]
 
 #: The comparison's handler costs, in the spin handler's steps a tick, and how often the sample is repeated for it.
 WORKS: Final = (0, 20, 100, 300)
@@ -53,8 +53,10 @@ class Comparison:
     rates: dict[str, float]
 
 
-def run_demo(as_json: bool) -> None:
-    """Runs the demo and shows it. Raises EngineError if any two runs that must agree do not."""
+@click.command("demo")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def demo(as_json: bool) -> None:
+    """Replay the sample that ships with strand, and compare with static routing."""
     cores = len(os.sched_getaffinity(0))
     workers = max(1, cores - 1)
     console = Console(quiet=as_json)

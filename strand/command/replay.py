@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from strand.commands.fingerprints import fingerprinting
-from strand.commands.handling import handling
-from strand.commands.paging import Paging, paged
-from strand.commands.parameters import CoreList, StrandCount, progress, show
-from strand.commands.reading import Reads, reading
-from strand.commands.writing import Writes, writing
+from strand.command.fingerprints import fingerprinting
+from strand.command.handling import handling
+from strand.command.paging import Paging, paged
+from strand.command.parameters import CoreList, StrandCount, progress, show
+from strand.command.reading import Reads, reading
+from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
 from strand.report.rows_file import write_rows
-from strand.report.terminal import print_replay
+from strand.report.tables import print_replay
 from strand.report.to_json import as_dict
 
 __all__ = ["replay"]

@@ -8,23 +8,23 @@ from typing import Final
 
 import click
 
-from strand.commands.ending import run_to_its_end
+from strand.command.ending import run_to_its_end
 
 __all__ = ["COMMANDS", "cli", "main"]
 
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
     "bench": ("strand.bench.cli", "Measure strand beside one core and beside static routing."),
-    "convert": ("strand.commands.convert", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
-    "demo": ("strand.commands.demo", "Replay the sample, and compare with static routing."),
-    "diff": ("strand.commands.diff", "Find the first symbol and sequence at which two runs part."),
-    "gen": ("strand.commands.gen", "Generate markets that behave like real ones."),
-    "handlers": ("strand.commands.handlers", "List the built-in handlers, and what each takes and emits."),
-    "include": ("strand.commands.include", "Print the folder of the C headers."),
-    "info": ("strand.commands.info", "Show what files hold: format, messages, symbols, times."),
-    "listen": ("strand.commands.listen", "Run a handler on a live feed."),
-    "replay": ("strand.commands.replay", "Replay recorded files through a handler on all cores."),
-    "serve": ("strand.commands.serve", "Send a recorded file as a live feed."),
+    "convert": ("strand.command.convert", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
+    "demo": ("strand.command.demo", "Replay the sample, and compare with static routing."),
+    "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs part."),
+    "gen": ("strand.command.gen", "Generate markets that behave like real ones."),
+    "handlers": ("strand.command.handlers", "List the built-in handlers, and what each takes and emits."),
+    "include": ("strand.command.include", "Print the folder of the C headers."),
+    "info": ("strand.command.info", "Show what files hold: format, messages, symbols, times."),
+    "listen": ("strand.command.listen", "Run a handler on a live feed."),
+    "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
+    "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
 }
 
 
@@ -53,7 +53,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The command as a process of its own; ``strand.commands.ending`` says how it ends."""
+    """The command as a process of its own; ``strand.command.ending`` says how it ends."""
     # The command is imported here, where an interrupt ends the process at once, and not in the midst of its run.
     cli.get_command(None, next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
     run_to_its_end(lambda: cli.main(standalone_mode=False))

@@ -16,8 +16,8 @@ from strand.command.handling import given_options
 from strand.command.parameters import show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError
-from strand.fingerprint_file import is_fingerprint_file
 from strand.output.records import AT_END, AT_TIMER
+from strand.replaying.fingerprint_file import is_fingerprint_file
 
 __all__ = ["diff"]
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from strand import feeds
-from strand.days import DayRecorder, NoDays
 from strand.dispatch.configuration import RENAMED, yes_or_no
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
@@ -24,9 +23,10 @@ from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.options import check_apart, options_of, refuse_unknown
 from strand.output.output import output_digests
-from strand.pacing import Pacer
 from strand.reference.loop import SerialLoop
+from strand.replaying.days import DayRecorder, NoDays
 from strand.replaying.header import run_header
+from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import recorder_for
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
@@ -214,7 +214,7 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
         if value is not None:
             whole(name, value, least)
     if pacer is not None and not isinstance(pacer, Pacer):
-        raise ConfigurationError(f"pacer: {pacer!r} is no strand.pacing.Pacer")
+        raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
     if pacer is None:
         return Pacer(speed) if speed != 0 else None
     if speed != 0:

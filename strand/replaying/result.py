@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strand.run_result import RunResult
+from strand.replaying.run_result import RunResult
 
 __all__ = ["ReplayResult"]
 
 
 @dataclass(frozen=True)
 class ReplayResult(RunResult):
-    """What ``strand.replay`` returns. Its fields are those of ``strand.run_result.RunResult``, with what they mean."""
+    """What ``strand.replay`` returns. ``RunResult`` (``strand.replaying.run_result``) says what its fields are."""
 
     def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
         """A matplotlib figure of the run, which a notebook shows by itself.

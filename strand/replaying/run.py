@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from strand.binding.tally import Seen, tally
-from strand.days import NoDays
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.flow import Flow
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
@@ -18,10 +17,11 @@ from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, tick_feeds_of
 from strand.output.outputs import Outputs
+from strand.output.tick_feeds import TickFeeds
 from strand.reference.loop import SerialLoop
+from strand.replaying.days import NoDays
 from strand.replaying.recorder import NoRecorder
 from strand.replaying.sampler import NoSampler, Sampler
-from strand.tick_feeds import TickFeeds
 from strand.ticks import empty, named
 
 __all__ = ["Run", "Timed", "chain", "pinned", "tell_feeds"]

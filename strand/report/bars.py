@@ -15,7 +15,7 @@ from strand.report.words import count
 from strand.report.written import columns_of, written_records
 
 if TYPE_CHECKING:
-    from strand.run_result import RunResult
+    from strand.replaying.run_result import RunResult
 
 __all__ = ["bars_of", "draw_bars"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from strand.report.words import duration
 
 if TYPE_CHECKING:
-    from strand.run_result import RunResult
+    from strand.replaying.run_result import RunResult
 
 __all__ = ["card"]
 

@@ -22,7 +22,7 @@ from strand.report.svg import PLACEHOLDERS, inline_svg
 from strand.report.words import duration
 
 if TYPE_CHECKING:
-    from strand.run_result import RunResult
+    from strand.replaying.run_result import RunResult
 
 __all__ = ["contents"]
 

@@ -17,8 +17,8 @@ from strand.report.words import count, duration
 from strand.stats import Latency
 
 if TYPE_CHECKING:
+    from strand.replaying.run_result import RunResult
     from strand.replaying.timeline import Timeline
-    from strand.run_result import RunResult
 
 __all__ = ["KINDS", "draw", "plot"]
 

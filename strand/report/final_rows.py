@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from strand.run_result import RunResult
+    from strand.replaying.run_result import RunResult
 
 __all__ = ["FinalRows", "final_rows"]
 

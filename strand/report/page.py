@@ -15,7 +15,7 @@ from strand.report.contents import contents
 from strand.report.palette import DARK, LIGHT, css
 
 if TYPE_CHECKING:
-    from strand.run_result import RunResult
+    from strand.replaying.run_result import RunResult
 
 __all__ = ["check_page_path", "page", "write_page"]
 

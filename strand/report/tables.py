@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.replaying.run_result import RunResult
 from strand.report.to_json import UNDATED, skipped_as_dict
 from strand.report.words import duration
-from strand.run_result import RunResult
 
 __all__ = ["print_info", "print_replay", "print_skipped"]
 

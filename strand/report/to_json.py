@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand.feeds.skipped import Skipped
-from strand.run_result import RunResult
+from strand.replaying.run_result import RunResult
 
 __all__ = ["UNDATED", "as_dict", "skipped_as_dict"]
 

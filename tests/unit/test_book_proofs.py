@@ -16,10 +16,10 @@ import pytest
 from book_reference import PlainBook, as_tuples
 
 from strand import book, chain, replay
-from strand.books import Book
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.files import write_mbo, write_pitch
 from strand.feeds.synthetic.market import SyntheticFeed
+from strand.output.books import Book
 
 pytestmark = pytest.mark.python
 

@@ -9,7 +9,7 @@ import itch_reference as itch
 import pytest
 
 from strand import replay
-from strand.books import Book
+from strand.output.books import Book
 
 NAME = b"AAPL    "
 CENT = 10_000_000

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE, Dispatcher, book, feeds, replay
 from strand.binding.books import BookMemory
-from strand.books import Book
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
 from strand.handlers.builtin import order_books
+from strand.output.books import Book
 from strand.ticks import zeros
 
 LEVEL_FIELDS = ("price", "size", "orders")

@@ -14,7 +14,7 @@ from array_feed import ArrayFeed, synthetic_day
 import strand
 from strand import Dispatcher
 from strand.errors import ConfigurationError, FeedError, FormatError, HandlerError, TruncatedFeedError
-from strand.fingerprint import (
+from strand.output.fingerprint import (
     OutputDigest,
     RowBytes,
     Running,
@@ -24,7 +24,7 @@ from strand.fingerprint import (
     layout_of,
     packed,
 )
-from strand.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
+from strand.replaying.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
 from strand.replaying.header import describe_handlers
 
 pytestmark = pytest.mark.python
@@ -275,7 +275,7 @@ def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(
 
 def result_dtype(records: Any) -> Any:
     """Files have their fields side by side."""
-    from strand.fingerprint import layout_of
+    from strand.output.fingerprint import layout_of
 
     return layout_of(records.dtype)
 

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE, Dispatcher, depth, feeds, replay
-from strand.books import DepthBook
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.profile import Record, read_profile
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.output.books import DepthBook
 from strand.report.rows_file import write_rows
 from strand.ticks import zeros
 

@@ -29,7 +29,7 @@ from strand.errors import ConfigurationError, FeedError, HandlerError, MissingEx
 from strand.output import files as output_files
 from strand.output.files import OutputFile
 from strand.output.outputs import Outputs
-from strand.outputs import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
+from strand.output.records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
 from strand.symbols import SymbolTable
 from strand.ticks import UNDEF_PRICE
 from strand.units import COUNT, INNER, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare, undeclared

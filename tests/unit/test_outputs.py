@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, native
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
-from strand.fingerprint import OutputDigest
+from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
-from strand.outputs import merged_dtype
+from strand.output.records import merged_dtype
 from strand.reference.loop import SerialLoop
 
 ROW = [("ticks", "<u8")]

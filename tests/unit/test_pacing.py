@@ -22,7 +22,7 @@ from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds import TickBatch
 from strand.feeds.write.npy import write_npy
-from strand.pacing import Pacer, SystemClock
+from strand.replaying.pacing import Pacer, SystemClock
 
 MS = 1_000_000
 

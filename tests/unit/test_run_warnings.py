@@ -23,9 +23,9 @@ from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.npy import write_npy
-from strand.pacing import Pacer
+from strand.replaying.pacing import Pacer
 from strand.replaying.replay import ReplayResult
-from strand.run_warnings import RunWarning
+from strand.replaying.run_warnings import RunWarning
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
 pytestmark = pytest.mark.python

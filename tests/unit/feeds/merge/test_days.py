@@ -32,7 +32,7 @@ from strand.feeds.synthetic.files import write_lobster, write_pitch
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
-from strand.fingerprint import fingerprint_of_rows
+from strand.output.fingerprint import fingerprint_of_rows
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, zeros
 
 SECOND = 1_000_000_000

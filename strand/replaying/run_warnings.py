@@ -18,10 +18,10 @@ from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
     from strand.binding.tally import TickCounts
-    from strand.days import Day
     from strand.feeds import FeedInfo
     from strand.output.rows import Rows
-    from strand.pacing import Pacing
+    from strand.replaying.days import Day
+    from strand.replaying.pacing import Pacing
     from strand.symbols import SymbolTable
 
 __all__ = ["RunWarning", "warnings_of"]

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.tally import TickCounts
-from strand.books import Books
-from strand.days import Day
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
-from strand.fingerprint import OutputDigest, fingerprint_of_rows
-from strand.fingerprint_file import Interval
+from strand.output.books import Books
 from strand.output.emitted import EmittedRecords
+from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.output.rows import Rows
-from strand.pacing import Pacing
+from strand.replaying.days import Day
+from strand.replaying.fingerprint_file import Interval
+from strand.replaying.pacing import Pacing
+from strand.replaying.run_warnings import RunWarning, warnings_of
 from strand.replaying.timeline import Timeline
-from strand.run_warnings import RunWarning, warnings_of
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
 
@@ -41,7 +41,7 @@ class RunResult:
     was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
-    strand.outputs says, ``written`` file and number of records of what went to files, ``books`` the order books where
+    strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
     None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
     plain loop), ``intervals`` what ``fingerprint_every`` recorded,

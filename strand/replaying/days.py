@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.days import is_clear
-from strand.fingerprint import fingerprint_of_rows
+from strand.output.fingerprint import fingerprint_of_rows
 from strand.output.rows import Rows
 
 if TYPE_CHECKING:
